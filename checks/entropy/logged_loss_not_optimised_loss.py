@@ -22,9 +22,9 @@ def logged_loss_not_optimised_loss(
 
     ## What it sees
     The trainer's `loss` is differentiated by autograd and compared with what its own `backward` leaves in the
-    parameters, for advantages of both signs and for zero ones: a cosine below 0.99 is the illness. It is also
+    parameters, for advantages of both signs and for zero ones: it fires for a cosine below 0.99. It is also
     compared with what the trainer's own `step` gives its optimizer, in one step or several: there mini-batches may
-    weigh samples differently, and a cosine below 0.5 is the illness; below 0.95 where all samples are of one length.
+    weigh samples differently, and it fires for a cosine below 0.5, or below 0.95 where all samples are of one length.
 
     ## Thresholds
     - `limit`: cosine of both gradients below which another loss is optimised.

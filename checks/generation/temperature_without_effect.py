@@ -10,7 +10,7 @@ def temperature_without_effect(
     """The declared temperature does not reach the sampler.
 
     ## What it sees
-    The effective temperature, measured on a scripted model as for GEN006. The illness is a sampler that is greedy, or
+    The effective temperature, measured on a scripted model as for GEN006. It fires for a sampler that is greedy, or
     that draws at another temperature than the declared one, beyond the error of the measurement. The square of the
     declared temperature is GEN006.
 

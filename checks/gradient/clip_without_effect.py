@@ -70,7 +70,7 @@ def clip_without_effect(
     declared = (settings or {}).get("max_grad_norm")
     bound = declared if isinstance(declared, int | float) and declared > 0 else min(bounds, default=None)
     if bound is None:
-        raise probes.NotApplicable("neither settings['max_grad_norm'] nor a call of clip_grad_norm_ tells a bound")
+        raise probes.NotApplicable("neither settings['max_grad_norm'] nor a call of clip_grad_norm_ gives a bound")
     norm = max(norms, default=0.0)
     if norm < bound / 2:
         raise probes.Unjudged("the gradient stayed below the limit")

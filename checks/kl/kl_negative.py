@@ -90,8 +90,8 @@ def probe_sign(
     The probe moves the reference a little away from the policy and, at advantages of zero, takes what that adds to the
     applied gradient. It must point the way in which the squared log-ratio grows (cosine 1, or somewhat less, for
     k2 and k3): then a step leads back to the reference. A cosine below -0.3 is a KL term of the wrong sign, which
-    rewards divergence. Where the adapter names no reference, the forwards that the loss makes without gradient
-    stand for it: they give the first token of two samples a lower log-probability and that of two others a higher
+    rewards divergence. Where the adapter names no reference, forwards that the loss makes without gradient
+    replace it: they give the first token of two samples a lower log-probability and that of two others a higher
     one, and the policy's must be moved the same way. It does not certify the size of the coefficient (KL002), and
     a KL that is in the reward (`settings["use_kl_in_reward"]`), or k1 in the loss, leaves no such gradient and is
     not judged. A declared `kl_coef` without any gradient at advantages of zero is an error. An `objective` that is
@@ -133,8 +133,8 @@ def _expected(settings: Any) -> bool:
 def _absent(settings: Any) -> Fires:
     return fires(
         True,
-        "A KL coefficient of {coefficient:g} is declared, and the loss has no gradient at advantages of zero with the "
-        "reference away from the policy: there is no KL term in it.",
+        "A KL coefficient of {coefficient:g} is declared, but the loss has no KL term: "
+        "at zero advantages it has no gradient.",
         error=True,
         coefficient=float(settings["kl_coef"]),
     )
