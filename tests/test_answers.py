@@ -93,7 +93,10 @@ def test_which_norm_is_printed() -> None:
     ("after", "words"),
     [
         ((0.5, 0.52, 0.49, 0.51), "The reward is 0.505 after step 3 and 0.5 before: yes."),
-        ((0.1, 0.12, 0.09, 0.11), "The reward is 0.105 after step 3 and 0.5 before: no, so check which state was restored."),
+        (
+            (0.1, 0.12, 0.09, 0.11),
+            "The reward is 0.105 after step 3 and 0.5 before: no, so check which state was restored.",
+        ),
     ],
 )
 def test_a_resumed_run(after: tuple[float, ...], words: str) -> None:

@@ -112,4 +112,6 @@ def test_a_million_rows_take_no_longer_than_their_columns() -> None:
         "zero_variance_groups": np.ones(1_000_000),
         "groups": np.full(1_000_000, 2.0),
     }
-    assert table(run, "Zero-variance groups").rows == [["all", "2000000", "1000000 (50.0%)", "unknown", "unknown", "unknown"]]
+    assert table(run, "Zero-variance groups").rows == [
+        ["all", "2000000", "1000000 (50.0%)", "unknown", "unknown", "unknown"]
+    ]

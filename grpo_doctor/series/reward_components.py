@@ -18,7 +18,7 @@ _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 @cache
 def of_form(name: str) -> bool:
-    """Whether a reward's name means formatting, a bonus or a penalty: its being 0, or the only one above 0, means little."""
+    """Whether a reward's name means formatting, a bonus or a penalty: its value alone shows little."""
     return _FORM.search(_HUMP.sub("_", name).lower()) is not None
 
 
