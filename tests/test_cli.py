@@ -118,7 +118,7 @@ def test_wrong_use_is_one_line(tmp_path: Path, arguments: list[str], said: str) 
         ("slect = ['GEN']\n", "unknown key 'slect'; did you mean 'select'?"),
         ("select = 'GEN'\n", "select"),
         ("[thresholds.GEN099]\na = 1\n", "no check has this code"),
-        ("[thresholds.ADV003]\nhalve = 1\n", "there is no such threshold"),
+        ("[thresholds.ADV003]\nhalve = 1\n", "no such threshold"),
         (
             '[thresholds.ENT001]\nspent_below_share = "a lot"\n',
             "thresholds.ENT001.spent_below_share: takes a number, not 'a lot'",

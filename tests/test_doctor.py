@@ -208,11 +208,11 @@ def test_wrong_advice_says_file_and_what_to_change(tmp_path: Path, advice: str, 
         ('@check("OWN002")\ndef f(valid_rate):\n    """No headings."""\n', "lacks the heading '## What it sees'"),
         (
             f'@check("OWN003")\ndef f(now=any_of("reward_now", "kl")):\n    {PAGE}\n',
-            "ask 'reward_now' alone",
+            "'reward_now' cannot have alternatives",
         ),
-        (f'@check("OWN003")\ndef f(valid_ratio):\n    {PAGE}\n', "'valid_ratio' is no record field"),
-        (f'@check("GEN001")\ndef f(valid_rate):\n    {PAGE}\n', "GEN001 is taken by"),
-        (f'@check("own4")\ndef f(valid_rate):\n    {PAGE}\n', "a code is two or three capitals"),
+        (f'@check("OWN003")\ndef f(valid_ratio):\n    {PAGE}\n', "'valid_ratio' is not a record field"),
+        (f'@check("GEN001")\ndef f(valid_rate):\n    {PAGE}\n', "GEN001 is already used by"),
+        (f'@check("own4")\ndef f(valid_rate):\n    {PAGE}\n', "a code has two or three capital letters"),
         (
             f'@check("OWN006", explains=("OWN007",))\ndef f(valid_rate):\n    {PAGE}\n'
             f'@check("OWN007", explains=("OWN006",))\ndef g(valid_rate):\n    {PAGE}\n',
@@ -234,7 +234,7 @@ def test_wrong_advice_says_file_and_what_to_change(tmp_path: Path, advice: str, 
         ),
     ],
 )
-def test_a_leaf_that_cannot_load_says_file_code_and_mend(tmp_path: Path, body: str, said: str) -> None:
+def test_a_check_file_that_cannot_load_reports_file_code_and_fix(tmp_path: Path, body: str, said: str) -> None:
     folder = leaf(tmp_path / f"bad{abs(hash(said))}", body)
     with pytest.raises(CheckError) as failed:
         load((folder,))

@@ -96,7 +96,10 @@ def test_what_cannot_be_traced_is_refused_with_file_line_and_mend(tmp_path: Path
 @pytest.mark.parametrize(
     ("rest", "said"),
     [
-        ('    return fires(valid_rate < low, "Valid is {rate:.2f}.", valid=valid_rate)\n', "its message names {rate}"),
+        (
+            '    return fires(valid_rate < low, "Valid is {rate:.2f}.", valid=valid_rate)\n',
+            "its message contains {rate}",
+        ),
         ("    return valid_rate < low\n", "a @check must return fires(...)"),
     ],
 )
