@@ -48,7 +48,7 @@ def test_an_eager_check_may_branch_and_print(capsys: pytest.CaptureFixture[str])
         return fires(entropy_mean < 0.1, "Entropy is {value:.2g}.", hold=(1, 1), value=entropy_mean)
 
     low_entropy.__doc__ = PAGE
-    declared: Any = check("ZZZ900", kind="outcome", severity="warning", confidence="low", rivals=(), remedies=())
+    declared: Any = check("ZZZ900", kind="outcome", severity="warning", confidence="low")
     found = run_check(declared(low_entropy), eager=True, entropy_mean="1x3 0.05")
     assert found is not None
     assert found.message == "Entropy is 0.05."

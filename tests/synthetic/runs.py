@@ -100,7 +100,7 @@ def group_of_two(seed: int) -> Columns:
 
 
 def kl_explosion(seed: int) -> Columns:
-    """From step 200 the KL runs from 0.02 to 8 nats a token, and the reward goes with it."""
+    """From step 200 the KL runs from 0.02 to 8 nats per token, and the reward goes with it."""
     rng, columns = np.random.default_rng(seed), healthy(seed)
     columns |= rewards(rng, np.where(np.arange(STEPS) < 240, ramp(0.25, 0.65, 0, 240), ramp(0.65, 0.03, 240, 320)))
     columns["kl"] *= np.exp(ramp(0, np.log(300), 200, 320))

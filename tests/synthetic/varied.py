@@ -120,7 +120,7 @@ def shrinks(rng: Rng) -> Run:
 
 
 def drifts(rng: Rng) -> Run:
-    """A KL of 10 nats a token, ahead of the reward's fall."""
+    """A KL of 10 nats per token, ahead of the reward's fall."""
     run = life(rng)
     columns = columns_of(rng, run, run.right * (1 - run.g))
     columns["kl"] = columns["kl"] ** (1 - np.minimum(1, 3 * run.g)) * 10 ** np.minimum(1, 3 * run.g)
