@@ -273,7 +273,11 @@ def encode(record: StepRecord) -> bytes:
         for name in record.__struct_fields__
         if (value := getattr(record, name)) is not None
     }
-    return _encoder.encode({"schema": SCHEMA, **known})
+    document = {"schema": SCHEMA, **known}
+    try:
+        return _encoder.encode(document)
+    except UnicodeEncodeError:  # a log's escape of half a character, which JSON can only hold as an escape
+        return json.dumps(msgspec.to_builtins(document), separators=(",", ":"), ensure_ascii=True).encode()
 
 
 def decode(line: bytes | str) -> StepRecord:

@@ -124,3 +124,10 @@ def test_a_run_as_a_frame_is_indexed_by_step_and_keeps_what_is_unknown() -> None
     assert frame.index.tolist() == [3, 7]
     assert frame["loss"].tolist() == [0.5, 0.25]
     assert frame["kl"].isna().tolist() == [True, False]
+
+
+def test_half_a_character_in_a_name_is_written_as_an_escape_and_read_back() -> None:
+    record = StepRecord(step=1, reward_components={"\ud800": 0.5})
+    line = encode(record)
+    assert b"\\ud800" in line
+    assert decode(line).reward_components == {"\ud800": 0.5}

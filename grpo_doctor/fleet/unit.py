@@ -304,7 +304,7 @@ def page_name(source: str) -> str:
 
 def encode(judged: Judged) -> bytes:
     """What came of a unit, as it is sent and remembered."""
-    return msgspec.msgpack.encode(judged)
+    return msgspec.msgpack.encode(judged, enc_hook=str)  # notes are kinds of str
 
 
 def decode(document: bytes) -> Judged:
