@@ -143,7 +143,7 @@ def test_the_readme_is_short() -> None:
 
 
 def test_the_changelog_is_short() -> None:
-    assert len((ROOT / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()) <= 130
+    assert len((ROOT / "CHANGELOG.md").read_text(encoding="utf-8").splitlines()) <= 120
 
 
 @pytest.mark.parametrize("page", ["README.md", *PAGES])
