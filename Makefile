@@ -7,7 +7,7 @@ PIP = $(BIN)/python -m pip install --quiet --quiet --no-compile --disable-pip-ve
 # Where it is set, no compiled module is ever kept, and every process would spend a quarter of a minute on torch and TRL.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test lint docs pictures advisories-repro goldens goldens-diff corpus fuzz metamorphic licences audit sbom hashes lab seen test-old-trl test-hooks pages clean
+.PHONY: run test lint docs messages pictures advisories-repro goldens goldens-diff corpus fuzz metamorphic licences audit sbom hashes lab seen test-old-trl test-hooks pages clean
 
 .venv/.train: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -109,6 +109,9 @@ test-hooks: .venv-hooks/.installed  ## the real verl, OpenRLHF, SkyRL, trackio a
 docs: .venv/.train  ## the site, from docs/ and the code, with strict links, into build/site
 	$(PIP) --editable '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+
+messages: .venv/.installed  ## docs/messages.md, every message with sample values
+	$(BIN)/python -m tests.messages
 
 pages: .venv/.installed  ## checks/README.md and checks/pages, from the docstrings
 	$(BIN)/python -m grpo_doctor.report.check_pages

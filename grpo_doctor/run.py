@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 RunType = Literal["rl", "supervised", "preference", "evaluation", "probe", "none"]
 
-COMPANIONS = ("config.json", "samples.jsonl")
+COMPANIONS = ("config.json", "samples.jsonl", "report.html", "report.md")
 """Files next to the records of a run, which are read with them."""
 
 CORE = frozenset(

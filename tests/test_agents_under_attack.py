@@ -174,7 +174,7 @@ def test_what_is_no_path_in_the_workspace_is_one_line(
 @pytest.mark.parametrize(
     ("mapping", "says"),
     [
-        ({"mine": "reward_meen"}, "'reward_meen' is no record field, 'reward_mean' is"),
+        ({"mine": "reward_meen"}, "'reward_meen' is not a record field (did you mean 'reward_mean'?)"),
         ({"nobody": "reward_mean"}, "no log has this key"),
         ({"mine": 3}, "mapping"),
     ],

@@ -23,7 +23,7 @@ from tests.test_one_severity import disagreements
 CAUSES = {
     "constant-reward": "REW001",
     "kl-dominates": "KL002",
-    "lr-too-high": "STL003",
+    "lr-too-high": "CFG002",
     "nan-at-step": "GRD001",
     "stale-rollout-weights": "GEN002",
     "train-mode-generation": "GEN001",

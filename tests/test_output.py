@@ -112,7 +112,7 @@ def test_link_under_a_name_that_nobody_gave_is_refused(tmp_path: Path, log: Path
     (tmp_path / "adapter.py").symlink_to(tmp_path / "absent.py")
     result = command("new-adapter")
     assert result.exit_code == 2
-    assert "adapter.py exists" in result.stderr
+    assert "adapter.py already exists" in result.stderr
     assert not (tmp_path / "absent.py").exists()
 
 
@@ -153,7 +153,7 @@ def test_input_is_never_written_over(tmp_path: Path, log: Path, words: tuple[str
     before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
     result = command(*words)
     assert result.exit_code == 2, result.output
-    assert re.search(r"never written over", result.stderr), result.stderr
+    assert re.search(r"would overwrite the input", result.stderr), result.stderr
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
 
 

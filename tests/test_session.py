@@ -47,8 +47,8 @@ NAN = [0.1] * 5 + [float("nan")] + [0.1] * 3
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("error", "write SEVERITY=ACTION"),
-        ("terrible=stop", "write SEVERITY=ACTION"),
+        ("error", "expected SEVERITY=ACTION"),
+        ("terrible=stop", "expected SEVERITY=ACTION"),
         ("error=explode", "warn, skip-update, stop, rollback"),
     ],
 )

@@ -120,7 +120,7 @@ def probe_reference(
     prompt's ids as the rollout renders them (a loss on the raw prompt scores a text that was never sampled). And the
     policy's log-probabilities of canary responses must equal the reference's: k3 below 1e-4 nats/token (1e-2 where a
     module computes in half precision). A declared `kl_coef` of 0 leaves the reference out. It takes the
-    model as the adapter gives it for a policy before RL: an adapter that loads a trained checkpoint beside the original
+    model as the adapter gives it for a policy before RL: an adapter that loads a trained checkpoint and the original
     reference fires rightly and means nothing.
 
     ## Thresholds of the probe

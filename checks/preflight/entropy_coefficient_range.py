@@ -22,7 +22,7 @@ def entropy_coefficient_range(entropy_coef: Column, *, warning_above: float = 0.
 
     ## Why it matters
     The bonus adds coef x H per token regardless of the answer's quality. Its sign decides the effect of a large
-    coefficient. With the right sign, entropy rises to that of random tokens (engine fault `entropy-coefficient-huge`).
+    coefficient. With the right sign, entropy rises to that of random tokens (fault `entropy-coefficient-huge`).
     With a flipped sign, entropy falls to 0 (`flipped-entropy`). The log of one run cannot reveal a flipped sign up to
     0.1; a probe can.
 

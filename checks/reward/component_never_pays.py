@@ -38,7 +38,7 @@ def never_right(state: Firsts, components: Any) -> tuple[Firsts, float]:
     return frozenset(firsts.items()), next(places, math.nan)
 
 
-@check("REW011", kind="outcome", severity="warning", confidence="medium")
+@check("REW011", kind="outcome", severity="info", confidence="medium")
 def component_never_pays(
     reward_gained: Column,
     reward_now: Column,
@@ -87,6 +87,7 @@ def component_never_pays(
         rose | ((row(reward_now) >= patience) & (wrong == wrong)),
         "{what}, but its component {component} is almost always at its minimum.",
         hold=(1, 1),
+        warning=rose,
         what=words(_what, rose, reward_now),
         now=reward_now,
         component=words(named, reward_components, where(rose, place, wrong)),

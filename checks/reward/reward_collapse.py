@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.series import Column, lowest, where
+from grpo_doctor.series import Column, lowest, row, where
 
 
 @check(
@@ -26,6 +26,7 @@ def reward_collapse(
     success_since: Column = None,
     *,
     floor_share: float = 0.1,
+    early_rows: int = 20,
     few: float = 0.1,
 ) -> Fires:
     """The reward or the success rate has fallen from its best level.
@@ -39,6 +40,7 @@ def reward_collapse(
 
     ## Thresholds
     - `floor_share`: share of the range above the lowest reward within which it is critical, 0 to 1.
+    - `early_rows`: rows before which the success rate alone is not judged.
     - `few`: success rate up to which there is almost nothing to lose.
 
     ## Why it matters
@@ -56,7 +58,8 @@ def reward_collapse(
     Public runs with this outcome: ShibukiZero/assignment5-alignment, no-clip run (reward 0 from step 137 of 200), clip
     run (0 from step 196 after NaN at 195) and broad_e16_tb256 (0 from about step 7).
     """
-    other = ~(reward_fallen > 0) & (success_fallen > 0) & (success_best > few)
+    late = row(series) >= early_rows
+    other = ~(reward_fallen > 0) & (success_fallen > 0) & (success_best > few) & late
     floor = where(other, lowest(success_rate), lowest(reward_mean))
     best, now = where(other, success_best, reward_best), where(other, success_now, reward_now)
     since, lost = where(other, success_since, reward_since), where(other, success_lost, reward_lost) > 0

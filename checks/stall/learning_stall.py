@@ -144,6 +144,10 @@ def learning_stall(
     )
 
 
+SAME = 1e-6
+"""Smallest detectable gain, as a share of the level, at which rewards differ by rounding only."""
+
+
 def _what(
     rewards: float, unpaid: bool, never: bool, nearly: bool, top: float, first: float, now: float, shown: float
 ) -> str:
@@ -154,6 +158,8 @@ def _what(
         return f"reward almost never left its minimum in {rewards:.0f} steps ({now:.3g} now)"
     if nearly:
         return f"reward is nearly 0 on all {rewards:.0f} steps, {top:.2g} at most"
+    if shown <= SAME * max(abs(now), 1.0):
+        return f"reward is {now:.3g} on all {rewards:.0f} steps, so there is no gradient"
     return (
         f"reward has not risen in {rewards:.0f} steps: {first:.3g} at the start, {now:.3g} now (smallest detectable "
         f"gain: {shown:.2g})"

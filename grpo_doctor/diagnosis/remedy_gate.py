@@ -41,7 +41,7 @@ def senseless(settings: Mapping[str, Any], findings: Sequence[Finding], first: f
     for gate in DECLARED:
         value = next((settings[name] for name in gate.names if isinstance(settings.get(name), int | float)), None)
         if value is not None and gate.senseless(figure(value)):
-            yield gate.remedy, gate.because.format(value=value)
+            yield gate.remedy, gate.because.format(value=figure(value))
     if any(finding.evidence.get("constant") for finding in findings):
         yield from ((remedy, "the reward is constant: check the reward function first") for remedy in CONSTANT)
     low = any(finding.evidence.get("too_low") for finding in findings)

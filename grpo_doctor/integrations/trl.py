@@ -69,7 +69,7 @@ def attach(
     ranks = trainer.accelerator.num_processes
     folder = Path(_from_rank_0(str(unused(Path(out).absolute(), holds_a_run)), ranks))
     if folder != Path(out).absolute() and trainer.accelerator.is_main_process:
-        tell(f"grpo-doctor: {out} holds a run already; this one goes to {folder}")
+        tell(f"grpo-doctor: {out} already contains a run; writing to {folder}")
     attached = Attached(trainer, folder, on, record_tokens, catalogue, on_finding or say)
     trainer.add_callback(_Callback(attached))
     attached.boundary(attached.seams.connect)

@@ -48,4 +48,4 @@ def test_a_target_without_a_format_is_said_so(tmp_path: Path) -> None:
     (tmp_path / "train.log").write_text(LOG, encoding="utf-8")
     result = CliRunner().invoke(app, ["convert", str(tmp_path / "train.log"), str(tmp_path / "x.doc")])
     assert result.exit_code == 2
-    assert "choose the format with --to" in result.output
+    assert "or name the format with --to" in result.output

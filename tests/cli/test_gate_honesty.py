@@ -259,7 +259,7 @@ CASES = {
     "a run that was killed": Case(
         write("b/trainer_state.json", state(steps=40, planned=2000).replace(b"0.5", b"0.6")),
         PASS,
-        "checks ran; ended at step 40 of 2000",
+        "checks ran; the log ends at step 40 of 2000",
         PASS,
     ),
 }

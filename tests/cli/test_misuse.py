@@ -62,7 +62,7 @@ TABLE = """
 2 gate ok.jsonl --baseline none.json | none.json: No such file or directory; create it with --write-baseline
 2 gate ok.jsonl --baseline base.json | base.json: not a grpo-doctor baseline
 2 gate ok.jsonl --write-baseline | --write-baseline needs --baseline FILE
-2 explain NOPE | unknown check 'NOPE'
+2 explain NOPE | no check is called 'NOPE'
 2 explain GEN01 | did you mean GEN0
 2 checks NOPE | no check, name or family is called 'NOPE'
 2 settings none.py | none.py: No such file or directory

@@ -35,8 +35,8 @@ def test_what_cannot_be_used_is_one_line_and_exit_2(tmp_path: Path) -> None:
         (["--on", "error=explode"], "--on error=explode"),
         (["--set", "num_generations=3"], "not divisible by num_generations 3"),
         (["--set", "temperature=0"], "temperature must be above 0"),
-        (["--task", "nonsense"], "write module:function"),
-        (["--resume"], "runs/ holds no run"),
+        (["--task", "nonsense"], "expected module:function or a .jsonl file"),
+        (["--resume"], "runs/ contains no run"),
         (["--model", "./nowhere"], "--model ./nowhere"),
     ]:
         done = run(*arguments, folder=tmp_path)

@@ -183,6 +183,6 @@ def test_a_fix_that_changed_nothing() -> None:
     found = compared(runs["kl012_frozen"], runs["plan5"])
     assert {"kl_coef", "use_rank_env"} <= {c.name for c in found.acting}
     (told,) = [f for f in found.findings if f.code == "REC003"]
-    assert "advantage_std is equal to the last digit at all 3 shared steps" in told.message
+    assert "advantage_std is identical to the last digit at all 3 shared steps" in told.message
     assert found.verdict == "cannot tell"
     assert Path(found.base.name).name == "epochs.csv (kl012_frozen)"

@@ -25,7 +25,9 @@ OF_OTHERS = set(
     "rollout_logp_diff rollout_logp_diff_max rollout_prob_diff rollout_prob_diff_max rollout_prob_correlation "
     "rollout_mult_prob_error rollout_weight_mean rollout_weight_min rollout_weight_max "
     "chosen_reward rejected_reward reward_margin chosen_logp rejected_logp value_loss "
-    "value_explained_variance".split()
+    "value_explained_variance repetition_rate other_script_rate prompt_echo_rate aborted_rate environment_failure_rate "
+    "effective_sample_share rollout_weight_std weight_clip_fraction staleness_max value_clip_fraction prompts_per_update "
+    "tokens_per_update".split()
 )
 """Fields in the units of other trainers, whose own measure the engine records, and those of tools, of pairs and of a
 critic, which it has not."""

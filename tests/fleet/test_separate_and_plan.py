@@ -80,7 +80,7 @@ def test_what_cannot_be_tried_says_why() -> None:
         "seed": "a random seed",
         "few": "declared by only 3 runs (minimum 6)",
     }
-    assert tried([line("failing", lr=n % 2) for n in range(8)]).untried == {"lr": "all runs that declare it fail"}
+    assert tried([line("failing", lr=n % 2) for n in range(8)]).untried == {"lr": "all runs with it fail"}
 
 
 def test_holm_is_the_step_down_correction() -> None:
@@ -119,4 +119,4 @@ def test_without_two_seeds_of_a_setting_no_number_is_made_up() -> None:
     made = plan([line("healthy", lr=rate, seed=0) for rate in range(5)], "reward_mean", 0.05)
     assert made.choices == []
     assert "the number of seeds cannot be computed" in made.words[0]
-    assert "would do" in made.words[1]
+    assert made.words[1].startswith("Step noise alone requires the following")

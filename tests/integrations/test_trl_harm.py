@@ -44,7 +44,7 @@ def broken_look(run: Path, patch: pytest.MonkeyPatch) -> None:
 
 
 def broken_report(run: Path, patch: pytest.MonkeyPatch) -> None:
-    (run / "report.html.part").mkdir()
+    (run / "report.html").mkdir()
 
 
 @pytest.mark.parametrize(

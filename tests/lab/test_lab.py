@@ -239,7 +239,7 @@ def test_the_command_says_what_is_unknown(tmp_path: Path) -> None:
     wrong = CliRunner().invoke(app, ["lab", "--fault", "kl-dominate", "--out", str(tmp_path)])
     assert (wrong.exit_code, "did you mean 'kl-dominates'" in wrong.output) == (2, True)
     big = CliRunner().invoke(app, ["lab", "--model", "embedded", "--out", str(tmp_path)])
-    assert (big.exit_code, "the lab trains embedded-small or smollm2" in " ".join(big.output.split())) == (2, True)
+    assert (big.exit_code, "choose embedded-small or smollm2" in " ".join(big.output.split())) == (2, True)
     nothing = CliRunner().invoke(app, ["lab", "--jobs", "0", "--out", str(tmp_path)])
     assert nothing.exit_code == 0
 
@@ -248,7 +248,7 @@ def test_evidence_of_no_run_is_not_written(tmp_path: Path) -> None:
     words = ["lab", "--jobs", "0", "--out", str(tmp_path / "runs"), "--evidence", str(tmp_path / "evidence")]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 2
-    assert "no run to judge lies there; leave --jobs out to train them" in " ".join(done.output.split())
+    assert "contains no run to evaluate; omit --jobs to train them" in " ".join(done.output.split())
     assert not (tmp_path / "evidence").exists()
 
 

@@ -29,7 +29,7 @@ def probe(path: Path, text: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("text", "code", "said"),
     [
-        ("import os\nos._exit(0)\n", 3, "ended the process (exit code 0) before anything was judged"),
+        ("import os\nos._exit(0)\n", 3, "ended the process (exit code 0) before the checks finished"),
         (GOOD.format(body="import os; os._exit(0)"), 3, "ended the process (exit code 0)"),
         (GOOD.format(body="import os; os.kill(os.getpid(), 11)"), 3, "ended the process (signal SIGSEGV)"),
         ("import atexit, os\natexit.register(os._exit, 0)\nraise ValueError('no')\n", 2, "raised ValueError at "),

@@ -60,7 +60,7 @@ def test_the_processor_that_takes_the_entropy_is_named() -> None:
     adapter.processors = {"unchanged": unchanged, "only_best": only_best}
     finding = found(adapter, "GEN008")
     assert finding is not None
-    assert finding.message.startswith("The processor only_best lowers the entropy of the first token from ")
+    assert finding.message.startswith("The logits processor only_best lowers the first token's entropy from ")
     assert finding.evidence["left"] == 0
     adapter.processors = {"unchanged": unchanged}
     assert found(adapter, "GEN008") is None
@@ -84,7 +84,7 @@ def test_an_end_that_was_never_taught_is_seen_at_the_end_of_the_answers(sign: fl
         assert finding.message.endswith("(median of 3).")
 
 
-@pytest.mark.parametrize(("taught", "message"), [(3, "100% of the prompts"), (2, None), (0, None)])
+@pytest.mark.parametrize(("taught", "message"), [(3, "100% of the RL prompts"), (2, None), (0, None)])
 def test_prompts_that_were_answered_in_supervision(taught: int, message: str | None) -> None:
     adapter = Reference().adapter("render")
     adapter.supervised = [*PAIRS[:taught], ([{"role": "user", "content": "another"}], "done")]

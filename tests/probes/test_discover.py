@@ -119,7 +119,7 @@ def test_seams_in_the_files_that_a_trainer_imports_are_named(tmp_path: Path, whe
     assert [p.name for p in imported(script)] == ["empty.py", "losses.py"]
     alone = CliRunner().invoke(app, ["probe", "--discover", str(script)])
     assert alone.exit_code == 2
-    assert "losses.py with objective: discover these" in " ".join(alone.output.split())
+    assert "losses.py with objective: run --discover on these files" in " ".join(alone.output.split())
     with script.open("a", encoding="utf-8") as file:
         file.write("def rollout(prompts): ...\n")
     beside = CliRunner().invoke(app, ["probe", "--discover", str(script)])
@@ -152,7 +152,8 @@ def test_a_script_that_trains_when_it_is_imported_is_told_so(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("def broken(:\n", "can be parsed"), ("x = 1\n", "looks like a seam"), (None, "cannot be read")]
+    ("text", "said"),
+    [("def broken(:\n", "can be parsed"), ("x = 1\n", "looks like an entry point"), (None, "cannot be read")],
 )
 def test_what_is_no_trainer_is_exit_code_2(tmp_path: Path, text: str | None, said: str) -> None:
     path = tmp_path / "a.py"

@@ -112,7 +112,7 @@ def test_micro_batches_that_count_alike_are_a_warning() -> None:
     (found,) = [f for f in diagnosis.findings if f.code == "GRD006"]
     assert found.severity == "warning"
     assert found.message.startswith(
-        "With responses of unequal length the gradient in micro-batches has a cosine of 0.8"
+        "With responses of unequal length, micro-batches and the full batch give different gradients (cosine 0.8"
     )
 
 

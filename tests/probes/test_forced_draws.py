@@ -207,7 +207,7 @@ def test_a_core_property_that_was_withheld_leaves_the_trainer_unproven() -> None
 def test_another_property_that_was_withheld_is_named_in_the_sentence() -> None:
     diagnosis = probed(Engine(), "PAD001", "GEN002", "STL005")
     assert diagnosis.verdict == "healthy"
-    assert diagnosis.headline.endswith("holds. Not judged: GEN002 stale-rollout-weights.")
+    assert diagnosis.headline.endswith("hold. Not judged: GEN002 stale-rollout-weights.")
 
 
 def test_a_scripted_engine_counts_the_versions_of_its_weights() -> None:

@@ -33,12 +33,12 @@ def test_a_kept_test_fails_until_the_trainer_is_right(tmp_path: Path, capsys: py
     kept.parent.mkdir()
     adapter.write_text(GRADED + REWARD.format("float(a in r)"), encoding="utf-8")
     code, output = run("probe", adapter, "--select", "REW", "--keep", kept)
-    assert (code, "1 findings kept" in output) == (1, True), output
+    assert (code, "wrote 1 finding as tests to" in output) == (1, True), output
     text = kept.read_text(encoding="utf-8")
     assert text.startswith(MARK)
     assert "# shown by reward(prompts=['2 + 10?'], responses=['" in text
     code, output = pytest_of(kept, capsys)
-    assert (code, "REW012 wrong-answer-paid: The reward function pays" in output) == (1, True), output
+    assert (code, "REW012 wrong-answer-paid: The reward function gives" in output) == (1, True), output
     adapter.write_text(GRADED + REWARD.format("float(r.split()[-1:] == [a])"), encoding="utf-8")
     assert pytest_of(kept, capsys)[0] == 0
 
@@ -47,7 +47,7 @@ def test_nothing_is_kept_of_a_right_trainer_and_no_file_of_others_is_touched(tmp
     adapter, kept = tmp_path / "adapter.py", tmp_path / "test_plumbing.py"
     adapter.write_text(GRADED + REWARD.format("float(r.split()[-1:] == [a])"), encoding="utf-8")
     code, output = run("probe", adapter, "--select", "REW", "--keep", kept)
-    assert (code, "nothing was found to keep" in output, kept.exists()) == (0, True, False)
+    assert (code, "no findings to write as tests" in output, kept.exists()) == (0, True, False)
     kept.write_text("def test_mine(): pass\n", encoding="utf-8")
     code, output = run("probe", adapter, "--select", "REW", "--keep", kept)
     assert (code, "holds something else" in output) == (2, True)

@@ -126,7 +126,7 @@ def test_ids_that_are_tokenised_again_are_a_warning() -> None:
 def test_a_gradient_that_only_has_another_length_is_a_warning(name: str) -> None:
     (found,) = [f for f in caught(name).findings if f.severity != "info"]
     assert (found.code, found.severity) == ("GRD006", "warning")
-    assert found.message.endswith("times its length: the divisor is wrong.")
+    assert found.message.endswith("times its norm: the divisor is wrong.")
 
 
 def test_two_beginnings_in_one_path_only_are_an_error() -> None:

@@ -184,7 +184,7 @@ def test_ratio_and_clip_are_judged_where_old_log_probabilities_come_out_of_a_loo
     right = probed(Loops().adapter("rollout", "loss"), "RAT007", "RAT003")
     assert (right.findings, sorted(right.coverage.passed_codes)) == ([], ["RAT003", "RAT007"])
     (found,) = probed(LosesTheSign().adapter("rollout", "loss"), "RAT007").findings
-    assert found.message == "The loss pushes 4 of 4 samples against their advantage."
+    assert found.message == "The loss moves 4 of 4 samples against the sign of their advantage."
 
 
 # -- a tokenizer, and a model that generates by itself -------------------------------------------------------------
@@ -417,7 +417,7 @@ def test_dropout_that_a_module_holds_as_a_number_draws_nothing_in_a_probe() -> N
 
 
 @pytest.mark.parametrize(
-    ("kind", "words"), [(TopK, "never draws"), (TopFifty, "never draws"), (ScoresAtOne, "the loss scores at 1")]
+    ("kind", "words"), [(TopK, "never draws"), (TopFifty, "never draws"), (ScoresAtOne, "but the loss uses 1.")]
 )
 def test_what_a_loop_by_hand_does_behind_the_loss_is_measured(kind: type[Trainer], words: str) -> None:
     (found,) = probed(kind().adapter(), "GEN004").findings

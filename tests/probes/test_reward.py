@@ -221,8 +221,8 @@ BROKEN: dict[str, tuple[Callable[..., Any], str]] = {
     "no answer": (seam(raises_on_none), "raises AttributeError"),
     "literal": (seam(evaluates), "raises"),
     "NaN": (seam(nan), "returns nan"),
-    "other order": (shuffled, "another reward"),
-    "one gold answer": (first_answer_for_all, "another reward"),
+    "other order": (shuffled, "a different reward"),
+    "one gold answer": (first_answer_for_all, "a different reward"),
     "no kwargs": (closed, "**kwargs"),
 }
 

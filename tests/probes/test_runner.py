@@ -254,7 +254,8 @@ render, extract = trainer.render, trainer.extract
 
 
 @pytest.mark.parametrize(
-    ("twin", "code", "words"), [("twins.Reference", 0, "Every property"), ("Sick", 1, "PAD001"), ("1/0 or ", 2, "")]
+    ("twin", "code", "words"),
+    [("twins.Reference", 0, "All probed properties hold"), ("Sick", 1, "PAD001"), ("1/0 or ", 2, "")],
 )
 def test_the_command_line_has_the_exit_codes_of_analyze(tmp_path: Path, twin: str, code: int, words: str) -> None:
     result = CliRunner().invoke(app, ["probe", str(write_adapter(tmp_path, twin)), "--no-color"])

@@ -130,16 +130,16 @@ def test_a_right_conversation_is_left_in_peace(kind: type[Masked], seams: tuple[
 @pytest.mark.parametrize(
     ("kind", "seams", "turns", "said"),
     [
-        (AllMarked, ("env_mask",), None, "the mask marks"),
-        (LastTurnLost, ("env_mask",), None, "the mask marks 0 tokens"),
-        (OneLate, ("env_mask",), None, "the mask marks"),
+        (AllMarked, ("env_mask",), None, "the mask includes"),
+        (LastTurnLost, ("env_mask",), None, "the mask includes 0 tokens"),
+        (OneLate, ("env_mask",), None, "the mask includes"),
         (
             EndsLost,
             ("env_mask",),
             CALLS,
-            "marks 0 tokens that the policy did not generate, and leaves out 8 that it did, 8",
+            "includes 0 tokens that the policy did not generate and excludes 8 that it generated; 8",
         ),
-        (ToolsTrained, ("rollout", "loss"), CALLS, "that the policy did not generate are trained"),
+        (ToolsTrained, ("rollout", "loss"), CALLS, "the loss trains 16 tokens that the policy did not generate"),
     ],
 )
 def test_what_was_not_generated_and_is_trained_is_named(

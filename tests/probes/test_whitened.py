@@ -119,7 +119,7 @@ class MinusK1(MeanOfMeans):
 
 
 @pytest.mark.parametrize(
-    ("kind", "words"), [(MeanOfMeans, ""), (K1, "is k1: its"), (MinusK1, "is ref - new, k1 of the wrong sign: its")]
+    ("kind", "words"), [(MeanOfMeans, ""), (K1, "is k1: its"), (MinusK1, "is ref - new (k1 with the wrong sign): its")]
 )
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
 def test_k1_is_told_however_the_loss_weighs_its_tokens(kind: type[Left], words: str, temperature: float) -> None:

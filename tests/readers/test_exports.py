@@ -128,7 +128,7 @@ def test_rows_that_sum_up_whole_runs_are_no_steps(tmp_path: Path) -> None:
     head = "staleness,steps,mean_kl,reward_start,reward_end\n"
     run = run_of(tmp_path, "sweep.csv", head + "".join(f"{i},60,1.9,-9.5,-0.5\n" for i in range(5)))
     assert run.run_type == "none"
-    assert any("sums up a whole run" in note for note in run.notes)
+    assert any("each row summarises a whole run" in note for note in run.notes)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_what_stands_beside_an_unread_step_is_told(tmp_path: Path) -> None:
 def test_a_page_whose_tables_hold_no_metric_is_no_notebook(tmp_path: Path) -> None:
     page = "<html><table><tr><th>Model</th><th>Size</th></tr><tr><td>a</td><td>7</td></tr></table></html>"
     notes = " ".join(run_of(tmp_path, "x.html", page).notes)
-    assert "none of the 1 tables of the page" in notes
+    assert "none of the 1 tables on the page" in notes
     assert "cells" not in notes
 
 

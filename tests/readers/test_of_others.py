@@ -101,7 +101,7 @@ def test_what_counts_tasks_or_weighs_their_responses_is_training(tmp_path: Path,
 def test_a_share_below_zero_is_none(tmp_path: Path) -> None:
     run = jsonl(tmp_path, [{"step": i, "reward": i / 8, "correct": (-1) ** i} for i in STEPS])
     assert "success_rate" not in run.columns
-    assert "correct is not read as success_rate: its values cannot be one" in run.notes
+    assert "correct is not read as success_rate, because its values are out of range" in run.notes
     run = jsonl(tmp_path, [{"step": i, "reward": i / 8, "correct": i % 2} for i in STEPS])
     assert known(run)["success_rate"] == [1, 0] * 4
 
