@@ -274,7 +274,9 @@ def _assign_roles(findings: list[Finding], active: list[Finding]) -> tuple[Findi
     if not able or any(f.sureness is Confidence.HIGH for f in defects):
         able |= {f.code: f for f in defects if not f.explained_by}
     mechanisms = [f for f in able.values() if f.role == "cause"]
-    return outcome, max(mechanisms or able.values(), key=lambda f: (not f.cleared, *_strength(f)), default=None)
+    holding = [f for f in able.values() if not f.cleared]  # what still holds comes before what is over
+    choice = [f for f in mechanisms if not f.cleared] or holding or mechanisms or list(able.values())
+    return outcome, max(choice, key=_strength, default=None)
 
 
 def _treat(

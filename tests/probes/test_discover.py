@@ -123,7 +123,10 @@ def test_seams_in_the_files_that_a_trainer_imports_are_named(tmp_path: Path, whe
     with script.open("a", encoding="utf-8") as file:
         file.write("def rollout(prompts): ...\n")
     beside = CliRunner().invoke(app, ["probe", "--discover", str(script)])
-    assert (beside.exit_code, "losses.py with objective: discover it too" in beside.output) == (0, True)
+    assert (
+        beside.exit_code,
+        "losses.py with objective: run --discover on that file too" in " ".join(beside.output.split()),
+    ) == (0, True)
 
 
 @pytest.mark.parametrize(
