@@ -79,7 +79,8 @@ class _Walk:
             else:
                 self.waiting.append(link)
         for name in sorted(files, key=natural):
-            yield here / name, self._known(here / name)
+            part = name in COMPANIONS and "records.jsonl" in files
+            yield here / name, no_log(here / name, NO_NAME) if part else self._known(here / name)
 
     def _met(self, folder: Path) -> Answer | None:
         """The answer for a folder that was entered before, or has vanished."""
