@@ -42,10 +42,11 @@ def temperature_without_effect(
     measured, error = probes.sampling_filters.measured_temperature(sample, model, tokenizer, rows, declared)
     greedy = measured == 0 and declared > 0.05
     twice = abs(measured / declared**2 - 1) < slack and abs(declared - 1) >= 0.1
-    if not greedy and abs(measured - declared) > error and not hasattr(model, "get_output_embeddings"):
+    other = not twice and abs(measured - declared) > max(slack * declared, error)
+    if other and not greedy and not hasattr(model, "get_output_embeddings"):
         raise probes.Unjudged("the head of this model was scripted, and what the model does after it is not known")
     return fires(
-        greedy or (not twice and abs(measured - declared) > max(slack * declared, error)),
+        greedy or other,
         "The sampler is greedy although temperature {declared:g} is declared."
         if greedy
         else "The sampler uses a temperature of {measured:.3g}, but {declared:g} is declared.",
