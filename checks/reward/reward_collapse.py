@@ -26,7 +26,7 @@ def reward_collapse(
     success_since: Column = None,
     *,
     floor_share: float = 0.1,
-    early_rows: int = 20,
+    early_rows: int = 16,
     few: float = 0.1,
 ) -> Fires:
     """The reward or the success rate has fallen from its best level.
@@ -40,7 +40,7 @@ def reward_collapse(
 
     ## Thresholds
     - `floor_share`: share of the range above the lowest reward within which it is critical, 0 to 1.
-    - `early_rows`: rows before which the success rate alone is not judged.
+    - `early_rows`: rows before which the success rate alone is not judged: twice the 8 rows of a first trend.
     - `few`: success rate up to which there is almost nothing to lose.
 
     ## Why it matters

@@ -91,7 +91,9 @@ def compare_paths(
     if not own or not arms:
         if failed:
             return [], failed
-        raise ConfigError(f"{base[0]}: it holds {'one setting alone' if own else 'no run'}; name what to compare")
+        raise ConfigError(
+            f"{base[0]}: contains {'only one setting' if own else 'no run'}; name a second run to compare"
+        )
     return compare_arms(own[0], arms, config, by, weights), failed
 
 
@@ -150,7 +152,7 @@ def _diagnoses(word: str, config: Config) -> tuple[list[Diagnosis], int]:
         named = [diagnoses[int(name) - 1]]
     if not named and diagnoses:
         have = ", ".join(re.sub(r".*\(", "", d.source).removesuffix(")") for d in diagnoses[:12])
-        raise ConfigError(f"{path}: no run of it is called {name!r}; it holds {have}")
+        raise ConfigError(f"{path}: contains no run {name!r}; its runs: {have}")
     return named, code
 
 

@@ -34,8 +34,6 @@ LEAST = 8
 """Rows from which a gain can be distinguished from noise: the fit leaves two degrees of freedom."""
 RISE, FALL = 2.9, 4.6
 """Critical values of a gain and of a fall, in standard errors that are known exactly; see `critical`."""
-ONE = 3.1
-"""The same for one score far below the line of all earlier ones, which is one more look."""
 MATTERS, LOST = 0.15, 0.3
 """Shares of the best level from which a fall is reported, and from which it is a failure."""
 PART, HALF = 0.25, 0.5
@@ -346,7 +344,7 @@ class Standing:
         ahead = (n + 1) / 2
         error = math.sqrt(float(rest.dot(rest)) / (n - 2) * (1 + 1 / n + ahead**2 / float(at.dot(at))))
         end, expected = float(self._means[-1]), level + slope * ahead
-        fell = min(expected, float(before.min())) - end > critical(ONE, n - 2) * max(error, self._noise.least)
+        fell = min(expected, float(before.min())) - end > critical(RISE, n - 2) * max(error, self._noise.least)
         return Drop(float(before.max()), end, int(before.argmax()), 1, 1) if fell else None
 
     @cached_property

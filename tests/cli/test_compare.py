@@ -54,7 +54,7 @@ def test_exit_codes(tmp_path: Path, seeds: dict[str, Path]) -> None:
     assert grpo_doctor("compare", seeds["base0"], tmp_path / "absent").exit_code == 2
     result = grpo_doctor("compare", seeds["base0"])
     assert result.exit_code == 2
-    assert "it holds one setting alone; name what to compare" in result.output
+    assert "contains only one setting; name a second run to compare" in result.output
     (tmp_path / "none.log").write_text("nothing here\n")
     result = grpo_doctor("compare", seeds["base0"], tmp_path / "none.log")
     assert result.exit_code == 3
@@ -85,7 +85,7 @@ def test_one_file_of_several_runs_is_compared_with_its_first(tmp_path: Path) -> 
     assert (one["base"]["name"], one["new"]["name"]) == (f"{path} (c)", f"{path} (b)")
     result = grpo_doctor("compare", f"{path}#c", f"{path}#d")
     assert result.exit_code == 2
-    assert "no run of it is called 'd'; it holds a, b, c" in result.output
+    assert "contains no run 'd'; its runs: a, b, c" in result.output
 
 
 def test_logs_that_declare_nothing_are_compared_one_by_one(tmp_path: Path) -> None:
