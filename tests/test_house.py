@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from benchmarks import live
 from grpo_doctor.cli import COMMANDS, app
 from grpo_doctor.cli.common import BROKEN, CLEAN, FINDINGS, UNJUDGED, WRONG
-from grpo_doctor.diagnosis.catalogue import home, load, python_files, report_names
+from grpo_doctor.diagnosis.catalogue import home, load, python_files, refuse_unknown_settings, report_names
 from grpo_doctor.diagnosis.remedies import shared_remedies
 from grpo_doctor.record import NUMBER_FIELDS
 from grpo_doctor.report.check_pages import written
@@ -224,6 +224,10 @@ def test_recipes_stand_alone() -> None:
     recipes = [step.do for remedy in {**shared_remedies(), **offered}.values() for step in remedy.steps]
     assert len(recipes) > 100
     assert not [do for do in recipes if do.lower().startswith(("the same in", "as above", "likewise", "see "))]
+
+
+def test_every_setting_that_a_rule_asks_for_exists() -> None:
+    refuse_unknown_settings(load().checks.values())
 
 
 def test_every_remedy_that_a_check_names_exists() -> None:

@@ -18,6 +18,7 @@ def checks(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
     fields: Annotated[bool, typer.Option("--fields", help="List the record fields instead.")] = False,
+    settings: Annotated[bool, typer.Option("--settings", help="List the settings that rules can ask for.")] = False,
     debug: Annotated[
         Path | None,
         typer.Option(
@@ -31,6 +32,7 @@ def checks(
     from rich.console import Console
     from rich.table import Table
 
+    from ..readers.settings import meanings
     from ..series.derived import MEANINGS
 
     if debug is not None:
@@ -44,6 +46,8 @@ def checks(
     ]
     if fields:
         rows = [{"field": name, "meaning": meaning} for name, meaning in MEANINGS.items()]
+    if settings:
+        rows = [{"setting": name, "meaning": words} for table in meanings().values() for name, words in table.items()]
     if as_json:
         typer.echo(json.dumps(rows, indent=2, ensure_ascii=False))
         return

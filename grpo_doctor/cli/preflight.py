@@ -68,7 +68,7 @@ def preflight(
     Exit codes: 0 no finding at or above --fail-on, 1 findings, 2 wrong usage or unreadable input, 3 no reinforcement
     learning settings found in a file.
     """
-    from ..preflight.judgement import FAMILY
+    from ..diagnosis.catalogue import PREFLIGHT
 
     with common.plain_errors():
         if output_file is not None and output_format is None:
@@ -77,7 +77,7 @@ def preflight(
             config, select, ignore, None, None, fail_on, seconds, megabytes, trust_checks=trust_checks
         )
         declared = _declared(set_ or [])
-        catalogue = common.chosen(chosen, FAMILY)
+        catalogue = common.chosen(chosen, PREFLIGHT)
         diagnoses: list[Diagnosis] = []
         unreadable = 0
         for path in _expanded(files):

@@ -13,21 +13,26 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from functools import cache, wraps
 from importlib.machinery import ModuleSpec
-from importlib.metadata import entry_points
 from importlib.util import module_from_spec
+from itertools import chain
 from pathlib import Path
 from threading import RLock
 from types import ModuleType
 from typing import ParamSpec, TypeVar
 
-from .check import Check, CheckError
+from ..config import plugins
+from ..readers.settings import known_settings, meanings
+from .check import DECLARED, Check, CheckError
 from .declare import take_loaded
 from .remedies import shared_remedies
 
 _HERE = Path(__file__).parents[1]
-FORMER = {"config": "preflight"}
+PREFLIGHT = "preflight"
+"""Family of the checks that judge settings."""
+FORMER = {"config": PREFLIGHT}
 """Former names of families."""
 _LOADING = RLock()
 """Held while checks are loaded, because check files declare into one shared place."""
@@ -94,16 +99,34 @@ def load_file(path: Path) -> Check:
     found = _load_check_file(f"grpo_doctor.user_{abs(hash(path.parent)):x}", path.parent, path)
     if len(found) != 1:
         raise CheckError(f"{path}: declares {len(found)} checks; a file must declare exactly one")
+    refuse_unknown_settings(found)
     return found[0]
+
+
+def refuse_unknown_settings(checks: Iterable[Check]) -> None:
+    """Raises `CheckError` if a preflight rule asks for a setting that does not exist, because it would never fire."""
+    rules = [check for check in checks if check.family == PREFLIGHT]
+    known = {name for table in meanings().values() for name in table} | known_settings() if rules else set()
+    for check in rules:
+        for field in chain.from_iterable(check.arguments):
+            name = field.removeprefix(DECLARED)
+            if name != field and name not in known:
+                near = get_close_matches(name, sorted(known), 3) or ["none is similar"]
+                raise CheckError(
+                    f"{check.file}: {check.code}: asks for settings.{name}, but no setting has this name; nearest: "
+                    f"{', '.join(near)}; `grpo-doctor checks --settings` lists all"
+                )
 
 
 @cache
 def _load_installed() -> tuple[Check, ...]:
     found: list[Check] = []
-    for entry in entry_points(group="grpo_doctor.checks"):
-        take_loaded()
-        entry.load()
+    take_loaded()
+    for _ in plugins("grpo_doctor.checks"):
         found += take_loaded()
+    for check in found:
+        check.family = Path(check.file).parent.name
+    refuse_unknown_settings(found)
     return tuple(found)
 
 
@@ -214,6 +237,7 @@ def load(folders: tuple[Path, ...] = (), *, compiled: bool = True) -> Catalogue:
             added = _load_folder(f"grpo_doctor.user_{abs(hash(folder.resolve())):x}", folder)
         for check in added:
             _ = check.meanings  # raises if the page explains an unknown threshold
+        refuse_unknown_settings(added)
         checks += added
     catalogue = Catalogue(checks, compiled=compiled)
     catalogue.refuse_unknown()

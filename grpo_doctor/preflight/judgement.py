@@ -10,7 +10,7 @@ import msgspec
 from ..advisories import Match, matches
 from ..advisories.finding import declare, explain
 from ..advisories.versions import applicable
-from ..diagnosis.catalogue import Catalogue, load_family
+from ..diagnosis.catalogue import PREFLIGHT, Catalogue, load_family
 from ..diagnosis.check import DECLARED, Check, Severity
 from ..diagnosis.examine import diagnose
 from ..diagnosis.verdict import Diagnosis
@@ -19,8 +19,6 @@ from .batch_arithmetic import decisive, table, to_declare, work_out
 from .configuration import Configuration
 from .memory import memory
 
-FAMILY = "preflight"
-"""Family of the checks that judge settings."""
 WANTED = frozenset(
     "group_size learning_rate use_peft temperature kl_coef generation_batch eval_batch updates_per_rollout "
     "prompts_per_update max_new_tokens evaluation group_baseline world_size".split()
@@ -43,7 +41,7 @@ def judge(
 
     No rule is asked about a setting that takes several values one after the other.
     """
-    every = catalogue or load_family(FAMILY)
+    every = catalogue or load_family(PREFLIGHT)
     rules = Catalogue((c for c in every.checks.values() if judges_settings(c)), every.preview)
     found.settings |= declared or {}
     found.keys |= dict.fromkeys(declared or {}, "--set")
@@ -89,7 +87,7 @@ def known_bugs(found: Configuration) -> list[Match]:
 def judges_settings(check: Check) -> bool:
     """Whether settings alone are enough for a check to speak."""
     told = [any(_setting(field) for field in need.fields) for need in check.needs]
-    return check.family == FAMILY and check.predicate is not None and bool(told) and all(told)
+    return check.family == PREFLIGHT and check.predicate is not None and bool(told) and all(told)
 
 
 def _setting(field: str) -> bool:

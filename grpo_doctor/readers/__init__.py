@@ -1,4 +1,7 @@
-"""Reads whatever log there is into a `Run`: `read` for the runs, `survey` for what became of every file as well."""
+"""Reads whatever log there is into a `Run`: `read` for the runs, `survey` for what became of every file as well.
+
+The other names are for readers of new formats; see the tutorial in ``.github/CONTRIBUTING.md``.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ..fault_isolation import bug
-from ..run import Run
+from ..record import Event
+from ..run import Run, RunBuilder, Sample, Table
 from .folder import Survey, of_archive, refuse_torn
 from .folder import survey as of_folder
-from .input import ArchiveError, Input, ReadError
+from .input import ArchiveError, Head, Input, NotRead, ReadError
 from .reader import read_input
 from .walk import Answer
 
-__all__ = ["ReadError", "read", "survey"]
+__all__ = ["Event", "Head", "Input", "NotRead", "ReadError", "Run", "RunBuilder", "Sample", "Table", "read", "survey"]
 
 
 def read(path: Path, mapping: Mapping[str, str] | None = None) -> list[Run]:

@@ -1,16 +1,21 @@
 """Finds the format that reads a file best. One format a file; the content picks it, not the extension.
 
 A format is a module with three names: ``FORMAT``, ``sniff(head) -> int`` (0 no, 1 possible, 2 likely, 3 certain)
-and ``read(file) -> list[Run]``. Formats are asked in the order of `FORMATS` and the surest wins.
+and ``read(file) -> list[Run]``. Formats are asked in the order of `FORMATS` and the surest wins. Packages add theirs as
+entry points of the group ``grpo_doctor.readers``; what they need is in `grpo_doctor.readers`, and the files of
+``custom/`` are examples.
 """
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
+from functools import cache
 from typing import Protocol, cast
 
 import numpy as np
 
+from ..config import PluginError, plugins
 from ..limits import OverBudgetError, spending
 from ..run import Run
 from .archive import ZIP
@@ -19,11 +24,11 @@ from .phases import judged
 from .reading import checked
 
 FORMATS = (
-    "formats.records", "custom.aflow", "custom.dual", "custom.lever", "formats.tensorboard", "formats.wandb",
+    "formats.records", "plugins", "custom.aflow", "custom.dual", "custom.lever", "formats.tensorboard", "formats.wandb",
     "formats.swanlab", "formats.clearml", "formats.aim", "formats.sqlite", "formats.completions", "formats.kaggle",
     "formats.notebook", "formats.mlflow", "formats.json_rows", "formats.table", "formats.jsonl", "formats.console",
 )  # fmt: skip
-"""Modules that read a format, surest first where they tie."""
+"""Modules that read a format, surest first where they tie; ``plugins`` are those of installed packages."""
 
 
 class Format(Protocol):
@@ -39,11 +44,33 @@ SURE = 3
 """What `sniff` returns where no other format can be meant; the others are not even loaded then."""
 
 
+@cache
+def _installed() -> tuple[Format, ...]:
+    """The readers of installed packages. Raises `UnreadableError` for a plugin that cannot be used."""
+    found: list[Format] = []
+    try:
+        for label, module in plugins("grpo_doctor.readers"):
+            if lacking := [name for name in ("FORMAT", "sniff", "read") if not hasattr(module, name)]:
+                raise PluginError(f"{label} has no {lacking[0]!r}; see .github/CONTRIBUTING.md")
+            found.append(module)
+    except PluginError as error:
+        raise UnreadableError(str(error)) from error
+    return tuple(found)
+
+
+def _formats() -> Iterator[Format]:
+    """Every format; each is loaded when it is asked."""
+    for name in FORMATS:
+        if name == "plugins":
+            yield from _installed()
+        else:
+            yield cast(Format, importlib.import_module(f"{__package__}.{name}"))
+
+
 def format_of(head: Head) -> Format | None:
     """The module that reads this file best; None where no format is recognised."""
     best, most = None, 0
-    for name in FORMATS:
-        module = cast(Format, importlib.import_module(f"{__package__}.{name}"))
+    for module in _formats():
         if (score := module.sniff(head)) > most:
             best, most = module, score
         if most == SURE:

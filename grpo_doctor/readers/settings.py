@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any
 
 from ..run import WORDED
@@ -23,8 +25,19 @@ def setting_value(name: str, value: Any) -> str | int | float | bool | None:
     return figure
 
 
+VOCABULARY = Path(__file__).with_name("settings.toml")
+
+
+@cache
+def meanings() -> Mapping[str, Mapping[str, str]]:
+    """What each setting means, by name, in tables by origin."""
+    import tomllib
+
+    return tomllib.loads(VOCABULARY.read_text(encoding="utf-8"))
+
+
 def known_settings() -> frozenset[str]:
-    """Every name under which checks ask for a setting."""
+    """Every name under which logs declare a setting."""
     return frozenset(_TABLE.values())
 
 

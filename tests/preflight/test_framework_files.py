@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from grpo_doctor.preflight import frameworks as registry
-from grpo_doctor.preflight.frameworks import FOLDER, FrameworkError, frameworks, load, vocabulary
+from grpo_doctor.preflight.frameworks import FOLDER, Capabilities, FrameworkError, frameworks, load, vocabulary
+from grpo_doctor.readers.settings import meanings
 
 RIGHT = """name = "mytrainer"
 source = "mytrainer 1.0, config.py"
@@ -62,6 +63,10 @@ def test_a_wrong_file_is_refused_with_line_and_remedy(
 def test_names_come_from_one_vocabulary_and_each_is_used() -> None:
     used = {name for f in frameworks() for name in (*f.settings, *f.defaults, *(n for w in f.when for n in w.set))}
     assert {name for name in used if not name.startswith("_")} <= vocabulary().keys()
+
+
+def test_every_capability_has_its_meaning_in_the_table_of_settings() -> None:
+    assert tuple(meanings()["capabilities"]) == Capabilities.__struct_fields__
 
 
 def test_no_framework_is_named_in_python_code() -> None:

@@ -1,7 +1,7 @@
 """Frameworks as data: one TOML file a framework says how it is recognised, what its keys mean, and how it behaves.
 
-A setting has one name, that of ``vocabulary.toml``, whatever a framework calls it. A name with a leading underscore is
-intermediate: it is read, used by ``[[when]]`` of the same file, and dropped.
+A setting has one name, that of ``readers/settings.toml``, whatever a framework calls it. A name with a leading
+underscore is intermediate: it is read, used by ``[[when]]`` of the same file, and dropped.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any, Literal
 import msgspec
 
 from ...readers import ReadError
+from ...readers.settings import VOCABULARY, meanings
 
 FOLDER = Path(__file__).parent
-VOCABULARY = FOLDER.parent / "vocabulary.toml"
 
 
 class FrameworkError(ReadError):
@@ -86,37 +86,7 @@ class Forks(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 class Capabilities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How a framework behaves where frameworks differ; rules ask for these as settings too.
 
-    Attributes:
-        rollout_engine_apart: an engine with weights of its own writes the responses.
-        rollout_engine_optional: it does so only where the configuration switches it on.
-        refuses_group_of_one: a group of one response is an error at the start.
-        batch_is_per_device: batches count responses per device and are accumulated, as in transformers.
-        batch_rounded_to_groups: a batch that is not a multiple of the group is raised to one.
-        batch_is_of_whole_groups: the batch counts responses and must be a multiple of the group.
-        checks_eval_batch: an evaluation batch that is not a multiple of the group is an error.
-        refuses_two_generation_batches: the generation batch cannot be set by size and by steps.
-        refuses_larger_mini_batch: a mini-batch that is larger than the rollout is an error.
-        refuses_uneven_mini_batch: a rollout that is not a multiple of the mini-batch is an error.
-        drops_uneven_rest: what remains of such a rollout is dropped.
-        refuses_uneven_micro_batch: a mini-batch per GPU that is not a multiple of the micro-batch is an error.
-        refuses_uneven_rollout: a rollout that is not a multiple of the GPUs is an error.
-        engine_shares_gpus: the rollout engine takes the trainer's GPUs.
-        colocated_engines_fill_gpus: colocated engines must take exactly the trainer's GPUs.
-        prompt_within_response_limit: the response limit is that of prompt and response together.
-        model_length_is_of_training: the context length is that of a training sample.
-        cispo_bound_is_weight: CISPO caps the weight at the clip bound itself, not at one more.
-        corrects_mismatch: the ratio of trainer to engine is corrected for unless switched off.
-        handles_staleness: the loss corrects for the policy that wrote the responses.
-        composed_by_hydra: a document is completed by others, so an absent key has no default.
-        only_rl: no other kind of training is configured with these keys.
-        supervised_unless_said: without an algorithm the training is supervised.
-        grouped_unless_said: without an estimator the baseline is the group's.
-        full_unless_said: all weights are trained unless an adapter is named.
-        adapter_unless_said: LoRA is trained unless the tuner is named.
-        one_process_unless_said: one process trains.
-        learns_from_pairs: it trains on preference pairs or reward labels, not on rollouts.
-        refuses_kto_batch_of_one: KTO with one example per device is an error.
-        beside_the_weights: a file that lies beside a model's weights; it says how responses are drawn.
+    ``[capabilities]`` of ``readers/settings.toml`` says what each means.
     """
 
     rollout_engine_apart: bool = False
@@ -243,10 +213,9 @@ def frameworks() -> tuple[Framework, ...]:
     return tuple(load(FOLDER))
 
 
-@cache
 def vocabulary() -> Mapping[str, str]:
     """Every setting that a framework's file may name, and what it means."""
-    return tomllib.loads(VOCABULARY.read_text(encoding="utf-8"))
+    return meanings()["declared"]
 
 
 @cache

@@ -15,9 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...record import Event
-from ...run import Run, RunBuilder, Sample, Table
-from ..input import Head, Input, NotRead
+from .. import Event, Head, Input, NotRead, Run, RunBuilder, Sample, Table
 from ..known_warnings import sign
 from ..values import number as as_number
 from ..values import whole

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import re
 
-from ...run import Run
-from ..input import Head, Input
+from .. import Head, Input, Run
 from .dual_lines import HANDLERS
 from .dual_log import FORMAT, Log
 from .dual_metrics import cells, objects, read_metrics

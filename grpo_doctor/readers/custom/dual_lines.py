@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TypeAlias
 
-from ...run import Sample
+from .. import Sample
 from .dual_log import FAIRNESS, HALLUCINATION, Handling, Log, mean
 
 _Handler: TypeAlias = Callable[..., None]

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from ...run import Run, RunBuilder, Sample
-from ..input import Input
+from .. import Input, Run, RunBuilder, Sample
 
 FORMAT = "dual-console"
 FAIRNESS, HALLUCINATION = "fairness", "hallucination"

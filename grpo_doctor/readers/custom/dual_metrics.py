@@ -6,9 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from ...run import Run, RunBuilder
+from .. import Input, NotRead, Run, RunBuilder
 from ..formats.table import split
-from ..input import Input, NotRead
 from .dual_log import FAIRNESS, HALLUCINATION, together
 
 _FLAT = {

@@ -11,9 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ...run import Run, RunBuilder, Table
+from .. import Head, Input, NotRead, Run, RunBuilder, Table
 from ..formats.table import split
-from ..input import Head, Input, NotRead
 
 FORMAT = "lever-epochs"
 
