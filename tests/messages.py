@@ -42,9 +42,16 @@ def sample(message: str) -> str:
     return rendered(message, values)
 
 
-def texts(file: str | Path) -> Texts:
-    """The texts that a file of a check can put into a finding."""
-    tree = ast.parse(Path(file).read_text(encoding="utf-8"))
+def source(check: Check) -> ast.Module:
+    """The code of a check, with that of a probe in a file of its own."""
+    functions = (check.predicate, check.conclusion, check.across, check.probe)
+    files = dict.fromkeys(function.__code__.co_filename for function in functions if function is not None)
+    return ast.parse("\n".join(Path(file).read_text(encoding="utf-8") for file in files))
+
+
+def texts(check: Check) -> Texts:
+    """The texts that a check can put into a finding."""
+    tree = source(check)
     found = Texts([], [])
     whole = {id(node) for call in _calls(tree, "fires") for node in ast.walk(call.args[1])}
     for text, node in _literals(tree):
@@ -95,7 +102,7 @@ def _unique(found: list[str]) -> list[str]:
 
 def entry(check: Check) -> str:
     """The part of the page on one check."""
-    found = texts(check.file)
+    found = texts(check)
     lines = [f"## {check.code} {check.name}", "", check.title, ""]
     lines += [f"- {sample(sentence)}" for sentence in found.sentences]
     lines += [f"    - {sample(phrase)}" for phrase in found.phrases]

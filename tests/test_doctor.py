@@ -184,6 +184,31 @@ def test_a_users_folder_of_checks_loads_by_the_same_path(tmp_path: Path) -> None
     assert finding.message == "Valid is 0.40."
 
 
+OWN_CHECK = f'@check("OWN012")\ndef low(valid_rate):\n    {PAGE}\n    return fires(valid_rate < 0, "x")\n'
+OWN_PROBE = (
+    'from grpo_doctor import probe\n@probe("OWN012", severity="error")\ndef probe_it(advantages):\n'
+    '    """## What this certifies, and what it does not\n    x"""\n'
+)
+
+
+def test_a_probe_in_the_file_beside_a_check_belongs_to_it(tmp_path: Path) -> None:
+    folder = leaf(tmp_path / "beside", OWN_CHECK)
+    leaf(folder, OWN_PROBE, "rate_too_low_probe")
+    found = load((folder,)).checks["OWN012"]
+    assert found.name == "low"
+    assert found.probe_arguments == {"advantages": True}
+    assert "## What this certifies" in found.page
+
+
+def test_a_probe_in_another_file_may_not_take_the_code_of_a_check(tmp_path: Path) -> None:
+    folder = leaf(tmp_path / "elsewhere", OWN_CHECK)
+    whole = PAGE.replace("## Remedy", "## What this certifies, and what it does not\nx\n\n## Remedy")
+    leaf(folder, f'from grpo_doctor import probe\n@probe("OWN012")\ndef p(advantages):\n    {whole}\n', "other_probe")
+    with pytest.raises(CheckError, match=r"rate_too_low\.py: OWN012 is already used by .*other_probe\.py"):
+        load((folder,))
+    take_loaded()
+
+
 @pytest.mark.parametrize(
     ("advice", "said"),
     [

@@ -141,7 +141,7 @@ def checks_of(family: str) -> list[Check]:
 
 def templates(check: Check) -> list[str]:
     """The messages of a check as they are written, the phrases that fill them, and its title."""
-    found = messages.texts(check.file)
+    found = messages.texts(check)
     traced = [check.traced({}).fires.message] if check.predicate is not None else []
     return list(dict.fromkeys([*traced, *found.sentences, *found.phrases]))
 
@@ -207,7 +207,7 @@ def test_phrases_of_messages_write_numbers_with_the_one_function(family: str) ->
     """An f-string with ``:.3g`` writes 1.23e+03; `grpo_doctor.diagnosis.wording.number` does not."""
     found = []
     for check in checks_of(family):
-        for node in ast.walk(ast.parse(Path(check.file).read_text(encoding="utf-8"))):
+        for node in ast.walk(messages.source(check)):
             if isinstance(node, ast.FormattedValue) and node.format_spec is not None:
                 constant = isinstance(node.value, ast.Name) and node.value.id.isupper()
                 if ast.unparse(node.format_spec).rstrip("'\"").endswith("g") and not constant:

@@ -1,6 +1,4 @@
-from typing import Any
-
-from grpo_doctor import Fires, any_of, check, fires, probe, probes
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, fmax, is_any, isnan, sqrt, where
 
 
@@ -56,34 +54,4 @@ def advantage_bound_violation(
         largest=largest,
         bound=bound,
         k=group_size,
-    )
-
-
-@probe("ADV007", severity="error")
-def probe_bound(advantages: Any, *, rounding: float = 1e-2) -> Fires | None:
-    """## What this certifies, and what it does not
-    The probe gives single groups with one winner (rewards 0, ..., 0, 1 for K = 2 to 16), alone and repeated, to the
-    trainer's own function. No group-normalised advantage can exceed sqrt(K - 1), whatever the ddof, and no merely
-    centred one can exceed 1. It certifies the scale's upper end; ADV004 covers a scale that is too small.
-
-    ## Thresholds of the probe
-    - `rounding`: excess over the bound, as a share, that counts as rounding.
-    """
-    import torch
-
-    worst, at, bound = 0.0, 2, 1.0
-    for k in (2, 4, 8, 16):
-        for groups in (1, 3):
-            rewards = torch.zeros(groups, k)
-            rewards[:, 0] = 1.0
-            size = float(probes.loss_trials.advantages_of(advantages, rewards).abs().max())
-            if size / (k - 1) ** 0.5 > worst:
-                worst, at, bound = size / (k - 1) ** 0.5, k, (k - 1) ** 0.5
-    return fires(
-        not worst <= 1 + rounding,
-        "With {at} responses per group, an advantage of {size:.3g} exceeds {bound:.3g}, the maximum after group "
-        "normalisation.",
-        at=at,
-        size=worst * bound,
-        bound=bound,
     )

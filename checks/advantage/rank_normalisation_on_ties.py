@@ -1,6 +1,4 @@
-from typing import Any
-
-from grpo_doctor import Fires, any_of, check, fires, probe, probes
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, is_any, isnan, rms_on_ties, where
 
 
@@ -67,49 +65,4 @@ def rank_normalisation_on_ties(
         error=noisy & (dead_share > error_tied_share),
         dead=dead_share,
         tied=tied,
-    )
-
-
-@probe("ADV005", severity="error")
-def probe_ties(advantages: Any, *, limit: float = 1e-2, rounded_limit: float = 1.0) -> Fires | None:
-    """## What this certifies, and what it does not
-    The probe gives groups of 2 to 16 with tied rewards (0, 0.1, 0.5, 1 and a pair of ties among others) to the
-    trainer's own function: whole groups of ties must come out as zero, equal rewards must get equal advantages.
-    Float32 rounding errors of up to 1e-2 are accepted. Where only rewards of 0.1 fail, which float32 rounds, the
-    formula is correct but its epsilon is too small. That is a warning up to 1, the size of an ordinary advantage; an
-    epsilon of 1e-8 leaves 0.75. The probe certifies the handling of ties only (centring: ADV006; size: ADV007).
-
-    ## Thresholds of the probe
-    - `limit`: |A| of a tie that counts as rounding.
-    - `rounded_limit`: |A| of ties of 0.1 alone up to which it is a warning.
-    """
-    import torch
-
-    def of_equal(value: float, k: int) -> float:
-        found = probes.loss_trials.advantages_of(advantages, torch.full((3, k), value))
-        return float(found.abs().max())
-
-    sizes = (2, 4, 8, 16)
-    tied = max(of_equal(value, k) for k in sizes for value in (0.0, 0.5, 1.0))
-    rounded = max(of_equal(0.1, k) for k in sizes)
-    partly = 0.0
-    for k in sizes:
-        rewards = torch.tensor([[0.3] * (k // 2) + [0.7] * (k - k // 2)] * 2)
-        found = probes.loss_trials.advantages_of(advantages, rewards)
-        for half in (found[:, : k // 2], found[:, k // 2 :]):
-            partly = max(partly, float((half.amax(1) - half.amin(1)).max()))
-    if max(tied, partly) <= limit < rounded <= rounded_limit:
-        return fires(
-            True,
-            "Groups with all rewards at 0.1 get advantages of up to {rounded:.3g}: a rounding error is divided by a "
-            "standard deviation of 0, and epsilon is too small.",
-            warning=True,
-            rounded=rounded,
-        )
-    return fires(
-        not max(tied, rounded, partly) <= limit,
-        "Zero-variance groups get advantages of up to {tied:.3g}, and equal rewards within a group get advantages "
-        "that differ by up to {partly:.3g}.",
-        tied=max(tied, rounded),
-        partly=partly,
     )

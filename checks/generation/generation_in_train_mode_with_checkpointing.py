@@ -1,7 +1,7 @@
 import math
 from typing import Any
 
-from grpo_doctor import Finding, Fires, check, conclude, fires, probe, probes
+from grpo_doctor import Finding, Fires, check, conclude, fires
 from grpo_doctor.diagnosis.lab_results import of_lab
 from grpo_doctor.series import COLLAPSED, Column, baseline, each, latest, row, total, where
 
@@ -120,76 +120,3 @@ def generation_mode_from_alternation(UPD001: Finding, UPD003: Finding, UPD007: F
         healed=UPD003.evidence["without"],
         placebo=UPD007.evidence["times"],
     )
-
-
-@probe("GEN001", severity="critical", explains=("GEN004", "RAT003"))
-def probe_mode(
-    sample: Any,
-    model: Any,
-    render: Any,
-    tokenizer: Any,
-    prompts: Any = None,
-    step: Any = None,
-    loss: Any = None,
-    *,
-    limit: float = 0.9,
-) -> Fires | None:
-    """## What this certifies, and what it does not
-    The probe samples from one random state twice: in the mode in which an update leaves the model (the trainer's own
-    `step` if the adapter has one, else `model.train()`; gradient checkpointing as the model has it), and held in eval
-    mode without checkpointing. Where neither a `step` nor the `loss` shows that the trainer ever calls `train()`, nor
-    the model was passed in that mode, the finding is a warning: a trainer that never leaves eval mode samples
-    correctly. It fires at fewer than 90 % equal tokens. It certifies that generation does not depend on the mode for
-    prompts and lengths like the probe's; it cannot detect a mode that another part of the trainer sets between `step`
-    and `sample`, so `sample` must contain everything that the trainer does around generate. Active dropout triggers
-    it too, correctly: the text is then not the policy's. A sampler that is not reproducible with a fixed random seed
-    is not judged.
-
-    ## Thresholds of the probe
-    - `limit`: share of equal tokens, 0 to 1, below which generation depends on the mode.
-    """
-    craft = probes.crafted_inputs
-    inner = probes.intercept.language_model(model)
-    shown = inner.training
-    pairs = craft.rendered(render, prompts)
-    rows = [ids for _, ids in pairs]
-    ids, real = craft.pad_left(rows, craft.special_ids(tokenizer).pad, craft.device_of(model))
-    own = step is not None and not isinstance(step, probes.updates.PlainStep)
-    update = step if own else loss
-    if update is not None:
-        words = craft.plain_ids(tokenizer, model, rows)
-        update(
-            [p for p, _ in pairs], craft.canaries(words, [3] * len(rows)), probes.loss_trials.spread(len(rows), model)
-        )
-    shown = own or shown or inner.training
-    if not own:
-        model.train()
-    as_is = probes.sampling.sampled(sample, ids, real, model)
-    with probes.model_modes.held_in_eval(model):
-        wanted = probes.sampling.sampled(sample, ids, real, model)
-        share = probes.sampling.agreement(as_is, wanted, ids.shape[1])
-        again = wanted if share == 1 else probes.sampling.sampled(sample, ids, real, model)
-    if probes.sampling.agreement(wanted, again, ids.shape[1]) < 1:
-        raise probes.Unjudged("the sampler is not reproducible: the same random state gives different tokens")
-    first = float((as_is[:, ids.shape[1]] == wanted[:, ids.shape[1]]).float().mean())
-    dropout = share < limit and _of_dropout(sample, model, ids, real) >= limit
-    mode = "the mode left by an update" if shown else "train mode (if an update leaves the model in it)"
-    return fires(
-        share < limit,
-        f"Responses are sampled with dropout on, in {mode}; call eval() before the rollout."
-        if dropout
-        else f"Generation in {mode} matches generation in eval mode on only {{share:.0%}} of the tokens "
-        "({first:.0%} of the first tokens).",
-        warning=not shown,
-        share=share,
-        first=first,
-    )
-
-
-def _of_dropout(sample: Any, model: Any, ids: Any, real: Any) -> float:
-    """Share of equal tokens in the mode that the model is in and in eval mode, where nothing is dropped out."""
-    with probes.model_modes.without_dropout(model):
-        found = probes.sampling.sampled(sample, ids, real, model)
-        with probes.model_modes.held_in_eval(model):
-            wanted = probes.sampling.sampled(sample, ids, real, model)
-    return float(probes.sampling.agreement(found, wanted, ids.shape[1]))

@@ -1,6 +1,4 @@
-from typing import Any
-
-from grpo_doctor import Fires, any_of, check, fires, probe, probes
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, baseline, where
 
 _OTHER_TEXT = "The score of the sampled ids differs from the recorded score, so different text was scored"
@@ -65,65 +63,4 @@ def trained_text_not_sampled_text(
         what=where(scored, _OTHER_TEXT, _OTHER_INPUT),
         gap=reward_recomputed_gap,
         mismatch=rollout_mismatch_raw_kl,
-    )
-
-
-@probe(
-    "GEN005",
-    severity="critical",
-    explains=(
-        "PAD002",
-        "PAD003",
-        "TOK005",
-        "RAT003",
-        "RAT007",
-        "LEN002",
-        "ENT006",
-        "ENT011",
-        "GRD006",
-        "GEN004",
-        "KL006",
-    ),
-)
-def probe_trained_ids(mask: Any, render: Any, tokenizer: Any, model: Any = None, prompts: Any = None) -> Fires | None:
-    """## What this certifies, and what it does not
-    It certifies that ids given to the batch come out unchanged. It cannot detect an earlier replacement: PAD001 finds
-    rollouts that return different responses than sampled. TOK005 covers token splits that change through text.
-
-    ## What the probe does
-    Canary responses of 1 to 6 ids that survive decoding and encoding, with and without EOS, are put through the
-    trainer's batch (or through its loss, on a watched model). Each row's last tokens must be the response. Where a
-    custom sampling loop builds the batch, a response without EOS gets one to stop the loop, which is correct.
-    """
-    craft = probes.crafted_inputs
-    own = [ids for _, ids in craft.rendered(render, prompts)]
-    words = craft.plain_ids(tokenizer, model, own)
-    pad, eos = craft.special_ids(tokenizer)[:2]
-    rows = changed = dropped = added = 0
-    for lengths in ([2, 3, 4, 6], [6, 2, 5, 3]):
-        for case in craft.endings(lengths[: len(own)], eos):
-            batch, responses = probes.generations.put_through(mask, own, craft.said(words, case, eos), eos)
-            for n, (prompt, response) in enumerate(zip(own, responses, strict=True)):
-                if craft.left_out(batch, n, response, eos):
-                    continue  # overlong responses that are filtered on purpose
-                rows += 1
-                got = craft.row_ids(batch, n)
-                whole = craft.response_positions(batch, n, response, prompt) is not None
-                ended = response[-1] != eos and got[-len(response) - 1 :] == [*response, eos]
-                ended = ended and bool(craft.trained_tokens(batch)[n, craft.real_positions(batch, n)[-1]])
-                changed += ended or not whole
-                added += ended
-                # a model that is given all tokens but the last one is not given the last one that is left either, but
-                # padding in its place
-                bare = got[: len(got) - (got[-1:] == [pad])]
-                ends = [k for k in (1, 2) if [*prompt, *response[:-k]] in (got, bare)]
-                dropped += not whole and response[-1] == eos and bool(ends)
-    return fires(
-        changed > 0,
-        "{changed} of {rows} responses reach the loss with different ids than sampled ({dropped} lost only EOS; "
-        "{added} were truncated and got an EOS).",
-        changed=changed,
-        rows=rows,
-        dropped=dropped,
-        added=added,
     )

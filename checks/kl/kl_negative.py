@@ -1,9 +1,6 @@
-import math
-from typing import Any
-
 import numpy as np
 
-from grpo_doctor import Fires, any_of, check, fires, probe, probes
+from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, fmin, is_any, isnan, recent_mean, where
 
 
@@ -69,103 +66,4 @@ def kl_negative(
         critical=never < impossible,
         value=where(isnan(value), kl_sequence, value),
         of=where(isnan(value), "response", "token"),
-    )
-
-
-@probe("KL004", severity="critical")
-def probe_sign(
-    backward: Any = None,
-    model: Any = None,
-    render: Any = None,
-    tokenizer: Any = None,
-    reference: Any = None,
-    loss: Any = None,
-    objective: Any = None,
-    settings: Any = None,
-    prompts: Any = None,
-    *,
-    least_cosine: float = 0.3,
-) -> Fires | None:
-    """## What this certifies, and what it does not
-    The probe moves the reference a little away from the policy and, at advantages of zero, takes what that adds to the
-    applied gradient. It must point the way in which the squared log-ratio grows (cosine 1, or somewhat less, for
-    k2 and k3): then a step leads back to the reference. A cosine below -0.3 is a KL term of the wrong sign, which
-    rewards divergence. Where the adapter names no reference, forwards that the loss makes without gradient
-    replace it: they give the first token of two samples a lower log-probability and that of two others a higher
-    one, and the policy's must be moved the same way. It does not certify the size of the coefficient (KL002), and
-    a KL that is in the reward (`settings["use_kl_in_reward"]`), or k1 in the loss, leaves no such gradient and is
-    not judged. A declared `kl_coef` without any gradient at advantages of zero is an error. An `objective` that is
-    given alone is asked for its gradient on four log-probabilities, which the reference finds likelier or less
-    likely.
-
-    ## Thresholds of the probe
-    - `least_cosine`: cosine with the direction towards the reference whose negative means a wrong sign.
-    """
-    if (settings or {}).get("kl_coef") == 0:
-        raise probes.NotApplicable("settings['kl_coef'] is 0: there is no KL term")
-    if backward is None or render is None or model is None or tokenizer is None:
-        return _of_objective(objective)
-    if reference is None:
-        return _of_anchor(loss, model, *probes.gradient_effect.four(render, tokenizer, model, prompts, [3, 5, 2, 4]))
-    if not any(own is not other for own, other in zip(model.parameters(), reference.parameters(), strict=False)):
-        raise probes.Unjudged("reference and model share their weights")
-    found = probes.loss_trials.divergence_cosine(backward, model, reference, render, tokenizer, prompts)
-    if found is None and _expected(settings) and probes.loss_trials.silent(backward, model, render, tokenizer, prompts):
-        return _absent(settings)
-    if found is None:
-        raise probes.NotApplicable("the reference adds nothing to the gradient at zero advantages")
-    if math.isnan(found):
-        raise probes.Unjudged("the gradient at zero advantages is not finite")
-    return fires(
-        not found >= -least_cosine,
-        "A step on the KL term alone moves the policy away from the reference (cosine {cosine:.2f} with the "
-        "direction towards it).",
-        cosine=found,
-    )
-
-
-def _expected(settings: Any) -> bool:
-    """Whether a KL term in the loss is declared, and no other term that would leave a gradient without advantages."""
-    declared = settings or {}
-    return bool(declared.get("kl_coef")) and not (declared.get("use_kl_in_reward") or declared.get("entropy_coef"))
-
-
-def _absent(settings: Any) -> Fires:
-    return fires(
-        True,
-        "A KL coefficient of {coefficient:g} is declared, but the loss has no KL term: "
-        "at zero advantages it has no gradient.",
-        error=True,
-        coefficient=float(settings["kl_coef"]),
-    )
-
-
-def _of_objective(objective: Any) -> Fires:
-    """Fires where the objective moves log-probabilities away from those of the reference."""
-    if objective is None:
-        raise probes.NotApplicable("needs objective, or backward with render, model and tokenizer")
-    _, more = probes.gradient_effect.pulls(objective)
-    if not bool(more.any()):
-        raise probes.NotApplicable("the reference adds nothing to the gradient of the objective at zero advantages")
-    away = int((more * probes.loss_trials.torch_of(probes.gradient_effect.TOWARDS, None) < 0).sum())
-    return fires(
-        away > 2,
-        "The objective's KL term moves the policy away from the reference on {away} of 4 tokens.",
-        away=away,
-    )
-
-
-def _of_anchor(loss: Any, model: Any, made: Any, responses: Any) -> Fires:
-    """Fires where the policy moves away from what the forwards without gradient say."""
-    if loss is None:
-        raise probes.NotApplicable("needs reference, or loss")
-    lower = [1.0, -1.0, 1.0, -1.0]
-    moved = probes.gradient_effect.moved_by_anchor(loss, model, made, responses, lower)
-    if not any(moved):
-        raise probes.NotApplicable("no forward without gradient acts on the gradient at zero advantages")
-    away = sum(m * by > 0 for m, by in zip(moved, lower, strict=True))
-    return fires(
-        away > sum(m * by < 0 for m, by in zip(moved, lower, strict=True)),
-        "A step on the KL term alone moves the policy away from the reference on {away} of 4 tokens.",
-        away=away,
     )

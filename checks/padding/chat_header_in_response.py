@@ -1,6 +1,4 @@
-from typing import Any
-
-from grpo_doctor import Fires, check, fires, probe, probes
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, moving_mean
 
 
@@ -43,37 +41,4 @@ def chat_header_in_response(chat_header_rate: Column, *, rows: int = 5, warn: fl
         "{rate:.0%} of the responses contain chat template tokens.",
         error=rate > bad,
         rate=rate,
-    )
-
-
-@probe("PAD005", severity="warning")
-def probe_header(render: Any, tokenizer: Any, prompts: Any = None) -> Fires | None:
-    """## What this certifies, and what it does not
-    It certifies that a prompt does not end where the user's turn is closed. It does not certify that what opens the
-    policy's turn is the header that the model was trained with (TOK001), and is silent on templates that have no header
-    or close the turn without a special token. It is a warning: a trainer may mean the policy to write the header
-    itself, and a chat model mostly does.
-
-    ## What the probe does
-    The adapter's prompts are rendered. None may end with what the tokenizer's chat template puts after a user's words
-    if it adds a generation header after it; dialogues that end with an assistant turn are skipped.
-    """
-    closing, header = probes.crafted_inputs.around_the_turn(tokenizer)
-    if not header or not probes.crafted_inputs.special_ids(tokenizer).all & set(closing):
-        raise probes.NotApplicable(
-            "the tokenizer has no chat template with a header after a turn that a special token closes"
-        )
-    asked = [
-        p
-        for p in list(prompts or probes.crafted_inputs.PROMPTS)[:8]
-        if isinstance(p, str) or p[-1]["role"] != "assistant"
-    ]
-    lacking = sum(probes.crafted_inputs.flat_ids(render(p))[-len(closing) :] == closing for p in asked)
-    return fires(
-        lacking > 0,
-        "{lacking} of {rows} prompts end after the user's turn without the header {header}, so the policy must write "
-        "it.",
-        lacking=lacking,
-        rows=len(asked),
-        header=repr(tokenizer.decode(header)),
     )

@@ -1,6 +1,4 @@
-from typing import Any
-
-from grpo_doctor import Fires, check, fires, probe, probes
+from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column
 
 
@@ -53,70 +51,3 @@ def left_pad_count_as_position(
         rate=chat_header_rate,
         gap=abs(reward_recomputed_gap),
     )
-
-
-@probe(
-    "PAD001",
-    severity="critical",
-    explains=("PAD005", "REW005", "GEN005"),
-)
-def probe_extraction(
-    extract: Any, render: Any, tokenizer: Any, model: Any = None, prompts: Any = None, rollout: Any = None
-) -> Fires | None:
-    """## What this certifies, and what it does not It certifies the boundary between prompt and response for the
-    adapter's prompts. It does not cover what is done with the text afterwards (stripping, parsing, truncation by the
-    judge), nor about the loss mask: that is PAD002.
-
-    ## What the probe does
-    Prompts of unequal length are padded on the left and followed by canary ids that occur in no prompt, of several
-    lengths, with and without EOS. The trainer's own extraction must return exactly the canaries. Two further prompts
-    hold an EOS in their middle, where a count of pad ids is wrong twice when pad equals EOS.
-    """
-    craft = probes.crafted_inputs
-    special = craft.special_ids(tokenizer)
-    own = [ids for _, ids in craft.rendered(render, prompts)]
-    words = craft.plain_ids(tokenizer, model, own)
-    rolled = getattr(rollout, "extract", None)
-    ways = [extract] if rolled is None or extract == rolled else [extract, rolled]
-    parts = [_of_way(way, own, words, special, tokenizer, model) for way in ways]
-    wrong, rows, padded = (sum(part[n] for part in parts) for n in range(3))
-    return fires(
-        wrong > 0,
-        "{wrong} of {rows} extracted responses differ from what was generated ({padded} of them in padded rows).",
-        wrong=wrong,
-        rows=rows,
-        padded=padded,
-    )
-
-
-def _of_way(extract: Any, own: Any, words: Any, special: Any, tokenizer: Any, model: Any) -> tuple[int, int, int]:
-    """Number of wrong responses, of all responses, and of wrong responses in padded rows."""
-    import torch
-
-    craft = probes.crafted_inputs
-    wrong = rows = padded = 0
-    for batch, lengths in _batches(own, words, special.eos):
-        for case in craft.endings(lengths, special.eos):
-            canaries = craft.said(words[8:] or words, case, special.eos)
-            ids, real = craft.pad_left(batch, special.pad, craft.device_of(model))
-            tokens = torch.cat([ids, craft.pad_right(canaries, special.pad, ids.device)], 1)
-            try:
-                found = craft.split_rows(extract(tokens, ids, real), [len(c) for c in canaries])
-            except probes.Unjudged:
-                if rows:
-                    break  # a composite entry point does not accept scripted prompts
-                raise
-            for canary, got, row in zip(canaries, found, real, strict=True):
-                rows += 1
-                if not craft.agrees(got, canary, tokenizer):
-                    wrong += 1
-                    padded += bool((row == 0).any())
-    return wrong, rows, padded
-
-
-def _batches(own: list[list[int]], words: list[int], eos: int | None) -> list[tuple[list[list[int]], list[int]]]:
-    batches = [(own, [6, 3, 2, 5][: len(own)]), (own[::-1], [2, 5, 4, 3][: len(own)]), (own[-1:], [4])]
-    if eos is not None:
-        made = [[words[0], eos, words[1]], [words[2], eos, words[3], eos, *words[:4]]]
-        batches.append((made, [3, 4]))
-    return batches

@@ -26,7 +26,7 @@ from typing import ParamSpec, TypeVar
 from ..config import plugins
 from ..readers.settings import known_settings, meanings
 from .check import DECLARED, Check, CheckError
-from .declare import take_loaded
+from .declare import PROBE, probe_beside, take_loaded
 from .remedies import shared_remedies
 
 _HERE = Path(__file__).parents[1]
@@ -74,13 +74,16 @@ def python_files(folder: Path) -> list[Path]:
 
 @cache
 def _load_check_file(package: str, folder: Path, path: Path) -> tuple[Check, ...]:
-    """The checks of a file; cached, because Python imports a file only once."""
+    """The checks of a file, with the probe beside it; cached, because Python imports a file only once."""
     mount(package, folder)
     parts = path.relative_to(folder).with_suffix("").parts
     for depth in range(1, len(parts)):
         mount(".".join((package, *parts[:depth])), folder.joinpath(*parts[:depth]))
     try:
-        importlib.import_module(".".join((package, *parts)))
+        name = ".".join((package, *parts))
+        importlib.import_module(name)
+        if probe_beside(path).is_file():
+            importlib.import_module(name + PROBE)
     finally:
         loaded = take_loaded(path)
     for check in loaded:
@@ -90,7 +93,9 @@ def _load_check_file(package: str, folder: Path, path: Path) -> tuple[Check, ...
 
 def _load_folder(package: str, folder: Path, family: str = "") -> list[Check]:
     """The checks of a folder, or of one family in it."""
-    return [check for path in python_files(folder / family) for check in _load_check_file(package, folder, path)]
+    files = dict.fromkeys(python_files(folder / family))
+    beside = set(map(probe_beside, files))
+    return [c for path in files if path not in beside for c in _load_check_file(package, folder, path)]
 
 
 def load_file(path: Path) -> Check:

@@ -2,7 +2,8 @@
 
 A check file describes one issue under one code. It contains at most one ``@check`` (a predicate over columns), one
 ``@conclude`` (over other findings), one ``@probe`` (over the entry points of a trainer) and one ``@across`` (over two
-sides of a comparison); the docstring of the first one is the page of the issue.
+sides of a comparison); the docstring of the first one is the page of the issue. The probe of a check ``x.py`` is in
+``x_probe.py`` beside it.
 """
 
 from __future__ import annotations

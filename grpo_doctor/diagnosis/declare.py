@@ -13,6 +13,16 @@ _loading: dict[str, Check] = {}
 """Checks declared by the files being loaded; the catalogue takes them."""
 
 
+PROBE = "_probe"
+"""Ends the name of the file of a probe that belongs to the check in the file next to it."""
+
+
+def probe_beside(file: str | Path) -> Path:
+    """The file that may hold the probe of the check in a file."""
+    path = Path(file)
+    return path.with_name(f"{path.stem}{PROBE}.py")
+
+
 def take_loaded(file: Path | None = None) -> list[Check]:
     """The declared checks that were not yet taken, of one file or all."""
     loaded = [c for c in _loading.values() if file is None or c.file == str(file) or Path(c.file).samefile(file)]
@@ -25,7 +35,7 @@ def _declare(part: str, code: str, function: Callable[..., Any], meta: dict[str,
     issue = _loading.get(code)
     if issue is None:
         issue = _loading[code] = Check(code, function, **meta)
-    elif issue.file != function.__code__.co_filename:
+    elif function.__code__.co_filename not in (issue.file, str(probe_beside(issue.file))):
         raise CheckError(
             f"{function.__code__.co_filename}: {code} is already used by {issue.file}; choose another code"
         )

@@ -1,0 +1,35 @@
+from typing import Any
+
+from grpo_doctor import Fires, fires, probe, probes
+
+
+@probe("ADV006", severity="error", explains=("ADV005", "ADV007", "ADV013"))
+def probe_centring(advantages: Any, *, limit: float = 0.05) -> Fires | None:
+    """## What this certifies, and what it does not
+    The probe gives groups of very different means to the trainer's own function: the advantages of every group must
+    sum to zero within 5 % of the largest, must rise with the rewards, and must not all be zero. It certifies grouping
+    and centring for complete groups in order. It does not certify that the trainer passes its groups in that order
+    (ADV006 on the records does), nor the scale.
+
+    ## Thresholds of the probe
+    - `limit`: sum of a group's advantages, as a share of the largest, up to which it is centred.
+    """
+    import torch
+
+    rewards = torch.tensor([[0.0, 0.1, 0.3, 0.2], [0.9, 1.0, 0.7, 0.8], [0.5, 0.5, 0.0, 1.0]])
+    found = probes.loss_trials.advantages_of(advantages, rewards)
+    size = float(found.abs().max())
+    if size == 0:
+        raise probes.Unjudged("every advantage is 0; see ADV004")
+    off = float(found.mean(1).abs().max()) / size
+    order = rewards[:, :, None] - rewards[:, None, :]
+    backwards = int(((found[:, :, None] - found[:, None, :]) * order < -1e-6).sum())
+    lost = int((found.abs().amax(1) == 0).sum())
+    return fires(
+        not off <= limit or backwards > 0 or lost > 0,
+        "The mean advantage of a group differs from 0 by {off:.0%} of the largest advantage. Response pairs ranked "
+        "in reverse: {backwards}. Groups without advantages: {lost} of 3.",
+        off=off,
+        backwards=backwards,
+        lost=lost,
+    )

@@ -1,0 +1,122 @@
+from typing import Any
+
+from grpo_doctor import Fires, fires, probe, probes
+
+
+@probe("GEN004", severity="warning", explains=("RAT004", "RAT003", "RAT007"))
+def probe_seams(
+    sample: Any,
+    logprobs: Any,
+    model: Any,
+    render: Any,
+    tokenizer: Any,
+    prompts: Any = None,
+    *,
+    limit: float = 1e-3,
+    low_precision: float = 1e-2,
+    severe: float = 0.1,
+    shut: float = 0.01,
+    filtered: float = 0.1,
+) -> Fires | None:
+    """## What this certifies, and what it does not
+    It certifies that, at the sampler's current settings, the loss accounts for everything that shapes the samples. It
+    does not identify the filter (temperature, top-p, top-k, penalty, min_new_tokens, clipping: switch them off one by
+    one), and filters without effect on the probe's prompts pass. For a sampling loop without log-probabilities, it
+    certifies the temperature, and that no filter excludes more than 1 % of the probability. That is a warning at
+    most, because the loss may exclude the same tokens.
+
+    ## What the probe does
+    The probe draws one sample in eval mode. It compares the log-probabilities under which the sampler drew its
+    tokens, after every processor, with those of the loss for the same tokens. Where the loss is a single function,
+    its log-probabilities come from its logits, and its temperature from its gradient. A k3 above 1e-3 nats per token
+    is a warning (1e-2 in half precision), above 0.1 an error. At any precision, excluding tokens (top-p, top-k,
+    min-p) with more than 1 % of the probability on average is a warning, and an error at 10 %. A filter that excludes
+    a share m raises the log-probability of every remaining token by -log(1 - m) nats: 0.105 at 10 %, as with a top_p
+    of 0.9. That is how far the ratio is from 1 before any update, half of the distance to PPO's clip at 1 - 0.2. The
+    default `top_k=50` of transformers is a warning at most, because it excludes far more on a small random model than
+    on a trained one. A custom sampling loop gets logits of 64 words and must draw from all of them, at the
+    temperature that the gradient of the loss shows. The probe reads this from the arguments of `torch.multinomial`,
+    or counts draws. Responses that contain the padding id are skipped: a random model draws it, and a loss that
+    detects padding by id masks it.
+
+    ## Thresholds of the probe
+    - `limit`: k3, nats per token, above which the loss does not account for the sampling.
+    - `low_precision`: the same where a module computed in half precision.
+    - `severe`: k3, nats per token, above which it is an error: scores about 0.45 nats apart (k3 is near d² / 2).
+    - `shut`: probability, a mean over the steps, above which the sampler excludes tokens that the loss includes.
+    - `filtered`: the same, for an error.
+    """
+    craft = probes.crafted_inputs
+    rows = [ids for _, ids in craft.rendered(render, prompts)] * 4
+    ids, real = craft.pad_left(rows, craft.special_ids(tokenizer).pad, craft.device_of(model))
+    held, precise = probes.model_modes.held_in_eval(model), probes.intercept.precision()
+    with held, probes.model_modes.without_dropout(model), precise as precision:
+        drawn = probes.sampling.drawn(sample, model, ids, real)
+        if drawn.logprobs is None:
+            return _of_loop(sample, logprobs, model, tokenizer, rows, shut)
+        ends = probes.sampling.end_ids(tokenizer, model)
+        said = probes.sampling.finished(drawn.tokens, ids.shape[1], ends)
+        pad = {craft.special_ids(tokenizer).pad} - ends
+        some = [n for n, one in enumerate(said) if not pad & set(one)] or list(range(len(said)))
+        responses = [said[n] for n in some]
+        own = _of_loss(logprobs, drawn.tokens[some], real[some], [rows[n] for n in some], responses)
+    theirs = _joined(drawn.logprobs[some], responses).to(own)
+    mismatch = craft.k3(own, theirs)
+    off = not mismatch <= (limit if precision.half is None else low_precision)
+    behind = drawn.shut > shut and mismatch > drawn.shut**2 / 4  # a loss that leaves out the same tokens agrees
+    # a filter alone makes every token that it keeps likelier
+    likelier = float((theirs - own).min()) > -(0.01 if precision.half is None else 0.3)
+    default = behind and drawn.default and likelier
+    return fires(
+        off or behind,
+        "Sampler and loss disagree on the log-probabilities of the sampled tokens by {mismatch:.3g} nats/token"
+        + ("; filters exclude {shut:.1%} of the probability" if behind else "")
+        + (" (transformers defaults to top_k=50)." if default else "."),
+        warning=True,
+        error=not default and (not mismatch <= severe or (behind and drawn.shut >= filtered)),
+        mismatch=mismatch,
+        shut=drawn.shut,
+    )
+
+
+def _of_loop(sample: Any, logprobs: Any, model: Any, tokenizer: Any, rows: Any, shut: float) -> Fires:
+    """Of a sampling loop that tells no log-probabilities: what it never draws of scripted logits, and its temperature
+    beside that of the loss."""
+    drawn = probes.sampling_filters.measured_temperature(sample, model, tokenizer, rows, 1.0).value
+    if not 0.05 < drawn < 20:
+        raise probes.Unjudged("the sampler does not sample from its logits; see GEN007")
+    scored = probes.from_loss.loss_temperature(logprobs, rows) if probes.from_loss.derived(logprobs) else None
+    off = scored is not None and not 0.8 < drawn / scored < 1.25
+    mass = probes.sampling_filters.shut_out(sample, model, tokenizer, rows, drawn)
+    return fires(
+        off or mass > shut,
+        "The sampler uses a temperature of {drawn:.2g}, but the loss uses {scored:.2g}."
+        if off
+        else "The sampler never draws tokens that hold {mass:.1%} of the probability, but the loss includes them.",
+        warning=True,
+        error=off,
+        drawn=drawn,
+        scored=scored,
+        mass=mass,
+    )
+
+
+def _joined(table: Any, responses: list[list[int]]) -> Any:
+    """The values of a table (N, R) at the tokens of each response, concatenated."""
+    import torch
+
+    return torch.cat([table[n, : len(r)] for n, r in enumerate(responses)])
+
+
+def _of_loss(logprobs: Any, tokens: Any, real: Any, rows: Any, responses: list[list[int]]) -> Any:
+    """The log-probabilities that the loss gives to the responses in these tokens (N, P + R), concatenated."""
+    import torch
+
+    if probes.from_loss.derived(logprobs):
+        return torch.cat(probes.from_loss.scored(logprobs, rows, responses))
+    ones = torch.zeros_like(tokens[:, real.shape[1] :])
+    for n, response in enumerate(responses):
+        ones[n, : len(response)] = 1
+    with torch.no_grad():
+        found = logprobs(tokens, torch.cat([real, ones], 1))[:, -ones.shape[1] :]
+    return _joined(found, responses)

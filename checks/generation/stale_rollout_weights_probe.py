@@ -1,0 +1,75 @@
+from typing import Any
+
+from grpo_doctor import Fires, fires, probe, probes
+
+
+@probe(
+    "GEN002",
+    severity="critical",
+    explains=("GEN004", "RAT003", "RAT004", "KL001"),
+)
+def probe_seams(
+    sample: Any,
+    model: Any,
+    render: Any,
+    tokenizer: Any,
+    prompts: Any = None,
+    sync: Any = None,
+    step: Any = None,
+    reference: Any = None,
+) -> Fires | None:
+    """## What this certifies, and what it does not
+    The probe changes every trainable weight, calls the adapter's `sync` if there is one, and samples again from the
+    same random state: if every token is the same, the sampler uses different weights than the trainer updates. It
+    certifies that the sampler uses the updated weights, LoRA weights included. It does not certify how soon: an
+    engine that is refreshed every tenth step passes if `sync` refreshes it. Without `sync`, the trainer's own `step`
+    is used. Where a copy of the model generates and neither is provided, nothing is judged.
+
+    ## What the probe does
+    Every trainable weight is changed, the adapter's `sync` is called if there is one, else its own `step`, and the
+    sampler runs again from the same random state. If it draws exactly the same tokens, it uses different weights.
+    """
+    craft = probes.crafted_inputs
+    pairs = craft.rendered(render, prompts)
+    rows = [ids for _, ids in pairs]
+    ids, real = craft.pad_left(rows, craft.special_ids(tokenizer).pad, craft.device_of(model))
+    model.eval()
+    before = probes.sampling.sampled(sample, ids, real, model)
+    copies = probes.generations.copies_that_generate(lambda: sample(ids, real), model, craft.special_ids(tokenizer).pad)
+    steps = step is not None and not isinstance(step, probes.updates.PlainStep)
+    if sync is None and not steps and any(c is not reference for c in copies):
+        raise probes.Unjudged("a copy of the model generates, and neither sync nor step says when it is given weights")
+    if not _moved(model, ids, real):
+        raise probes.Unjudged("the trainable weights have no say in the model's next token")
+    if sync is not None:
+        sync()
+    elif steps:
+        responses = craft.canaries(craft.plain_ids(tokenizer, model, rows), [3] * len(rows))
+        step([p for p, _ in pairs], responses, probes.loss_trials.spread(len(rows), model))
+    after = probes.sampling.sampled(sample, ids, real, model)
+    share = probes.sampling.agreement(before, after, ids.shape[1])
+    return fires(
+        share == 1,
+        "Every trainable weight was changed, but the sampler still returns the same tokens, so it uses other weights.",
+        share=share,
+    )
+
+
+def _moved(model: Any, ids: Any, real: Any) -> bool:
+    """Changes every trainable weight until a next token is another one; an adapter of a trained model needs more."""
+    import torch
+
+    def likeliest() -> Any:
+        return probes.intercept.logits_of(model, ids, real)[:, -1].argmax(-1)
+
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        before = likeliest()
+        for size in (1, 3, 10, 30):
+            for _, parameter in probes.loss_trials.trainable(model):
+                spread = float(parameter.float().std()) if parameter.numel() > 1 else 0.0
+                noise = torch.randn(parameter.shape, generator=generator).to(parameter)
+                parameter.add_(size * noise * max(spread, 0.05))
+            if not bool((likeliest() == before).all()):
+                return True
+    return False

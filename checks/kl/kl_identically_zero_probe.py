@@ -1,0 +1,73 @@
+from typing import Any
+
+from grpo_doctor import Fires, fires, probe, probes
+
+
+@probe("KL003", severity="error")
+def probe_reference_stays(
+    model: Any,
+    reference_logprobs: Any,
+    mask: Any,
+    render: Any,
+    tokenizer: Any,
+    settings: Any = None,
+    prompts: Any = None,
+) -> Fires | None:
+    """## What this certifies, and what it does not
+    The probe shifts every trainable weight of the policy slightly and recomputes the reference's log-probabilities,
+    which must not change. It detects a single module used for both, and a LoRA adapter left on for the reference. At
+    the first step no other probe can detect this, because policy and reference are equal. It does not certify that
+    the reference is correct (KL006), nor references that are intentionally synchronised later. A KL to the old
+    policy, whose ratio the loss also uses, is a warning: PPO has such a penalty, but it does not act towards a
+    reference.
+    """
+    craft = probes.crafted_inputs
+    if (settings or {}).get("kl_coef") == 0:
+        raise probes.NotApplicable("settings['kl_coef'] is 0: there is no KL term")
+    if not probes.loss_trials.trainable(model):
+        raise probes.Unjudged("no parameter requires a gradient; see STL004")
+    own = [ids for _, ids in craft.rendered(render, prompts)]
+    words = craft.plain_ids(tokenizer, model, own)
+    responses = craft.canaries(words, [5, 3, 6, 4][: len(own)], craft.special_ids(tokenizer).eos)
+
+    def scored() -> dict[int, Any]:
+        return _scored(reference_logprobs, craft.batch_of(mask(own, responses)), responses, own)
+
+    with probes.model_modes.without_dropout(model):
+        before = scored()
+        probes.loss_trials.move(model)
+        after = scored()
+    both = before.keys() & after.keys()
+    if not both:
+        raise probes.Unjudged("the reference's forward pass cannot be distinguished from the old policy's")
+    # where either may be the reference, it is the one that moves less
+    moved = min(float((after[n] - before[n]).abs().max()) for n in both)
+    of_old = (
+        not moved < 1e-4
+        and probes.from_loss.derived(reference_logprobs)
+        and probes.from_loss.is_old(reference_logprobs)
+    )
+    return fires(
+        not moved < 1e-4,
+        "The KL is computed against the old policy, so it limits single steps but not the drift over many steps."
+        if of_old
+        else "The reference model changes with the policy: its log-probabilities move by up to {moved:.3g} nats "
+        "when the policy's weights change.",
+        warning=of_old,
+        error=not of_old,
+        moved=moved,
+    )
+
+
+def _scored(reference_logprobs: Any, batch: Any, responses: Any, own: Any) -> dict[int, Any]:
+    """The reference's log-probabilities of the responses, one tensor for each forward that may be the reference's."""
+    import torch
+
+    if probes.from_loss.derived(reference_logprobs):
+        ways = probes.from_loss.of_reference(reference_logprobs)
+    else:
+        with torch.no_grad():
+            ways = {0: reference_logprobs(batch.input_ids, torch.as_tensor(batch.attention_mask))}
+    tables = {n: table.detach().clone() for n, table in ways.items()}
+    given = probes.crafted_inputs.response_logprobs
+    return {n: torch.cat(given(lambda *_, t=t: t, batch, responses, own)) for n, t in tables.items()}

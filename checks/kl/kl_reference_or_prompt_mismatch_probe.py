@@ -1,0 +1,77 @@
+from typing import Any
+
+from grpo_doctor import Fires, fires, probe, probes
+
+
+@probe("KL006", severity="critical", explains=("KL002", "ENT006", "ENT011", "RAT007", "GEN004"))
+def probe_reference(
+    mask: Any,
+    render: Any,
+    tokenizer: Any,
+    logprobs: Any = None,
+    reference_logprobs: Any = None,
+    model: Any = None,
+    prompts: Any = None,
+    settings: Any = None,
+    *,
+    limit: float = 1e-4,
+    low_precision: float = 1e-2,
+) -> Fires | None:
+    """## What this certifies, and what it does not
+    The probe holds two things, before any update. The ids before the response in the batch of the loss must be the
+    prompt's ids as the rollout renders them (a loss on the raw prompt scores a text that was never sampled). And the
+    policy's log-probabilities of canary responses must equal the reference's: k3 below 1e-4 nats/token (1e-2 where a
+    module computes in half precision). A declared `kl_coef` of 0 leaves the reference out. It takes the
+    model as the adapter gives it for a policy before RL: an adapter that loads a trained checkpoint and the original
+    reference fires rightly and means nothing.
+
+    ## Thresholds of the probe
+    - `limit`: k3 of policy and reference, nats per token, up to which they are equal.
+    - `low_precision`: the same where a module computed in half precision.
+    """
+    craft = probes.crafted_inputs
+    own = [ids for _, ids in craft.rendered(render, prompts)]
+    words = craft.plain_ids(tokenizer, model, own)
+    responses = craft.canaries(words, [5, 3, 6, 4][: len(own)], craft.special_ids(tokenizer).eos)
+    with probes.model_modes.without_dropout(model):
+        batch = craft.batch_of(mask(own, responses))
+    strange = sum(craft.row_ids(batch, n)[: len(prompt)] != prompt for n, prompt in enumerate(own))
+    between = [craft.row_ids(batch, n)[len(prompt) : len(prompt) + 1] for n, prompt in enumerate(own)]
+    strange = strange or sum(b != said[:1] for b, said in zip(between, responses, strict=True))
+    if strange:
+        hidden = sum(_hidden(batch, n, prompt) for n, prompt in enumerate(own))
+        return fires(
+            True,
+            "In {hidden} of {rows} prompts, the loss masks tokens that the rollout attends to: padding is detected "
+            "by token id, and the prompt contains that id."
+            if hidden == strange
+            else "{strange} of {rows} prompts reach the loss with different ids than in the rollout.",
+            strange=strange,
+            hidden=hidden,
+            rows=len(own),
+        )
+    if logprobs is None or reference_logprobs is None:
+        raise probes.NotApplicable("needs logprobs and reference_logprobs; the prompt ids are the same")
+    if (settings or {}).get("kl_coef") == 0:
+        return None
+    with probes.model_modes.without_dropout(model), probes.intercept.precision() as precision:
+        policy = craft.response_logprobs(logprobs, batch, responses, own)
+        try:
+            reference = craft.response_logprobs(reference_logprobs, batch, responses, own)
+        except probes.from_loss.OtherTokensError:
+            return fires(True, "The loss passes different ids to the reference than to the policy.")
+    import torch
+
+    mismatch = craft.k3(torch.cat(policy), torch.cat(reference).to(policy[0]))
+    return fires(
+        not mismatch <= (limit if precision.half is None else low_precision),
+        "Before any update the policy is {mismatch:.3g} nats per token away from the reference.",
+        mismatch=mismatch,
+    )
+
+
+def _hidden(batch: Any, row: int, prompt: list[int]) -> bool:
+    """Whether a row holds the prompt with tokens in it that nothing attends to."""
+    ids, real = batch.input_ids[row].tolist(), batch.attention_mask[row].tolist()
+    size = len(prompt)
+    return any(ids[n : n + size] == prompt and not all(real[n : n + size]) for n in range(len(ids) - size + 1))

@@ -1,0 +1,256 @@
+from typing import Any
+
+from grpo_doctor import Fires, fires, probe, probes
+
+
+@probe(
+    "PAD002",
+    severity="critical",
+    explains=("LEN002", "LEN003", "KL001", "ENT006", "ENT011", "GRD006", "GEN004", "RAT007"),
+)
+def probe_mask(
+    mask: Any,
+    render: Any,
+    tokenizer: Any,
+    model: Any = None,
+    loss: Any = None,
+    reference: Any = None,
+    prompts: Any = None,
+    rollout: Any = None,
+    turns: Any = None,
+    settings: Any = None,
+) -> Fires | None:
+    """## What this certifies, and what it does not
+    It certifies which tokens of a sampled response enter the loss. It does not certify their weights (length
+    normalisation, advantages), nor masks of other kinds, such as tool results, tokens of low entropy
+    (`settings["top_entropy_quantile"]` below 1) or overlong responses left out on purpose; and that the ids are
+    those that were sampled is GEN005's to say.
+
+    ## What the probe does
+    Prompts of unequal length with canary responses of 1 to 9 tokens, with and without EOS, in batches of one and of
+    several, in both orders. The tokens that the mask marks must be exactly the response: a mask (N, T) is read over the
+    tokens, (N, T-1) over the positions that predict them, a narrower one over the last tokens. Where the trainer has
+    only a `loss`, the mask is where its gradient on the logits is not zero. Where it has one, what its gradient on the
+    logits owes to the advantages, and to a reference a little away from the policy, must lie on the response alone. The
+    advantages must move most the token that follows, and as much when the other prompts of the batch are longer
+    (error), and when its longest response is, with as many tokens in all (warning: the mean counts its padding). What
+    neither the advantages nor a reference move outside the responses is checked by ENT006 if `settings` declare an
+    `entropy_coef`. For multi-turn rollouts (with the adapter's `turns` if the environment answers only tool calls),
+    what it returns goes through the loss: exactly what was generated is trained, and nothing that a tool or the
+    environment said.
+    """
+    craft = probes.crafted_inputs
+    own = [ids for _, ids in craft.rendered(render, prompts)]
+    words = craft.plain_ids(tokenizer, model, own)
+    count: dict[str, Any] = {"rows": 0, "first": 0, "last": 0, "missed": 0, "extra": 0, "wrong": 0}
+    infinite = _of_masks(mask, own, words, craft.special_ids(tokenizer).eos, count)
+    kept = float((settings or {}).get("top_entropy_quantile") or 1.0)
+    if kept < 1 and count["missed"] and not count["extra"]:
+        raise probes.Unjudged("settings['top_entropy_quantile'] leaves tokens out by their entropy: probe without it")
+    if infinite and not count["wrong"]:
+        return fires(
+            True,
+            "The gradient of the loss is NaN in {infinite} of the test batches: a response that is only an end token "
+            "leaves an empty mask, and the loss divides by 0.",
+            infinite=infinite,
+        )
+    found = None
+    if (
+        (settings or {}).get("entropy_coef")
+        and count["extra"]
+        and not count["missed"]
+        and probes.from_loss.derived(mask)
+    ):
+        of_loss = dict.fromkeys(count, 0)
+        _of_loss(loss, model, reference, render, tokenizer, prompts, of_loss)
+        if not of_loss["extra"]:
+            raise probes.Unjudged("another term of the loss trains tokens outside the responses: see ENT006")
+    if not count["wrong"] and loss is not None and model is not None:
+        try:
+            found = _of_loss(loss, model, reference, render, tokenizer, prompts, count)
+        except probes.Unjudged:
+            if probes.from_loss.derived(mask):
+                raise  # else the trainer's own mask has been judged
+        if found is None and isinstance(rollout, probes.from_rollout.Rolled):
+            found = _of_turns(loss, model, rollout, tokenizer, prompts, turns)
+    return found or fires(
+        count["wrong"] > 0,
+        "In {wrong} of {rows} samples the loss mask is wrong: it excludes {missed} response tokens (first token: "
+        "{first}, last token: {last}) and includes {extra} prompt or padding tokens.",
+        **count,
+    )
+
+
+def _of_masks(mask: Any, own: list[list[int]], words: list[int], eos: int | None, count: dict[str, Any]) -> int:
+    """Counts tokens that the masks of canary batches exclude and include; and batches with a NaN gradient."""
+    craft = probes.crafted_inputs
+    infinite = 0
+    orders = [
+        (own, [1, 2, 6, 3], 3),
+        (own[::-1], [2, 1, 5, 4], 2),
+        (own[:1], [9], 2),
+        (own[-1:], [1], 2),
+        ([own[0]] * 2, [4, 1], 1),
+    ]
+    for rows, lengths, endings in orders:
+        limit = None
+        for ending in range(endings if eos is not None else 1):
+            told = craft.endings(lengths[: len(rows)], eos, limit)[ending]
+            responses = craft.said(words, told, eos)
+            try:
+                try:
+                    batch, responses = probes.generations.put_through(mask, rows, responses, eos)
+                except probes.NotFinite:
+                    infinite += len(rows) > 1  # a lone sample may have an advantage of 0 / 0
+                    responses = craft.said(words, [(n + 1, ends) for n, ends in told], eos)
+                    batch, responses = probes.generations.put_through(mask, rows, responses, eos)
+            except probes.NotFinite:
+                continue
+            except probes.from_loss.NoGradientError:
+                if not told[0][1] or len(rows) == 1:
+                    break  # responses that were cut are left out on purpose, and a lone sample may have no gradient
+                raise
+            except probes.Unjudged:
+                if len(rows) == 1:
+                    break  # a lone sample may have no gradient: its advantage is its own mean
+                raise
+            _compare(batch, rows, responses, eos, count)
+            limit = batch.input_ids.shape[1] - max(map(len, rows))  # a fixed width, which only cut ones fill
+    return infinite
+
+
+def _of_loss(
+    loss: Any, model: Any, reference: Any, render: Any, tokenizer: Any, prompts: Any, count: dict[str, Any]
+) -> Fires | None:
+    """Counts tokens that the loss excludes and includes; fires if it is shifted or depends on padding."""
+    push = probes.gradient_effect
+    made, responses = push.four(render, tokenizer, model, prompts, [4, 2, 5, 3])
+    found = [p for p in push.pushes(loss, model, made, responses) if bool(p.trained.any())]
+    penalised = push.moved_by_reference(loss, model, reference, made, responses)
+    beside = [p.outside for p in penalised] or [0] * len(found)
+    for p, outside in zip(found, beside, strict=False):
+        missed = (~p.trained).tolist()
+        count["rows"] += 1
+        count["wrong"] += any(missed) or p.outside + outside > 0
+        count["missed"] += sum(missed)
+        count["extra"] += max(p.outside, outside)
+        count["first"] += missed[0]
+        count["last"] += missed[-1]
+    moved = sum(int(p.trained.sum()) for p in found)
+    off = moved - sum(int((p.trained & p.aimed).sum()) for p in found)
+    if 2 * off > moved:
+        return fires(
+            True,
+            "Log-probabilities and labels are misaligned: at {off} of {moved} trained positions the loss trains a "
+            "token other than the next one.",
+            off=off,
+            moved=moved,
+        )
+    if count["wrong"] or any(float((p.towards * sign).min()) < 0 for p, sign in zip(found, push.SIGNS, strict=False)):
+        return None  # if an update is against its advantage, its size shows nothing: see RAT007
+    exempt = [place for place, at in (("first", 0), ("last", -1)) if _left_out(penalised, at)]
+    if exempt:
+        return fires(
+            True,
+            "The KL penalty excludes the {exempt} token of every response, but the policy loss trains it.",
+            error=True,
+            exempt=exempt[0],
+        )
+    return _of_padding(loss, model, made, responses)
+
+
+def _left_out(pushes: list[Any], at: int) -> bool:
+    """Whether the loss trains every response, but not at this position."""
+    return bool(pushes) and all(bool(p.trained.any()) and not bool(p.trained[at]) for p in pushes)
+
+
+def _of_padding(loss: Any, model: Any, made: Any, responses: Any) -> Fires | None:
+    """Fires if the weight of a response depends on the length of the other prompts in its batch.
+
+    Fewer samples are tried where the longer ones do not go through one forward with it: what that changes is GRD006's
+    to say.
+    """
+    push = probes.gradient_effect
+    for count in (4, 2):
+        shorter, longer = ([made[0], *[other] * (count - 1)] for other in (made[0], made[-1]))
+        said, signs = responses[:count], push.SIGNS[:: 4 // count]
+        one, two = (push.pushes(loss, model, b, said, signs=signs)[0].towards.norm() for b in (shorter, longer))
+        weight = float(two / one) if float(one) else 1.0
+        if abs(weight - 1) <= 0.05:
+            return _of_width(loss, model, made[0], responses)
+        if push.together(loss, model, shorter, said) == push.together(loss, model, longer, said):
+            return fires(
+                True,
+                "The loss weighs a response {weight:.2f} times as much when the other prompts of its batch are "
+                "longer: the denominator counts prompt or padding tokens.",
+                error=True,
+                weight=weight,
+            )
+    return None
+
+
+def _of_width(loss: Any, model: Any, prompt: Any, responses: Any) -> Fires | None:
+    """Fires if a response weighs less when another response is longer and the total length is the same."""
+    push = probes.gradient_effect
+    words = [i for r in responses for i in r[:-1]]
+
+    def said(lengths: list[int]) -> list[Any]:
+        return [[*row, r[-1]] for row, r in zip(probes.crafted_inputs.canaries(words, lengths), responses, strict=True)]
+
+    four = [prompt] * 4
+    narrow, wide = said([3, 2, 4, 4]), said([3, 2, 2, 6])
+    one, two = (push.pushes(loss, model, four, made)[0].towards.norm() for made in (narrow, wide))
+    weight = float(two / one) if float(one) else 1.0
+    if not abs(weight - 1) > 0.05 or push.together(loss, model, four, narrow) != push.together(loss, model, four, wide):
+        return None
+    return fires(
+        True,
+        "The loss weighs a response {weight:.2f} times as much when the longest response of its batch is longer and "
+        "the number of response tokens is the same: the denominator counts padding.",
+        warning=True,
+        weight=weight,
+    )
+
+
+def _of_turns(loss: Any, model: Any, rollout: Any, tokenizer: Any, prompts: Any, turns: Any) -> Fires | None:
+    """Fires if the loss trains environment text between two turns, or not all generated tokens."""
+    try:
+        said = probes.multi_turn.spoken(rollout, model, tokenizer, prompts, turns)
+    except probes.Unjudged:
+        return None  # one turn, or the turns cannot be separated
+    foreign, missed, _ = probes.multi_turn.of_loss(loss, model, said)
+    if not (foreign or missed):
+        return None
+    return fires(
+        True,
+        "In multi-turn rollouts the loss trains {foreign} tokens that the policy did not generate and skips {missed} "
+        "that it generated.",
+        foreign=foreign,
+        missed=missed,
+    )
+
+
+def _compare(
+    batch: Any, prompts: list[list[int]], responses: list[list[int]], eos: int | None, count: dict[str, Any]
+) -> None:
+    marked = probes.crafted_inputs.trained_tokens(batch)
+    for n, (prompt, response) in enumerate(zip(prompts, responses, strict=True)):
+        if probes.crafted_inputs.left_out(batch, n, response, eos):
+            continue  # overlong responses that are filtered on purpose
+        positions = probes.crafted_inputs.response_positions(batch, n, response, prompt)
+        if positions is None and count["wrong"]:
+            continue
+        if positions is None:
+            raise probes.Unjudged("the loss batch does not contain the sampled ids; see GEN005")
+        trained = set(marked[n].nonzero().flatten().tolist())
+        missed, extra = set(positions) - trained, trained - set(positions)
+        count["rows"] += 1
+        count["wrong"] += bool(missed or extra)
+        count["missed"] += len(missed)
+        count["extra"] += len(extra)
+        count["first"] += positions[0] in missed
+        count["last"] += positions[-1] in missed
+        if missed or extra:
+            ids = batch.input_ids[n].tolist()
+            row = {"prompt": prompt, "response": response, "trained": [int(ids[i]) for i in sorted(trained)]}
+            count.setdefault("crafted", ", ".join(f"{name} {row[name]}" for name in row))

@@ -1,0 +1,156 @@
+from typing import Any
+
+from grpo_doctor import Fires, fires, probe, probes
+
+
+@probe("RAT003", severity="error", explains=("RAT001", "RAT007", "GRD006", "ENT006", "ENT011"))
+def probe_ratio(
+    mask: Any,
+    logprobs: Any,
+    render: Any,
+    tokenizer: Any,
+    model: Any,
+    prompts: Any = None,
+    old_logprobs: Any = None,
+    step: Any = None,
+    loss: Any = None,
+    *,
+    limit: float = 1e-2,
+    low_precision: float = 5e-2,
+) -> Fires | None:
+    """## What this certifies, and what it does not
+    The probe scores canary responses twice without an update between: with `old_logprobs` where the adapter has it,
+    else with `logprobs`, and then with `logprobs` in the mode in which the trainer's own step leaves the model. Of
+    a `loss` that is one function, it compares the forward that the gradient goes through with the one that acts as
+    the old policy, and asks whether its clip stops a push before any update, as where old scores have another
+    temperature (a clip that shuts out 1 itself stops all tokens of one sign and pushes the others alike: RAT007
+    says so). A mean |ratio - 1| above 1e-2 (5e-2 in half precision) is a finding; a warning where nothing shows
+    that updates are made in train mode, and where dropout in the loss is the reason. Where the old scores come
+    from the policy's own module or from the reference's, the weights are then changed a little: the old scores
+    must follow. It certifies that scoring is the same function at rollout time and at update time, in the
+    trainer's process. It does not certify the generator's own log-probabilities: GEN004 and RAT004 do.
+
+    ## Thresholds of the probe
+    - `limit`: mean |ratio - 1| without an update, up to which scoring is the same.
+    - `low_precision`: the same where a module computed in half precision.
+    """
+    craft = probes.crafted_inputs
+    pairs = craft.rendered(render, prompts)
+    own = [ids for _, ids in pairs]
+    words = craft.plain_ids(tokenizer, model, own)
+    responses = craft.canaries(words, [5, 3, 6, 4][: len(own)], craft.special_ids(tokenizer).eos)
+    mode = _mode_of_update(model, step, loss, [p for p, _ in pairs], responses)
+    composite = old_logprobs is None and probes.from_loss.derived(logprobs)
+    if composite:  # before the old scores are looked for: those of a sampler need no forward of their own
+        stopped, tokens = _stopped(loss, model, render, tokenizer, prompts)
+        if stopped:
+            return fires(
+                True,
+                "Before the first update the clip removes the gradient of {stopped} of {tokens} tokens, so their "
+                "ratio is not 1.",
+                error=True,
+                stopped=stopped,
+                tokens=tokens,
+            )
+
+    def off_one() -> tuple[float, bool]:
+        """Mean |ratio - 1|, and whether that is more than the precision explains."""
+        with probes.intercept.precision() as precision:
+            if composite:
+                model.train(mode is not False)
+                old, new = _of_forwards(mask, logprobs, own, responses)
+            else:
+                old, new = _of_seams(mask, old_logprobs or logprobs, logprobs, own, responses, model, mode is not False)
+        ratio = float(sum((n - o).exp().sub(1).abs().mean() for o, n in zip(old, new, strict=True))) / len(own)
+        return ratio, not ratio <= (limit if precision.half is None else low_precision)
+
+    ratio, off = off_one()
+    if off:
+        with probes.model_modes.without_dropout(model):
+            drops = not off_one()[1]
+        return fires(
+            True,
+            "Before any update the ratio is off 1 by {ratio:.3g} on average"
+            + (": dropout acts in the loss." if drops else "."),
+            warning=True,
+            error=mode is not None and not drops,
+            ratio=ratio,
+        )
+    if not composite or not probes.from_loss.old_is_own(logprobs):
+        return None
+    probes.loss_trials.move(model)  # at first the reference is equal to the policy, and may stand for the old one
+    ratio, off = off_one()
+    return fires(
+        off,
+        "The old log-probabilities do not follow the policy: with its weights changed by little the ratio is off 1 by "
+        "{ratio:.3g} on average before any update. They are those of the reference, or of the first weights.",
+        error=True,
+        ratio=ratio,
+    )
+
+
+Rows = list[list[int]]
+
+
+def _of_forwards(mask: Any, logprobs: Any, prompts: Rows, responses: Rows) -> tuple[list[Any], list[Any]]:
+    """Old and new log-probabilities of a loss that is one function, from its own forwards."""
+    batch = probes.crafted_inputs.batch_of(mask(prompts, responses))
+    old = probes.from_loss.of_old(logprobs)
+    new = logprobs(batch.input_ids, batch.attention_mask)
+    one, other = (
+        probes.crafted_inputs.response_logprobs(lambda *_, t=t: t, batch, responses, prompts) for t in (old, new)
+    )
+    return one, other
+
+
+def _of_seams(
+    mask: Any, old: Any, new: Any, prompts: Rows, responses: Rows, model: Any, training: bool
+) -> tuple[list[Any], list[Any]]:
+    """Old and new log-probabilities of two functions: in eval mode, and in the mode of an update."""
+    found: list[list[Any]] = []
+    model.eval()
+    for score in (old, new):
+        batch = probes.crafted_inputs.batch_of(mask(prompts, responses))
+        rows = probes.crafted_inputs.response_logprobs(score, batch, responses, prompts)
+        found.append([row.detach() for row in rows])
+        model.train(training)
+    return found[0], found[1]
+
+
+def _mode_of_update(model: Any, step: Any, loss: Any, prompts: Any, responses: Any) -> bool | None:
+    """Whether the trainer makes its updates in train mode; None if unknown."""
+    model.eval()
+    own = step is not None and not isinstance(step, probes.updates.PlainStep)
+    if own:
+        step(prompts, responses, probes.loss_trials.spread(len(prompts), model))
+    elif loss is not None:
+        loss(prompts, responses, probes.loss_trials.spread(len(prompts), model))
+    return True if model.training else (False if own else None)
+
+
+def _stopped(loss: Any, model: Any, render: Any, tokenizer: Any, prompts: Any) -> tuple[int, int]:
+    """How many tokens of how many are pushed down by a negative advantage and not up by a positive one, which only a
+    ratio above the clip's bound explains; or the other way round, in samples of which others are pushed both ways."""
+    push = probes.gradient_effect
+    made, responses = push.four(render, tokenizer, model, prompts, [4, 3, 5, 4])
+    up, down = ([s * sign for s in push.SIGNS] for sign in (1.0, -1.0))
+    one, other = (push.pushes(loss, model, made, responses, signs=signs) for signs in (up, down))
+    stopped = tokens = 0
+    pairs = [(one[n], other[n]) if sign > 0 else (other[n], one[n]) for n, sign in enumerate(push.SIGNS)]
+    if any(all(_shut(p[k]) and _even(p[1 - k]) for p in pairs) for k in (0, 1)):
+        return 0, 0  # the ratio is 1 everywhere and outside the clip range: RAT007 reports it
+    for raised, lowered in ((p.trained, q.trained) for p, q in pairs):
+        tokens += len(raised)
+        stopped += int((lowered & ~raised).sum())
+        stopped += int((raised & ~lowered).sum()) if bool((raised & lowered).any()) else 0
+    return stopped, tokens
+
+
+def _shut(push: Any) -> bool:
+    return not bool(push.trained.any())
+
+
+def _even(push: Any) -> bool:
+    """Whether all tokens of a sample get the same update, up to the effect of their own probabilities."""
+    size = push.towards.abs()
+    return bool(push.trained.all()) and float(size.max()) < 2 * float(size.min())

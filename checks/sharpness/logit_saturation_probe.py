@@ -1,0 +1,48 @@
+from typing import Any
+
+from grpo_doctor import Fires, fires, probe, probes
+
+
+@probe("SHP001", severity="warning")
+def probe_sharpness(
+    model: Any,
+    render: Any,
+    tokenizer: Any,
+    prompts: Any = None,
+    base: Any = None,
+    *,
+    first_gap: float = 7.0,
+    top1: float = 0.99,
+) -> Fires | None:
+    """## What this certifies, and what it does not The probe reads the policy's next token after each of the adapter's
+    prompts, before any update: the gap of the two largest logits above 7 and the largest probability above 0.99, on
+    average, is the problem, and the adapter's `base` model, if given, shows whether the policy started with it. What is
+    sharp before the first update is not RL's doing. It certifies the first token only, which a template may well
+    determine: look at more before you blame it.
+
+    ## Thresholds of the probe
+    - `first_gap`: gap of the two largest logits of the first token.
+    - `top1`: probability of the likeliest first token.
+    """
+    import torch
+
+    craft = probes.crafted_inputs
+    rows = [ids for _, ids in craft.rendered(render, prompts)]
+    ids, real = craft.pad_left(rows, craft.special_ids(tokenizer).pad, craft.device_of(model))
+
+    def sharpness(of: Any) -> tuple[float, float]:
+        with probes.model_modes.held_in_eval(of), torch.no_grad():
+            two = probes.intercept.logits_of(of, ids, real)[:, -1].float()
+        high = two.topk(2).values
+        return float((high[:, 0] - high[:, 1]).mean()), float(two.softmax(-1).amax(-1).mean())
+
+    own_gap, own_top1 = sharpness(model)
+    born = "" if base is None else " (base model: gap {:.3g}, top-1 {:.3g})".format(*sharpness(base))
+    return fires(
+        own_gap > first_gap and own_top1 > top1,
+        "Before the first update the top-2 logit gap is {own_gap:.3g} and the top-1 probability is "
+        "{own_top1:.4f}{born}.",
+        own_gap=own_gap,
+        own_top1=own_top1,
+        born=born,
+    )

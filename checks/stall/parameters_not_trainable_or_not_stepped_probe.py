@@ -1,0 +1,155 @@
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from grpo_doctor import Fires, fires, probe, probes
+
+
+@probe("STL004", severity="critical", explains=("STL005", "UPD002", "GRD006", "ENT006", "ENT011", "RAT007", "KL004"))
+def probe_step(
+    model: Any,
+    render: Any,
+    tokenizer: Any,
+    step: Any = None,
+    backward: Any = None,
+    optimizer: Any = None,
+    prompts: Any = None,
+) -> Fires | None:
+    """## What this certifies, and what it does not
+    The probe looks whether any parameter requires a gradient, whether the optimizer holds the very parameters that do
+    (by identity; an optimizer that holds less than a quarter of their numbers is let pass, for it trains an adapter or
+    the last layers of a model whose rest was not frozen), whether the advantages change the gradient at all and reach
+    every parameter on which the log-probabilities depend (error), also where the optimizer is given it, and whether the
+    trainer's own step, given samples of both signs, changes the weights, and down the gradient; a learning rate of 0 at
+    the first step (warm-up) is let pass if the second step moves. It does not certify that the gradient points the
+    right way (RAT007) nor that a step is large enough (STL001, STL003), nor sharded optimizers (ZeRO-3, FSDP), whose
+    parameters are other objects by design.
+    """
+    named = probes.loss_trials.trainable(model)
+    if not named:
+        return fires(True, "No parameter requires a gradient.")
+    missing = _not_held(optimizer, named)
+    if missing and not _few_are_meant(optimizer, named):
+        return fires(
+            True,
+            "{missing} of {trainable} trainable tensors are not in the optimizer (for example {first}).",
+            missing=len(missing),
+            trainable=len(named),
+            first=missing[0],
+        )
+    made, responses = probes.loss_trials.trial(render, tokenizer, model, prompts)
+    samples = made, responses, probes.loss_trials.spread(len(made), model)
+    down = None
+    if backward is not None:
+        with probes.model_modes.without_dropout(model):
+            down = probes.loss_trials.gradient(model, backward, *samples)
+            without = probes.loss_trials.gradient(model, backward, made, responses, 0 * samples[2])
+            meant = functools.partial(probes.loss_trials.towards, model, render, tokenizer, *samples)
+            if (found := _of_gradient(model, named, down, without, meant)) is not None:
+                return found
+    if step is None:
+        raise probes.NotApplicable("needs step, or an optimizer and a loss")
+    fresh = optimizer is not None and not optimizer.state
+    moved, steps = _moved(step, optimizer, [p for _, p in named], samples)
+    if moved is None:
+        return fires(
+            True,
+            "Two updates with positive and negative advantages changed none of {trainable} trainable tensors.",
+            trainable=len(named),
+        )
+    up = down is not None and probes.loss_trials.cosine(moved, down) > 0.1
+    if probes.updates.maximises(optimizer):  # then the loss has the opposite sign, and only the samples can show it
+        up = probes.loss_trials.cosine(moved, probes.loss_trials.towards(model, render, tokenizer, *samples)) < -0.02
+    # several steps of an optimizer that scales each one need not go down the gradient of their sum
+    if fresh and up and len(steps) < 2:
+        return fires(True, "An update increases the loss: the weights move along its gradient.")
+    given = frozenset[int]().union(*steps)
+    expected = [(name, p) for name, p in _reached(named, down) if steps and name not in missing]
+    return _partly([name for name, p in expected if id(p) not in given], named)
+
+
+def _of_gradient(
+    model: Any, named: list[tuple[str, Any]], down: Any, without: Any, meant: Callable[[], Any]
+) -> Fires | None:
+    """Fires where a gradient is the same without advantages, or is 0 at parameters where the one that is ``meant``, of
+    the log-probabilities alone, is not."""
+    frozen = float(down.norm()) == 0 and any("lora_B" in name for name, _ in model.named_parameters())
+    if not frozen and float((down - without).norm()) <= 1e-6 * float(down.norm()):
+        return fires(True, "The advantages have no effect on the gradient: the log-probabilities are detached from it.")
+    reached = {name for name, _ in _reached(named, down)}
+    if len(reached) in (0, len(named)):
+        return None
+    sizes = [float(part.norm()) for part in meant().split([p.numel() for _, p in named])]
+    least = 1e-3 * max(sizes)
+    return _partly([n for (n, _), s in zip(named, sizes, strict=True) if n not in reached and s > least], named)
+
+
+def _partly(dropped: list[str], named: list[tuple[str, Any]]) -> Fires | None:
+    if not dropped:
+        return None
+    return fires(
+        True,
+        "{dropped} of {trainable} trainable tensors get no gradient although the log-probabilities depend on them "
+        "(for example {first}).",
+        error=True,
+        dropped=len(dropped),
+        trainable=len(named),
+        first=dropped[0],
+    )
+
+
+def _reached(named: list[tuple[str, Any]], gradient: Any) -> list[tuple[str, Any]]:
+    """The parameters that a gradient, one vector of them all, does not leave at 0; without one, none."""
+    parts = () if gradient is None else gradient.split([p.numel() for _, p in named])
+    return [pair for pair, part in zip(named, parts, strict=False) if bool(part.any())]
+
+
+def _not_held(optimizer: Any, named: list[tuple[str, Any]]) -> list[str]:
+    """The trainable parameters that the optimizer does not hold."""
+    if optimizer is None:
+        return []
+    held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    return [name for name, p in named if id(p) not in held]
+
+
+def _few_are_meant(optimizer: Any, named: list[tuple[str, Any]]) -> bool:
+    """Whether the optimizer holds some of the trainable parameters and less than a quarter of their numbers: an
+    adapter, or the last layers of a model whose rest was not frozen."""
+    held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    own: int = sum(p.numel() for _, p in named if id(p) in held)
+    every: int = sum(p.numel() for _, p in named)
+    return 0 < 4 * own < every
+
+
+def _moved(step: Any, optimizer: Any, parameters: list[Any], samples: Any) -> tuple[Any, list[frozenset[int]]]:
+    """By how much the first of two updates that moves anything does, as one vector, and the `_steps` of the optimizer
+    in it; None where neither does."""
+    import torch
+
+    before = [p.detach().clone() for p in parameters]
+    for _ in range(2):
+        with _steps(optimizer) as steps:
+            step(*samples)
+        moved = torch.cat([(p.detach() - b).flatten().float() for p, b in zip(parameters, before, strict=True)])
+        if bool(moved.any()):
+            return moved, steps
+    return None, []
+
+
+@contextmanager
+def _steps(optimizer: Any) -> Iterator[list[frozenset[int]]]:
+    """For each step that the optimizer makes inside the block the ids of the parameters that have a gradient then."""
+    seen: list[frozenset[int]] = []
+    if optimizer is None:
+        yield seen
+        return
+    own = optimizer.step
+
+    def step(*args: Any, **kwargs: Any) -> Any:
+        held = (p for group in optimizer.param_groups for p in group["params"])
+        seen.append(frozenset(id(p) for p in held if p.grad is not None and bool(p.grad.any())))
+        return own(*args, **kwargs)
+
+    with probes.intercept.replaced(optimizer, "step", step):
+        yield seen

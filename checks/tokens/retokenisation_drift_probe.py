@@ -1,0 +1,98 @@
+from typing import Any
+
+from grpo_doctor import Fires, fires, probe, probes
+
+
+@probe("TOK005", severity="warning")
+def probe_fragile_ids(
+    render: Any,
+    tokenizer: Any,
+    mask: Any = None,
+    rollout: Any = None,
+    env_mask: Any = None,
+    tool_mask: Any = None,
+    model: Any = None,
+    prompts: Any = None,
+    turns: Any = None,
+) -> Fires | None:
+    """## What this certifies, and what it does not
+    A response whose ids do not survive decoding and encoding (a word in an unusual split) goes through the trainer's
+    batch, and the same ids must come out. It certifies that the batch of the loss holds the sampled ids even where text
+    would lose them. Ids that are changed for other reasons (a fallback text, a dropped EOS) are GEN005's; word-level
+    tokenizers, in which every sequence survives, are not judged.
+
+    Of a rollout in turns (`rollout`, `env_mask` or `tool_mask`) that returns the whole conversation as ids, each turn
+    must have been generated after exactly the ids that precede it there: a template that renders k turns other than as
+    a prefix of k + 1 turns (earlier reasoning stripped, a role lost) conditions the policy on a text that is not the
+    one that is trained. With `<think>` in its answers too. It does not judge trainers that make a sample of every turn.
+    """
+    speaks = next((s for s in (env_mask, tool_mask, rollout) if s is not None), None)
+    unseen = None
+    if speaks is not None and model is not None:
+        try:
+            drifted = _of_turns(speaks, model, tokenizer, prompts, turns)
+            if drifted is not None or mask is None:
+                return drifted
+        except probes.Unseen as reason:
+            unseen = reason
+        except probes.Unjudged:
+            pass  # one turn, or the turns cannot be separated
+    if mask is None:
+        raise unseen or probes.NotApplicable("needs mask, or a rollout in turns that returns ids")
+    craft = probes.crafted_inputs
+    own = [ids for _, ids in craft.rendered(render, prompts)]
+    words = craft.plain_ids(tokenizer, model, own)
+    fragile = _fragile(tokenizer, words, craft.special_ids(tokenizer).all)
+    if fragile is None:
+        raise probes.NotApplicable("every sequence that was tried survives decoding and encoding")
+    eos = craft.special_ids(tokenizer).eos
+    fragile = fragile if eos is None else [*fragile, eos]
+    batch = craft.batch_of(mask(own, [fragile] * len(own)))
+    changed = sum(craft.response_positions(batch, n, fragile, prompt) is None for n, prompt in enumerate(own))
+    if unseen is not None and not changed:
+        raise unseen
+    return fires(
+        changed > 0,
+        "{changed} of {rows} responses reach the loss with ids that differ from the sampled ids: the text was "
+        "tokenised again.",
+        changed=changed,
+        rows=len(own),
+        sampled=str(fragile),
+    )
+
+
+_REASONING = ("<think>one</think>two", "<think>three</think>four", "<think>five</think>six")
+
+
+def _of_turns(speaks: Any, model: Any, tokenizer: Any, prompts: Any, turns: Any) -> Fires | None:
+    """Fires where turns are generated after other ids than the trained conversation holds before them."""
+    plain = probes.multi_turn.spoken(speaks, model, tokenizer, prompts, turns)
+    elsewhere, lost = sum(s.elsewhere for s in plain), False
+    if not elsewhere and turns is None:
+        try:
+            reasoned = probes.multi_turn.spoken(speaks, model, tokenizer, prompts, _REASONING)
+            elsewhere = sum(s.elsewhere for s in reasoned)
+        except probes.Unjudged:
+            lost = True
+    if not (elsewhere or lost):
+        return None
+    return fires(
+        True,
+        "In four scripted conversations, {elsewhere} turns were generated from ids that differ from the ids the "
+        "rollout returns: a conversation of k turns is not a prefix of k + 1 turns."
+        if elsewhere
+        else "The rollout changes a turn that contains <think>.",
+        elsewhere=elsewhere,
+    )
+
+
+def _fragile(tokenizer: Any, words: list[int], special: frozenset[int]) -> list[int] | None:
+    """Ids that come back as others: two pieces that encode as one, between two words that survive."""
+    for first in range(min(len(tokenizer), 600)):
+        for second in (first, first + 1):
+            pair = [words[0], first, second, words[1]]
+            if {first, second} & special or second >= len(tokenizer):
+                continue
+            if list(tokenizer.encode(tokenizer.decode(pair), add_special_tokens=False)) != pair:
+                return pair
+    return None

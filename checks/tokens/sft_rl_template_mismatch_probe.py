@@ -1,0 +1,67 @@
+from typing import Any
+
+from grpo_doctor import Fires, fires, probe, probes
+
+
+@probe("TOK001", severity="error", explains=("TOK003", "PAD005"))
+def probe_templates(
+    render: Any, render_sft: Any, tokenizer: Any = None, prompts: Any = None, supervised: Any = None
+) -> Fires | None:
+    """## What this certifies, and what it does not
+    It certifies the prompt side of both formats, id by id. The answer side (its EOS, its labels) is TOK003's, the
+    end of generation TOK004's. It sees only the dialogues that it is given: tools, images or very long prompts that
+    take another path need a prompt of their own in the adapter.
+
+    ## What the probe does
+    The adapter's prompts (by default three dialogues, one with a system turn, one with a line break, one with an
+    earlier answer) are rendered for RL and, with an answer, for supervision. The supervised ids must begin with the RL
+    ids, and neither a line break nor the chat template's generation header may be between them and the answer: then
+    RL's prompt lacks it. The finding names the first token at which they part.
+    """
+    craft = probes.crafted_inputs
+    answers = ["Custom -> Programmer : done", "12", "ok"]
+    pairs = [(p, answers[n % 3]) for n, p in enumerate(prompts or craft.PROMPTS)] + list(supervised or ())[:4]
+    differing, first = 0, ""
+    for prompt, answer in pairs:
+        wanted, got = craft.flat_ids(render(prompt)), craft.flat_ids(render_sft(prompt, answer))
+        rest = got[len(wanted) :]
+        header = _header(tokenizer, prompt)
+        if got[: len(wanted)] == wanted and not _line_break(tokenizer, rest, answer) and rest[: len(header)] != header:
+            continue
+        differing += 1
+        at = next((n for n, (a, b) in enumerate(zip(wanted, got, strict=False)) if a != b), min(len(wanted), len(got)))
+        theirs, ours = (_shown(tokenizer, ids[at : at + 3]) for ids in (got, wanted))
+        first = first or f"token {at}: {theirs} where RL has {ours}"
+    return fires(
+        differing > 0,
+        "The prompt ids of {differing} of {dialogues} dialogues differ between the supervised stage and RL; {first}.",
+        differing=differing,
+        dialogues=len(pairs),
+        first=first,
+    )
+
+
+def _header(tokenizer: Any, prompt: Any) -> list[int | None]:
+    """The generation header of the tokenizer's chat template; something that no ids begin with where it has none."""
+    if not getattr(tokenizer, "chat_template", None):
+        return [None]
+    messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+    without, with_ = (
+        probes.crafted_inputs.flat_ids(
+            tokenizer.apply_chat_template(messages, tokenize=True, add_generation_prompt=wanted)
+        )
+        for wanted in (False, True)
+    )
+    return list(with_[len(without) :]) or [None]
+
+
+def _line_break(tokenizer: Any, rest: list[int], answer: str) -> bool:
+    """Whether only line breaks are between the header and the answer."""
+    if tokenizer is None:
+        return False
+    before, found, _ = tokenizer.decode(rest).partition(answer)
+    return bool(found) and "\n" in before and before.isspace()
+
+
+def _shown(tokenizer: Any, ids: list[int]) -> str:
+    return repr(tokenizer.decode(ids)) if tokenizer is not None and ids else str(ids)
