@@ -7,7 +7,7 @@ PIP = $(BIN)/python -m pip install --quiet --quiet --no-compile --disable-pip-ve
 # Where it is set, no compiled module is ever kept, and every process would spend a quarter of a minute on torch and TRL.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test lint docs messages pictures advisories-repro goldens goldens-diff corpus fuzz metamorphic licences audit sbom hashes lab seen test-old-trl test-hooks pages clean
+.PHONY: run test lint docs messages pictures advisories-repro goldens goldens-diff corpus fuzz metamorphic licences audit sbom hashes lab seen test-old-trl test-hooks test-remote pages clean
 
 .venv/.train: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -106,6 +106,15 @@ test-hooks: .venv-hooks/.installed  ## the real verl, OpenRLHF, SkyRL, trackio a
 	.venv-hooks/bin/python -m pytest tests/integrations/test_hooks.py tests/integrations/test_five_ways.py \
 		tests/fleet/test_ray.py
 
+.venv-remote/.installed: pyproject.toml constraints.txt
+	test -x .venv-remote/bin/python || $(PYTHON) -m venv .venv-remote
+	.venv-remote/bin/pip install --quiet --constraint constraints.txt pytest pytest-timeout \
+		--editable '.[fleet,wandb,mlflow,trackio,hf,s3]'
+	touch $@
+
+test-remote: .venv-remote/.installed  ## the clients of W&B, MLflow, trackio, the Hub and S3, against servers on this machine
+	.venv-remote/bin/python -m pytest tests/readers/test_remote.py
+
 docs: .venv/.train  ## the site, from docs/ and the code, with strict links, into build/site
 	$(PIP) --editable '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
@@ -120,4 +129,4 @@ pictures: .venv/.installed  ## docs/pictures, from runs that ship, with the Chro
 	$(BIN)/python docs/pictures.py
 
 clean:
-	rm -rf .venv .venv-old-trl .venv-hooks .venv-supply fuzz-failures runs logs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-old-trl .venv-hooks .venv-remote .venv-supply fuzz-failures runs logs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

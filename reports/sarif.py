@@ -15,8 +15,6 @@ from grpo_doctor.record import portable
 from grpo_doctor.report.model import Options, authored, excuse, fingerprint, location, when
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-PAGE = "https://github.com/grpo-doctor/grpo-doctor/blob/main/checks/pages/{}.md"
-"""Where the page of a check can be read."""
 LEVELS = {Severity.INFO: "note", Severity.WARNING: "warning", Severity.ERROR: "error", Severity.CRITICAL: "error"}
 PRECISION = {"low": "medium", "medium": "high", "high": "very-high"}
 
@@ -52,7 +50,6 @@ def _rule(code: str) -> dict[str, Any]:
         "id": code,
         "name": "".join(word.capitalize() for word in check.name.split("-")),
         "shortDescription": {"text": check.title},
-        "helpUri": PAGE.format(code),
         "help": {"text": check.page, "markdown": check.page},
         "defaultConfiguration": {"level": LEVELS[check.severity]},
         "properties": {"tags": [check.family], "precision": PRECISION[str(check.confidence)]},

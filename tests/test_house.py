@@ -232,3 +232,11 @@ def test_every_setting_that_a_rule_asks_for_exists() -> None:
 
 def test_every_remedy_that_a_check_names_exists() -> None:
     load().refuse_unknown_remedies()
+
+
+def test_the_readme_shows_the_stored_accuracy() -> None:
+    page = (ROOT / "docs/evidence/accuracy.md").read_text(encoding="utf-8")
+    table = re.findall(r"^\|.*\|$", page.partition("\n\n|")[2].partition("\n\n")[0], re.MULTILINE)
+    assert len(table) > 5
+    assert "\n".join(table) in README
+    assert re.search(r"Measured on \d{4}-\d{2}-\d{2} with version \S+\. Command: `[^`]+`", page)

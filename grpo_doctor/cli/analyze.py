@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from ..run import Run
 
 Paths = Annotated[
-    list[Path], typer.Argument(help="Log files or run folders; - reads standard input.", show_default=False)
+    list[Path],
+    typer.Argument(
+        help="Log files, run folders, or addresses such as wandb://entity/project/run; - reads standard input.",
+        show_default=False,
+    ),
 ]
 
 

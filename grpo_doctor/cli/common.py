@@ -25,6 +25,7 @@ from ..fault_isolation import bug
 from ..limits import Budget, allow
 from ..readers import ReadError
 from ..readers.mapping import refuse_unknown_fields
+from ..readers.remote import address_of
 from ..readers.settings import declared as setting_name
 from ..readers.settings import known_settings, setting_value
 from ..report import output
@@ -242,14 +243,15 @@ def settings_file(config: Config) -> list[Path]:
 
 def tell(path: Path, found: Survey) -> None:
     """Report on stderr how many files of an input were read, and which could not be read."""
+    place = address_of(path) or path
     for answer in found.failed:
         say_bug(answer.why, answer.source)
     if path.is_dir() or len(found.answers) > 1:
-        say(f"grpo-doctor: {path}: {found.words()}", err=True)
+        say(f"grpo-doctor: {place}: {found.words()}", err=True)
     for line in found.named():
         say(f"grpo-doctor: {line}", err=True)
     if not found.runs and not found.failed:
-        say(f"grpo-doctor: {path}: no training log found; pass the log file itself", err=True)
+        say(f"grpo-doctor: {place}: no training log found; pass the log file itself", err=True)
 
 
 def numbered(runs: list[Run], source: Path, number: int) -> Run:

@@ -29,7 +29,9 @@ PAGES = "runs"
 
 Places: TypeAlias = Annotated[
     list[str] | None,
-    typer.Argument(help="Run folders, logs, or URLs such as s3://bucket/sweep.", show_default=False),
+    typer.Argument(
+        help="Run folders, logs, or addresses such as s3://bucket/sweep and wandb://entity/project.", show_default=False
+    ),
 ]
 Out: TypeAlias = Annotated[
     Path | None, typer.Option("--out", help="Write index.html and a page for each run to this folder.")

@@ -1,4 +1,4 @@
-"""Where the runs of a fleet lie: folders and files here, or wherever fsspec reaches, parted into units of work.
+"""Where the runs of a fleet are: folders and files here, trackers, or wherever fsspec reaches, as units of work.
 
 A unit holds every file that may be a view of one run: the files of a folder, with those of the parts that trainers
 keep beside it (checkpoints, completions, TensorBoard). It is read, judged and remembered as a whole.
@@ -7,6 +7,7 @@ keep beside it (checkpoints, completions, TensorBoard). It is read, judged and r
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import posixpath
 import re
@@ -15,9 +16,20 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ..config import ConfigError
 from ..readers import ReadError
-from ..readers.log_names import NO_NAME, has_name_of_log, is_passed_over
+from ..readers.log_names import NO_NAME
+from ..readers.remote import (
+    Renaming,
+    Tracked,
+    copy,
+    is_remote,
+    listing,
+    may_be_log,
+    prefix_of,
+    renaming,
+    tracked,
+    write,
+)
 from ..readers.walk import Answer, candidates, metrics
 
 PART = re.compile(
@@ -30,6 +42,8 @@ CONFIGURATIONS = frozenset(
     "flags.json".split()
 )
 """Files beside a log that hold the settings of its run, wherever trainers and sweepers write them."""
+CONFIGURATION = "config.json"
+"""The one that a run of a tracker gets."""
 COMPANIONS = ("", "files", ".hydra")
 """Folders in which they lie, from that of the run."""
 CROWD = 12
@@ -46,7 +60,7 @@ class Stamp(msgspec.Struct, frozen=True):
 
 
 class Unit(msgspec.Struct, frozen=True):
-    """What is read as a whole: logs, the configurations beside them, and where fsspec finds them (empty: here)."""
+    """What is read as a whole: logs, their configurations, and the address that has them (empty: here)."""
 
     name: str
     logs: list[Stamp]
@@ -67,11 +81,6 @@ class Found(NamedTuple):
 
     units: list[Unit]
     answers: list[Answer]
-
-
-def is_remote(place: str) -> bool:
-    """Whether a place is an address for fsspec rather than a path."""
-    return "://" in place
 
 
 def find(places: list[str]) -> Found:
@@ -172,47 +181,25 @@ def digest(path: Path) -> str:
         return ""
 
 
-# -- wherever fsspec reaches -------------------------------------------------------------------------------------
-
-
-def file_system(address: str) -> tuple[Any, str]:
-    """The file system of an address, and the path in it. Raises `ConfigError` where a library is missing."""
-    try:
-        import fsspec
-
-        system, path = fsspec.core.url_to_fs(address)
-    except (ImportError, ValueError) as error:
-        protocol = address.split("://")[0]
-        raise ConfigError(f"{address}: {error}; pip install 'fsspec[{protocol}]'") from None
-    return system, path
-
-
-def prefix_of(address: str, root: str) -> str:
-    """What stands before the paths of a file system to make addresses of them: ``s3://``."""
-    return address.removesuffix(root) if root and address.endswith(root) else address.split("://")[0] + "://"
+# -- elsewhere ---------------------------------------------------------------------------------------------------
 
 
 def _remote(address: str) -> Found:
-    system, root = file_system(address)
-    try:
-        listed = system.find(root, detail=True)
-    except Exception as error:  # noqa: BLE001 - every file system has errors of its own, and all of them mean this
-        raise ReadError(f"{address}: cannot be listed: {type(error).__name__}: {error}") from None
-    if not listed:
-        raise ReadError(f"{address}: no such file or folder, or nothing in it")
+    runs = tracked(address)
+    if runs is not None:
+        return Found([_tracked_unit(run) for run in runs], [])
+    listed, root = listing(address)
     place = posixpath.dirname(root) if root in listed else root
     prefix = prefix_of(address, root)
     homes: dict[str, list[Stamp]] = {}
     settings: dict[str, list[Stamp]] = {}
     answers = []
     for path, known in listed.items():
-        inside = posixpath.dirname(posixpath.relpath(path, place))
-        name = posixpath.basename(path)
-        if name in CONFIGURATIONS:
+        if posixpath.basename(path) in CONFIGURATIONS:
             home = posixpath.dirname(path)
             home = posixpath.dirname(home) if posixpath.basename(home) in COMPANIONS else home
             settings.setdefault(home, []).append(_remote_stamp(path, known))
-        elif not has_name_of_log(name) or any(is_passed_over(part) for part in inside.split("/") if part):
+        elif not may_be_log(path, place):
             answers.append(Answer(prefix + path, "no log", NO_NAME))
         else:
             homes.setdefault(_home(path, place), []).append(_remote_stamp(path, known))
@@ -224,6 +211,12 @@ def _remote(address: str) -> Found:
     return Found(units, answers)
 
 
+def _tracked_unit(run: Tracked) -> Unit:
+    """A run of a tracker; its configuration holds what the run declares."""
+    files = [Stamp(run.place, 0, run.changed)], [Stamp(f"{run.place}/{CONFIGURATION}", 0, run.changed)]
+    return Unit(run.address, *files, run.address)
+
+
 def _remote_stamp(path: str, known: dict[str, Any]) -> Stamp:
     """What a store says of a file: its tag or checksum where it has one, else when it was changed."""
     said = ("ETag", "etag", "md5Hash", "sha256", "oid", "LastModified", "last_modified", "updated", "mtime", "created")
@@ -231,12 +224,12 @@ def _remote_stamp(path: str, known: dict[str, Any]) -> Stamp:
     return Stamp(path, int(known.get("size") or 0), changed)
 
 
-def fetch(unit: Unit, folder: Path) -> str:
-    """Copies the files of a remote unit below a folder; returns what to replace the folder by in names."""
-    system, root = file_system(unit.remote)
-    for file in unit.files:
-        target = folder / file.path.lstrip("/")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        system.get_file(file.path, str(target))
-    prefix = prefix_of(unit.remote, root)
-    return prefix + "/" if unit.files[0].path.startswith("/") else prefix
+def fetch(unit: Unit, folder: Path) -> Renaming:
+    """Copies what a remote unit holds below a folder; the answer gives texts about the copies the remote names."""
+    runs = tracked(unit.remote)
+    if runs is None:
+        return copy(unit.remote, [file.path for file in unit.files], folder)
+    for run in runs:
+        settings = json.dumps(dict(run.settings), default=str)
+        (write(run, folder) / CONFIGURATION).write_text(settings, encoding="utf-8")
+    return renaming(unit.remote, folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import PurePosixPath
 from typing import NamedTuple
 
 import numpy as np
@@ -92,17 +91,6 @@ def _as_run(line: Line) -> Run:
     for row, name in line.broken:
         run.events.setdefault(row, []).append(non_finite(name, run.columns[name][row]))
     return run
-
-
-def shortened(lines: list[Line]) -> list[str]:
-    """The sources without the folders that all of them share."""
-    paths = [PurePosixPath(line.source) for line in lines]
-    shared = 0
-    for parts in zip(*(path.parts[:-1] for path in paths), strict=False):
-        if len(set(parts)) > 1:
-            break
-        shared += 1
-    return [str(PurePosixPath(*path.parts[shared:])) for path in paths] if len(paths) > 1 else [*map(str, paths)]
 
 
 def by_setting(lines: list[Line]) -> list[list[Line]]:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import msgspec
 
 from ..diagnosis.wording import counted
-from .merge import Gathered, shortened
+from ..report.model import shortened
+from .merge import Gathered
 from .planning import Plan, plan
 from .separating_settings import SURE, Effect, separate
 from .store import Store
@@ -72,7 +73,7 @@ def overview(store: Store, fleet: Gathered, places: Sequence[str], gain: float |
     return Overview(
         places=list(places),
         lines=fleet.lines,
-        names=shortened(fleet.lines),
+        names=shortened([line.source for line in fleet.lines]),
         verdicts={v: n for v in WORST if (n := sum(line.verdict == v for line in fleet.lines))},
         causes=[Cause(*row) for row in store.rows(_CAUSES)],
         effects=effects,

@@ -20,8 +20,9 @@ import msgspec
 from ..config import ConfigError
 from ..limits import OverBudgetError, allowed, spending, spent
 from ..report import output
+from ..report.model import shortened
 from .locations import Unit, digest
-from .merge import Gathered, shortened
+from .merge import Gathered
 from .unit import Job, Judged, Line, decode
 
 _LEAST = 64.0
@@ -141,7 +142,7 @@ class Store:
         texts = "source unit verdict cause cause_name severity confidence worst format run_type headline twin report"
         columns: dict[str, tuple[str, list[Any]]] = {
             "run": ("integer", list(range(len(lines)))),
-            "name": ("varchar", shortened(lines)),
+            "name": ("varchar", shortened([line.source for line in lines])),
             **{name: ("varchar", [getattr(line, name) or None for line in lines]) for name in texts.split()},
             **{name: ("bigint", [getattr(line, name) for line in lines])
                for name in ("steps", "first_step", "last_step", "onset_step")},

@@ -28,6 +28,7 @@ from ..readers import survey as survey_input
 from ..readers.folder import Survey, survey, survey_files
 from ..readers.input import Input
 from ..readers.reader import read_input
+from ..readers.remote import Renaming
 from ..readers.views import COMPARED, view_rows
 from ..readers.walk import Answer
 from ..report import output
@@ -143,10 +144,10 @@ def judge(unit: Unit, job: Job) -> Judged:
     try:
         if not unit.remote:
             files = [msgspec.structs.replace(file, digest=digest(Path(file.path))) for file in unit.files]
-            return Judged(*_lines(unit, job, "", ""), files)
+            return Judged(*_lines(unit, job, "", str), files)
         with tempfile.TemporaryDirectory(prefix="grpo-doctor-") as folder:
-            prefix = fetch(unit, Path(folder))
-            return Judged(*_lines(unit, job, folder + "/", prefix), unit.files)
+            named = fetch(unit, Path(folder))
+            return Judged(*_lines(unit, job, folder + "/", named), unit.files)
     except Exception as error:  # noqa: BLE001 - what fails on one unit costs no other its judgement
         return failed(unit, _words(error))
 
@@ -166,28 +167,23 @@ def _words(error: Exception) -> str:
     return one_line(f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})")
 
 
-def _lines(unit: Unit, job: Job, folder: str, prefix: str) -> tuple[list[Line], list[Answer]]:
+def _lines(unit: Unit, job: Job, folder: str, named: Renaming) -> tuple[list[Line], list[Answer]]:
     """The lines of a unit whose files lie below ``folder``, and what became of each file, under their own names."""
     found = _survey(unit, job, folder)
     catalogue = load(tuple(job.config.checks)).select(job.config.select, job.config.ignore)
     configurations = [Path(folder + file.path.lstrip("/") if folder else file.path) for file in unit.configurations]
-    answers = [
-        Answer(_renamed(a.source, folder, prefix), a.fate, _renamed(a.why, folder, prefix)) for a in found.answers
-    ]
+    beside = set(map(str, configurations))
+    answers = [Answer(named(a.source), a.fate, named(a.why)) for a in found.answers if a.source not in beside]
     lines = [Line(source=a.source, unit=unit.name, verdict="unreadable", headline=one_line(a.why))
              for a in answers if a.fate == "unreadable"]  # fmt: skip
     for run in found.runs:
-        run.source = _renamed(run.source, folder, prefix)
-        run.notes = [_renamed(note, folder, prefix) for note in run.notes]
+        run.source = named(run.source)
+        run.notes = [named(note) for note in run.notes]
         try:
             lines.append(_line(unit, run, configurations, catalogue, job))
         except Exception as error:  # noqa: BLE001 - what fails on one run costs no other its judgement
             lines.append(Line(source=run.source, unit=unit.name, verdict="broken", headline=_words(error)))
     return lines, answers
-
-
-def _renamed(text: str, folder: str, prefix: str) -> str:
-    return text.replace(folder, prefix) if folder else text
 
 
 def _survey(unit: Unit, job: Job, folder: str) -> Survey:

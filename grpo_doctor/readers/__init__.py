@@ -14,7 +14,8 @@ from pathlib import Path
 from ..fault_isolation import bug
 from ..record import Event
 from ..run import Run, RunBuilder, Sample, Table
-from .folder import Survey, of_archive, refuse_torn
+from . import remote
+from .folder import Survey, of_archive, refuse_torn, renamed
 from .folder import survey as of_folder
 from .input import ArchiveError, Head, Input, NotRead, ReadError
 from .reader import read_input
@@ -38,11 +39,15 @@ def read(path: Path, mapping: Mapping[str, str] | None = None) -> list[Run]:
 
 
 def survey(path: Path, mapping: Mapping[str, str] | None = None) -> Survey:
-    """The runs in a file or a folder, and what became of every file. Raises `ReadError` for a file alone."""
+    """The runs in a file, in a folder or at an address, and what became of every file. Raises `ReadError` for a file
+    alone and for an address."""
 
     def read_file(log: Path) -> list[Run]:
         return read_input(Input(log, mapping or {}))
 
+    if (address := remote.address_of(path)) is not None:
+        with remote.downloaded(address) as (folder, named):
+            return renamed(of_folder(folder, read_file), named, path)
     if path.is_dir():
         return of_folder(path, read_file)
     if str(path) == "-":

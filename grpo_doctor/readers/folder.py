@@ -119,21 +119,24 @@ def of_archive(path: Path, read_file: ReadFile) -> tuple[list[Run], list[Answer]
     """The runs and the answers of the files in an archive, named as if it were a folder. Raises `UnreadableError`."""
     with unpacked(path) as folder:
 
-        def named(text: str) -> str:
-            return text.replace(str(folder), str(path))
-
         def read_member(member: Path) -> list[Run]:
             try:
                 return read_file(member)
             except ArchiveError as error:
                 raise ReadError(str(error)) from None
 
-        found = survey(folder, read_member)
-        for run in found.runs:
-            run.source, run.path = named(run.source), path
-            run.notes = [type(note)(named(note)) for note in run.notes]
-        answers = [Answer(named(answer.source), answer.fate, named(answer.why)) for answer in found.answers]
-        return found.runs, answers or [Answer(str(path), "no log", "an archive without a possible log file")]
+        found = renamed(survey(folder, read_member), lambda text: text.replace(str(folder), str(path)), path)
+        return found.runs, found.answers or [Answer(str(path), "no log", "an archive without a possible log file")]
+
+
+def renamed(found: Survey, named: Callable[[str], str], path: Path) -> Survey:
+    """What was read of a copy, under the names of what it is a copy of."""
+    for run in found.runs:
+        run.source, run.path = named(run.source), path
+        run.notes = [type(note)(named(note)) for note in run.notes]
+    return Survey(
+        found.runs, [Answer(named(answer.source), answer.fate, named(answer.why)) for answer in found.answers]
+    )
 
 
 def _beside(told: tuple[list[Run], dict[str, str]], answers: list[Answer]) -> Survey:

@@ -17,8 +17,10 @@ from .charts import FEW, HUGE, PLACES, RANGES, Ground, Panel, healthy, timeline_
 
 HEIGHT = 1000
 """Units of the y axis of a plot."""
-ROW = 22
-"""Pixels of a row of the timeline."""
+ROW = 34
+"""Pixels of a row of the timeline: the name of a finding, and below it the bar of the steps on which it held."""
+NAME, BAR = 0.3, (0.6, 0.3)
+"""Where the name stands in its row, and begin and height of the bar, as shares of the row."""
 BINS = 160
 """Bins of the x axis; every series keeps its smallest and its largest value of each, at rows that all series share."""
 DECADES = 3
@@ -228,13 +230,14 @@ def _timeline(panel: Panel) -> Drawing:
     spans, paths = [], []
     for number, (_, what) in enumerate(rows):
         if isinstance(what, Finding):
-            spans.append(_span(ground, what, (number + 0.25) * each, each / 2))
+            spans.append(_span(ground, what, (number + BAR[0]) * each, BAR[1] * each))
         else:
             paths.append(("event", _ticks(what - ground.x[0], (number + 0.2) * each, (number + 0.8) * each)))
     up, names = [], []
     for number, (name, what) in enumerate(rows):
-        up.append(Tick(f"{100 * (number + 0.5) / len(rows):.4g}", name))
-        names += [Tick(up[-1].at, what.name)] if isinstance(what, Finding) else []
+        up.append(Tick(share(number + 0.5, 0, len(rows)), name))
+        if isinstance(what, Finding):
+            names.append(Tick(share(number + NAME, 0, len(rows)), what.name))
     return Drawing(
         panel, _view(ground), ROW * len(rows), "", "", False, spans, paths, _onset(ground), None,
         _across(ground), up, [], [], names=names,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -43,9 +44,15 @@ def embedded(value: Any) -> str:
     )
 
 
+_MARKED = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*")
+"""What authors mark in a sentence: code between backticks, strong words between two asterisks."""
+
+
 def prose(text: str) -> Markup:
-    """Text that a check's author wrote: words between backticks are code."""
-    pieces = text.split("`")
-    if len(pieces) % 2 == 0:
-        return escape(text)
-    return Markup("").join(Markup("<code>{}</code>").format(p) if i % 2 else escape(p) for i, p in enumerate(pieces))
+    """Text that a check's author wrote, with its code and its strong words as HTML."""
+    pieces = iter(_MARKED.split(text))
+    shown = escape(next(pieces))
+    for code, strong, after in zip(pieces, pieces, pieces, strict=True):
+        shown += Markup("<code>{}</code>").format(code) if code else Markup("<strong>{}</strong>").format(strong)
+        shown += escape(after)
+    return shown

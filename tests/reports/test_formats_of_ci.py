@@ -12,6 +12,7 @@ from jsonschema.validators import validator_for
 from syrupy.assertion import SnapshotAssertion
 from xmlschema import XMLSchema
 
+from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.report.model import Options, render
 from tests.reports import example
 
@@ -67,10 +68,11 @@ def test_junit_has_one_case_for_a_run_and_one_for_each_finding() -> None:
     assert sorted(cases) == sorted(["verdict", "verdict", *findings])
 
 
-def test_sarif_links_the_page_of_each_check_and_files_below_the_repository(tmp_path: Path) -> None:
+def test_sarif_holds_the_page_of_each_check_and_files_below_the_repository(tmp_path: Path) -> None:
     sarif = json.loads(report("sarif", "diagnosis"))["runs"][0]
-    rules = {rule["id"]: rule["helpUri"] for rule in sarif["tool"]["driver"]["rules"]}
-    assert rules["GEN001"].endswith("/checks/pages/GEN001.md")
+    rules = {rule["id"]: rule for rule in sarif["tool"]["driver"]["rules"]}
+    assert rules["GEN001"]["help"]["markdown"] == load().checks["GEN001"].page
+    assert not any("helpUri" in rule for rule in rules.values()), "the project has no public address yet"
     place = sarif["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]
     assert place == {"uri": "logs/training.log", "uriBaseId": "%SRCROOT%"}
     far = example.diagnosis()

@@ -15,7 +15,8 @@ from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.diagnosis.check import Step
 from grpo_doctor.diagnosis.remedies import shared_remedies
 from grpo_doctor.report import chart_layout, charts, figures
-from grpo_doctor.report.model import Options, is_prose, render
+from grpo_doctor.report.markup import prose
+from grpo_doctor.report.model import Options, about, is_prose, render
 from grpo_doctor.series.derived import DERIVED, MEANINGS
 from grpo_doctor.testing import make_run
 from tests.reports import example
@@ -171,6 +172,26 @@ def test_reward_and_held_out_score_share_a_chart_where_their_scales_are_alike() 
 def test_the_timeline_names_its_findings() -> None:
     (timeline, *_) = drawn(example.diagnosis())
     assert timeline.names[0].label == "generation-in-train-mode-with-checkpointing"
+
+
+def test_the_name_of_a_finding_ends_above_its_bar() -> None:
+    (timeline, *_) = drawn(example.diagnosis())
+    assert len(timeline.names) == len(timeline.spans)
+    for name, bar in zip(timeline.names, timeline.spans, strict=True):
+        line = 8 / timeline.pixels  # half of a line of 11 pixels with its descenders
+        assert float(name.at) / 100 + line <= float(bar.y) / chart_layout.HEIGHT
+
+
+def test_code_and_strong_words_of_a_sentence_are_marked_and_all_else_is_escaped() -> None:
+    shown = prose("a `b<c` is **not** <i>, 2 * 3 and a ` alone")
+    assert shown == "a <code>b&lt;c</code> is <strong>not</strong> &lt;i&gt;, 2 * 3 and a ` alone"
+
+
+def test_the_evidence_holds_no_markdown() -> None:
+    for code in load().checks:
+        shown = about(code)
+        assert shown is not None
+        assert "**" not in re.sub("<code>.*?</code>", "", "".join(map(prose, shown))), code
 
 
 def test_the_decisive_chart_comes_before_the_actions_and_the_others_after() -> None:

@@ -1,0 +1,280 @@
+"""Runs that are stored elsewhere, read with the official client of their store and the user's own credentials.
+
+`TRACKERS` hold runs, which become a history and a configuration. Whatever else has an address holds files, which fsspec
+lists and copies. Nothing is ever written to a store.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import posixpath
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from .input import ReadError
+from .log_names import has_name_of_log, is_passed_over
+
+HISTORY = "history.jsonl"
+"""The file that a run of a tracker becomes."""
+_FOLDED = re.compile(r"([a-z][a-z0-9+]+):/(?=[^/])")
+"""An address as a path: pathlib folds the two slashes."""
+_RUN_PAGE = re.compile(r"https?://([\w.:-]+)/([^/]+)/([^/]+)(?:/runs/([^/?#]+))?")
+"""The page of a run or a project on a W&B server."""
+
+Rows = Iterable[Mapping[str, Any]]
+Renaming = Callable[[str], str]
+
+
+class Tracked(NamedTuple):
+    """A run of a tracker: its address, a text that changes when the run does, its settings and its rows."""
+
+    address: str
+    changed: str
+    settings: Mapping[str, Any]
+    rows: Callable[[], Rows]
+
+    @property
+    def place(self) -> str:
+        """The address without its scheme: the folder of the files that the run becomes."""
+        return self.address.partition("://")[2]
+
+
+# -- addresses ---------------------------------------------------------------------------------------------------
+
+
+def is_remote(place: str) -> bool:
+    """Whether a place is an address rather than a path."""
+    return "://" in place
+
+
+def address_of(path: Path) -> str | None:
+    """The address that a command was given as a path; None for a path of this machine."""
+    folded = _FOLDED.match(str(path))
+    return None if folded is None or path.exists() else _canonical(_FOLDED.sub(r"\1://", str(path), count=1))
+
+
+def _canonical(address: str) -> str:
+    """The page of a W&B run as its address: of the server that the user works with, so that no other gets the key."""
+    page = _RUN_PAGE.match(address)
+    server = urlsplit(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).netloc.removeprefix("api.")
+    if page is None or page[1] != server:
+        return address
+    return "wandb://" + "/".join(part for part in page.groups()[1:] if part)
+
+
+# -- trackers ----------------------------------------------------------------------------------------------------
+
+
+def _wandb(entity: str, project: str, *run: str) -> Iterator[Tracked]:
+    import wandb
+
+    api = wandb.Api()
+    place = "/".join((entity, project, *run))
+    for found in [api.run(place)] if run else api.runs(place, lazy=False):
+        changed = f"{found.state} {found.heartbeat_at}"
+        settings = {"run_name": found.name, **found.config}
+        yield Tracked(f"wandb://{entity}/{project}/{found.id}", changed, settings, found.scan_history)
+
+
+def _mlflow(experiment: str, *run: str) -> Iterator[Tracked]:
+    from mlflow import MlflowClient
+
+    client = MlflowClient()
+    for found in [client.get_run(run[0])] if run else _experiment(client, experiment):
+        info, data = found.info, found.data
+        yield Tracked(
+            f"mlflow://{experiment}/{info.run_id}",
+            f"{info.status} {info.end_time} {sorted(data.metrics.items())}",
+            {"run_name": info.run_name, **data.params},
+            partial(_by_step, client, info.run_id, tuple(data.metrics)),
+        )
+
+
+def _experiment(client: Any, experiment: str) -> Iterator[Any]:
+    """The runs of an experiment, by its name or its number."""
+    known = client.get_experiment_by_name(experiment) or client.get_experiment(experiment)
+    token = None
+    while True:
+        found = client.search_runs([known.experiment_id], page_token=token)
+        yield from found
+        if not (token := found.token):
+            return
+
+
+def _by_step(client: Any, run_id: str, keys: Iterable[str]) -> Rows:
+    rows: dict[int, dict[str, Any]] = {}
+    for key in keys:
+        for metric in client.get_metric_history(run_id, key):
+            rows.setdefault(metric.step, {"step": metric.step})[key] = metric.value
+    return [rows[step] for step in sorted(rows)]
+
+
+def _trackio(*parts: str) -> Iterator[Tracked]:
+    """A project of a Space (``OWNER/SPACE/PROJECT``), else of the server in ``TRACKIO_SERVER_URL``."""
+    from huggingface_hub import get_token
+    from trackio.remote_client import RemoteClient
+
+    space, (project, *run) = (parts[:2], parts[2:]) if len(parts) > 2 else ((), parts)
+    if space:  # the token of the Hub is for Spaces, not for any other server
+        server = RemoteClient("/".join(space), hf_token=get_token())
+    else:
+        server = RemoteClient(os.environ["TRACKIO_SERVER_URL"])
+    settings = server.predict(project, api_name="/get_run_configs")
+    for record in server.predict(project, api_name="/get_runs_for_project"):
+        name = record["name"]
+        if run and name != run[0]:
+            continue
+        logs: list[dict[str, Any]] = server.predict(project, name, api_name="/get_logs")
+        address = "/".join((*space, project, name))
+        known = {"run_name": name, **(settings.get(name) or {})}
+        yield Tracked(f"trackio://{address}", str(len(logs)), known, partial(iter, logs))
+
+
+class Tracker(NamedTuple):
+    """How the runs of a tracker are listed, and the addresses that it takes."""
+
+    runs: Callable[..., Iterator[Tracked]]
+    form: str
+    parts: range
+
+
+TRACKERS = {
+    "wandb": Tracker(_wandb, "wandb://ENTITY/PROJECT or wandb://ENTITY/PROJECT/RUN", range(2, 4)),
+    "mlflow": Tracker(_mlflow, "mlflow://EXPERIMENT or mlflow://EXPERIMENT/RUN", range(1, 3)),
+    "trackio": Tracker(_trackio, "trackio://OWNER/SPACE/PROJECT or trackio://OWNER/SPACE/PROJECT/RUN", range(1, 5)),
+}
+"""The trackers by the schemes of their addresses. The extra that installs a client has the name of its scheme."""
+
+
+def tracked(address: str) -> list[Tracked] | None:
+    """The runs at an address of a tracker; None for an address of files. Raises `ReadError`."""
+    address = _canonical(address)
+    scheme, _, place = address.partition("://")
+    tracker = TRACKERS.get(scheme)
+    if tracker is None:
+        return None
+    parts = [part for part in place.split("/") if part]
+    if len(parts) not in tracker.parts:
+        raise ReadError(f"{address}: write {tracker.form}")
+    if scheme == "trackio" and len(parts) < 3 and "TRACKIO_SERVER_URL" not in os.environ:
+        raise ReadError(f"{address}: write {tracker.form}, or set TRACKIO_SERVER_URL; pass a local project as its .db")
+    with _plain_failures(address):
+        found = list(tracker.runs(*parts))
+    if not found:
+        raise ReadError(f"{address}: no runs there")
+    return found
+
+
+def write(run: Tracked, folder: Path) -> Path:
+    """Writes a run of a tracker as a log below a folder, and returns the folder of the run. Raises `ReadError`."""
+    home = folder.joinpath(*_inside(run.place))
+    home.mkdir(parents=True, exist_ok=True)
+    with _plain_failures(run.address), (home / HISTORY).open("w", encoding="utf-8") as file:
+        file.write(json.dumps({"type": "config", **run.settings}, default=str) + "\n")
+        file.writelines(json.dumps(dict(row), default=str) + "\n" for row in run.rows())
+    return home
+
+
+# -- files -------------------------------------------------------------------------------------------------------
+
+
+def file_system(address: str) -> tuple[Any, str]:
+    """The file system of an address, and the path in it. Raises `ReadError` where a library is missing."""
+    scheme = address.partition("://")[0]
+    try:
+        import fsspec
+
+        system, path = fsspec.core.url_to_fs(address)
+    except ImportError:
+        raise ReadError(f"{address}: {_missing(scheme)}") from None
+    except ValueError as error:
+        raise ReadError(f"{address}: {error}") from None
+    return system, path
+
+
+def prefix_of(address: str, root: str) -> str:
+    """What stands before the paths of a file system to make addresses of them: ``s3://``."""
+    return address.removesuffix(root) if root and address.endswith(root) else address.split("://")[0] + "://"
+
+
+def listing(address: str) -> tuple[dict[str, dict[str, Any]], str]:
+    """Every file at an address with what its store says of it, and the root of the listing. Raises `ReadError`."""
+    system, root = file_system(address)
+    with _plain_failures(address):
+        listed = system.find(root, detail=True)
+    if not listed:
+        raise ReadError(f"{address}: no such file or folder, or nothing in it")
+    return listed, root
+
+
+def may_be_log(path: str, root: str) -> bool:
+    """Whether a listed file is read: by its name, and by the folders between the root and it."""
+    inside = posixpath.dirname(posixpath.relpath(path, root)).split("/")
+    return has_name_of_log(posixpath.basename(path)) and not any(is_passed_over(part) for part in inside if part)
+
+
+def copy(address: str, paths: Iterable[str], folder: Path) -> Renaming:
+    """Copies files of an address below a folder; the answer gives texts about the copies the names of the files."""
+    system, root = file_system(address)
+    paths = list(paths)
+    for path in paths:
+        target = folder.joinpath(*_inside(path))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with _plain_failures(address):
+            system.get_file(path, str(target))
+    prefix = prefix_of(address, root) + "/" * paths[0].startswith("/")
+    return lambda text: text.replace(f"{folder}/", prefix)
+
+
+# -- both --------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def downloaded(address: str) -> Iterator[tuple[Path, Renaming]]:
+    """A folder with what an address holds, and how texts about it get the names of the store. Raises `ReadError`."""
+    with tempfile.TemporaryDirectory(prefix="grpo-doctor-") as name:
+        folder = Path(name)
+        runs = tracked(address)
+        if runs is None:
+            listed, root = listing(address)
+            wanted = [path for path in listed if root in listed or may_be_log(path, root)]
+            if not wanted:
+                raise ReadError(f"{address}: {len(listed)} files, and none has the name of a log")
+            yield folder, copy(address, wanted, folder)
+            return
+        for run in runs:
+            write(run, folder)
+        yield folder, renaming(address, folder)
+
+
+def renaming(address: str, folder: Path) -> Renaming:
+    """How texts about the files of a tracker's runs get the addresses of the runs."""
+    scheme = _canonical(address).partition("://")[0]
+    return lambda text: text.replace(f"/{HISTORY}", "").replace(f"{folder}/", f"{scheme}://")
+
+
+def _inside(path: str) -> list[str]:
+    """The parts of a path of a store, without those that would lead out of the folder of the copies."""
+    return [part for part in PurePosixPath(path).parts if part not in ("/", "..")]
+
+
+def _missing(scheme: str) -> str:
+    return f"the client of {scheme} is not installed: pip install 'grpo-doctor[{scheme}]'"
+
+
+@contextmanager
+def _plain_failures(address: str) -> Iterator[None]:
+    """Turns whatever a client raises into one line. Raises `ReadError`."""
+    try:
+        yield
+    except ImportError:
+        raise ReadError(f"{address}: {_missing(address.partition('://')[0])}") from None
+    except Exception as error:  # noqa: BLE001 - every client has errors of its own, and all of them mean this
+        raise ReadError(f"{address}: cannot be read: {type(error).__name__}: {error}") from None

@@ -1,0 +1,149 @@
+"""Runs of trackers and stores: read by the official clients, against servers on the loopback interface."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grpo_doctor.fleet.locations import find
+from grpo_doctor.readers import ReadError, remote, survey
+from tests.readers import fake_stores
+from tests.readers.fake_stores import STEPS, Answer
+
+STORES: dict[str, tuple[str, str, Answer]] = {
+    "wandb": ("wandb", "wandb://ent/proj/run1", fake_stores.wandb),
+    "mlflow": ("mlflow", f"mlflow://sweep/{'0' * 32}", fake_stores.mlflow),
+    "trackio": ("trackio", "trackio://proj/run1", fake_stores.trackio),
+    "hf": ("huggingface_hub", "hf://owner/repo", fake_stores.hub),
+    "s3": ("s3fs", "s3://bucket/sweep", fake_stores.s3),
+}
+"""Module of the client, address of a run, and server."""
+TRACKERS = ("wandb", "mlflow", "trackio")
+
+
+def grpo_doctor(url: str, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "grpo_doctor", *words],
+        capture_output=True, text=True, env=fake_stores.environment(url), check=False,
+    )  # fmt: skip
+
+
+def store(scheme: str) -> tuple[str, Answer]:
+    client, address, answer = STORES[scheme]
+    if find_spec(client) is None:
+        pytest.skip(f"{client} is not installed: pip install 'grpo-doctor[{scheme}]'")
+    return address, answer
+
+
+@pytest.mark.parametrize("scheme", STORES)
+def test_analyze_reads_a_run_with_its_settings_and_writes_nothing_to_the_store(scheme: str) -> None:
+    address, answer = store(scheme)
+    with fake_stores.served(answer) as (url, asked):
+        done = grpo_doctor(url, "analyze", address, "-f", "json")
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads(done.stdout)["runs"]
+    assert (found["verdict"], found["steps"]) == ("healthy", STEPS)
+    assert found["source"].startswith(address)
+    if scheme in TRACKERS:
+        assert found["settings"].items() >= {"learning_rate": 1e-6, "group_size": 8}.items()
+    assert {method for method, *_ in asked} <= {"GET", "HEAD", "POST"}
+    assert not [body for *_, body in asked if b"mutation" in body]
+
+
+@pytest.mark.parametrize("scheme", STORES)
+def test_a_fleet_is_what_a_project_or_a_folder_of_a_store_holds(scheme: str) -> None:
+    address, answer = store(scheme)
+    with fake_stores.served(answer) as (url, _):
+        project = address.rpartition("/")[0] if scheme in TRACKERS else address
+        done = grpo_doctor(url, "fleet", project, "-f", "json", "--jobs", "1")
+    assert done.returncode == 0, done.stderr
+    (run,) = json.loads(done.stdout)["runs"]
+    assert (run["verdict"], run["steps"]) == ("healthy", STEPS)
+    if scheme in TRACKERS:
+        assert (run["source"], run["settings"]["reward_fn"]) == (address, "exact")
+
+
+def test_the_page_of_a_wandb_run_is_its_address() -> None:
+    _, answer = store("wandb")
+    with fake_stores.served(answer) as (url, _):
+        done = grpo_doctor(url, "analyze", f"{url}/ent/proj/runs/run1?nw=nwuser", "-f", "json")
+    assert [d["source"] for d in json.loads(done.stdout)["runs"]] == ["wandb://ent/proj/run1"]
+
+
+def test_a_page_of_another_server_is_not_asked_with_the_key_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("WANDB_BASE_URL", raising=False)
+    page = "https://{}/ent/proj/runs/run1"
+    assert remote.address_of(Path(page.format("wandb.ai"))) == "wandb://ent/proj/run1"
+    assert remote.address_of(Path(page.format("wandb.example"))) == page.format("wandb.example")
+
+
+@pytest.mark.parametrize("scheme", TRACKERS)
+def test_a_run_that_is_not_there_is_one_line(scheme: str) -> None:
+    address, answer = store(scheme)
+    with fake_stores.served(lambda asked: fake_stores.NOT_FOUND if scheme != "wandb" else answer(asked)) as (url, _):
+        done = grpo_doctor(url, "analyze", address.replace("run1", "gone"))
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith(f"grpo-doctor: {address.replace('run1', 'gone')}: ")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("scheme", ["wandb", "mlflow", "trackio", "gs"])
+def test_without_the_client_one_line_says_what_to_install(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRACKIO_SERVER_URL", "http://127.0.0.1:9")
+    for client in ("wandb", "mlflow", "trackio", "huggingface_hub", "gcsfs"):
+        monkeypatch.setitem(sys.modules, client, None)
+    with pytest.raises(ReadError) as raised:
+        survey(Path(f"{scheme}://a/b"))
+    assert str(raised.value).endswith(f"the client of {scheme} is not installed: pip install 'grpo-doctor[{scheme}]'")
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("wandb://ent", "write wandb://ENTITY/PROJECT or wandb://ENTITY/PROJECT/RUN"),
+        ("mlflow://a/b/c", "write mlflow://EXPERIMENT or mlflow://EXPERIMENT/RUN"),
+        ("nowhere://a/b", "Protocol not known: nowhere"),
+    ],
+)
+@pytest.mark.parametrize("ask", [lambda address: survey(Path(address)), lambda address: find([address])])
+def test_an_address_that_cannot_be_right_says_how_it_is_written(
+    address: str, told: str, ask: Callable[[str], Any]
+) -> None:
+    pytest.importorskip("fsspec")
+    with pytest.raises(ReadError, match=f"{address}: {told}"):
+        ask(address)
+
+
+def test_a_path_that_exists_is_no_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s3:").mkdir()
+    (tmp_path / "s3:" / "train.log").write_text("step 1 loss 0.1\n", encoding="utf-8")
+    assert remote.address_of(Path("s3:/train.log")) is None
+    assert remote.address_of(Path("C:/logs/train.log")) is None
+    assert remote.address_of(Path("s3://bucket/train.log")) == "s3://bucket/train.log"
+
+
+def test_names_of_a_store_do_not_lead_out_of_the_folder_of_the_copies(tmp_path: Path) -> None:
+    fsspec = pytest.importorskip("fsspec")
+
+    class Hostile(fsspec.AbstractFileSystem):  # type: ignore[misc]
+        protocol = "hostile"
+
+        def find(self, path: str, **_: Any) -> dict[str, dict[str, Any]]:
+            return {"bucket/../../../evil.log": {"size": 1}}
+
+        def get_file(self, rpath: str, lpath: str, **_: Any) -> None:
+            Path(lpath).write_text("step 1 loss 0.1\n", encoding="utf-8")
+
+    fsspec.register_implementation("hostile", Hostile, clobber=True)
+    inner = tmp_path / "a" / "b" / "c"
+    inner.mkdir(parents=True)
+    remote.copy("hostile://bucket", ["bucket/../../../evil.log"], inner)
+    assert [path.relative_to(inner).as_posix() for path in tmp_path.rglob("*.log")] == ["bucket/evil.log"]
