@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 
 from grpo_doctor.preflight import frameworks as registry
-from grpo_doctor.preflight.frameworks import FOLDER, FrameworkError, frameworks, load, vocabulary
+from grpo_doctor.preflight.frameworks import (
+    CAPABILITIES,
+    FOLDER,
+    FrameworkError,
+    frameworks,
+    load,
+    meanings,
+    vocabulary,
+)
 
 RIGHT = """name = "mytrainer"
 source = "mytrainer 1.0, config.py"
@@ -66,7 +74,7 @@ def test_names_come_from_one_vocabulary_and_each_is_used() -> None:
 
 def test_no_framework_is_named_in_python_code() -> None:
     """Comments and docstrings may; a condition may not."""
-    names = {f.name for f in frameworks() if not f.capabilities.beside_the_weights}
+    names = {f.name for f in frameworks() if not f.can("beside_the_weights")}
     told = re.compile(rf"[\"'](?:{'|'.join(map(re.escape, sorted(names)))})[\"']")
     code = [*FOLDER.parent.rglob("*.py"), *(FOLDER.parents[2] / "checks").rglob("*.py")]
     found = [
@@ -76,3 +84,10 @@ def test_no_framework_is_named_in_python_code() -> None:
         if told.search(text)
     ]
     assert found == []
+
+
+def test_code_asks_only_for_capabilities_that_exist() -> None:
+    code = "\n".join(path.read_text("utf-8") for path in FOLDER.parent.rglob("*.py"))
+    asked = set(re.findall(r'\bcan\("(\w+)"\)', code))
+    assert "batch_is_per_device" in asked
+    assert asked <= meanings(CAPABILITIES).keys()

@@ -19,6 +19,7 @@ from ...readers import ReadError
 
 FOLDER = Path(__file__).parent
 VOCABULARY = FOLDER.parent / "vocabulary.toml"
+CAPABILITIES = FOLDER.parent / "capabilities.toml"
 
 
 class FrameworkError(ReadError):
@@ -83,74 +84,6 @@ class Forks(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     episodes: tuple[str, ...] = ()
 
 
-class Capabilities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How a framework behaves where frameworks differ; rules ask for these as settings too.
-
-    Attributes:
-        rollout_engine_apart: an engine with weights of its own writes the responses.
-        rollout_engine_optional: it does so only where the configuration switches it on.
-        refuses_group_of_one: a group of one response is an error at the start.
-        batch_is_per_device: batches count responses per device and are accumulated, as in transformers.
-        batch_rounded_to_groups: a batch that is not a multiple of the group is raised to one.
-        batch_is_of_whole_groups: the batch counts responses and must be a multiple of the group.
-        checks_eval_batch: an evaluation batch that is not a multiple of the group is an error.
-        refuses_two_generation_batches: the generation batch cannot be set by size and by steps.
-        refuses_larger_mini_batch: a mini-batch that is larger than the rollout is an error.
-        refuses_uneven_mini_batch: a rollout that is not a multiple of the mini-batch is an error.
-        drops_uneven_rest: what remains of such a rollout is dropped.
-        refuses_uneven_micro_batch: a mini-batch per GPU that is not a multiple of the micro-batch is an error.
-        refuses_uneven_rollout: a rollout that is not a multiple of the GPUs is an error.
-        engine_shares_gpus: the rollout engine takes the trainer's GPUs.
-        colocated_engines_fill_gpus: colocated engines must take exactly the trainer's GPUs.
-        prompt_within_response_limit: the response limit is that of prompt and response together.
-        model_length_is_of_training: the context length is that of a training sample.
-        cispo_bound_is_weight: CISPO caps the weight at the clip bound itself, not at one more.
-        corrects_mismatch: the ratio of trainer to engine is corrected for unless switched off.
-        handles_staleness: the loss corrects for the policy that wrote the responses.
-        composed_by_hydra: a document is completed by others, so an absent key has no default.
-        only_rl: no other kind of training is configured with these keys.
-        supervised_unless_said: without an algorithm the training is supervised.
-        grouped_unless_said: without an estimator the baseline is the group's.
-        full_unless_said: all weights are trained unless an adapter is named.
-        adapter_unless_said: LoRA is trained unless the tuner is named.
-        one_process_unless_said: one process trains.
-        learns_from_pairs: it trains on preference pairs or reward labels, not on rollouts.
-        refuses_kto_batch_of_one: KTO with one example per device is an error.
-        beside_the_weights: a file that lies beside a model's weights; it says how responses are drawn.
-    """
-
-    rollout_engine_apart: bool = False
-    rollout_engine_optional: bool = False
-    refuses_group_of_one: bool = False
-    batch_is_per_device: bool = False
-    batch_rounded_to_groups: bool = False
-    batch_is_of_whole_groups: bool = False
-    checks_eval_batch: bool = False
-    refuses_two_generation_batches: bool = False
-    refuses_larger_mini_batch: bool = False
-    refuses_uneven_mini_batch: bool = False
-    drops_uneven_rest: bool = False
-    refuses_uneven_micro_batch: bool = False
-    refuses_uneven_rollout: bool = False
-    engine_shares_gpus: bool = False
-    colocated_engines_fill_gpus: bool = False
-    prompt_within_response_limit: bool = False
-    model_length_is_of_training: bool = False
-    cispo_bound_is_weight: bool = False
-    corrects_mismatch: bool = False
-    handles_staleness: bool = False
-    composed_by_hydra: bool = False
-    only_rl: bool = False
-    supervised_unless_said: bool = False
-    grouped_unless_said: bool = False
-    full_unless_said: bool = False
-    adapter_unless_said: bool = False
-    one_process_unless_said: bool = False
-    learns_from_pairs: bool = False
-    refuses_kto_batch_of_one: bool = False
-    beside_the_weights: bool = False
-
-
 class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One framework.
 
@@ -162,6 +95,7 @@ class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         launchers: commands that it installs.
         extends: the framework whose settings it has too.
         base: whether it is only there to be extended.
+        capabilities: how it behaves, by the names of ``capabilities.toml``.
         keys: ``flat`` where keys are recognised by their last part, as those of a dataclass are.
         trained_section: the section of the trained policy, where pipelines that only evaluate have all but that.
         settings: setting to the framework's keys; the first that a configuration has counts.
@@ -185,7 +119,7 @@ class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     base: bool = False
     trained_section: str = ""
     evidence: Evidence = Evidence()
-    capabilities: Capabilities = Capabilities()
+    capabilities: dict[str, bool] = {}
     settings: dict[str, tuple[str, ...]] = {}
     defaults: dict[str, bool | int | float | str] = {}
     largest_defaults: dict[str, int | float] = {}
@@ -207,6 +141,10 @@ class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         """Name and version as one."""
         return f"{self.name} {self.version}".strip()
 
+    def can(self, capability: str) -> bool:
+        """Whether it behaves so; the names are those of ``capabilities.toml``."""
+        return self.capabilities.get(capability, False)
+
     def added_in(self, key: str) -> str:
         """The version that first took a key; empty where it is not known."""
         return next((version for version, keys in self.added.items() if key in keys), "")
@@ -227,10 +165,9 @@ HAND_WRITTEN = Framework(
 
 def load(folder: Path) -> list[Framework]:
     """The frameworks of a folder, by name; those that are only extended are left out. Raises `FrameworkError`."""
-    known = vocabulary()
     found = {}
     for path in sorted(folder.glob("*.toml")):
-        framework = _read(path, known)
+        framework = _read(path)
         if framework.name in found:
             raise _wrong(path, framework.name, f"another file has the name {framework.name!r}; choose another")
         found[framework.name] = (path, framework)
@@ -244,9 +181,14 @@ def frameworks() -> tuple[Framework, ...]:
 
 
 @cache
+def meanings(table: Path) -> Mapping[str, str]:
+    """Every name that a framework's file may use of a table, and what it means."""
+    return tomllib.loads(table.read_text(encoding="utf-8"))
+
+
 def vocabulary() -> Mapping[str, str]:
-    """Every setting that a framework's file may name, and what it means."""
-    return tomllib.loads(VOCABULARY.read_text(encoding="utf-8"))
+    """Every setting that a framework's file may name."""
+    return meanings(VOCABULARY)
 
 
 @cache
@@ -271,7 +213,7 @@ def launchers() -> tuple[str, ...]:
     return tuple(name for f in frameworks() for name in f.launchers)
 
 
-def _read(path: Path, known: Mapping[str, str]) -> Framework:
+def _read(path: Path) -> Framework:
     text = path.read_text(encoding="utf-8")
     try:
         framework = msgspec.convert(tomllib.loads(text), Framework, strict=True)
@@ -281,10 +223,12 @@ def _read(path: Path, known: Mapping[str, str]) -> Framework:
         at = re.findall(r"[\w\-]+", str(error).rpartition("`$")[2])
         named = re.findall(r"`([\w\-]+)`", str(error)) if "unknown field" in str(error) else at[-1:]
         raise _wrong(path, named[0] if named else "", str(error)) from None
-    for name in (*framework.settings, *framework.defaults, *framework.largest_defaults):
-        if not name.startswith("_") and name not in known:
+    settings = (*framework.settings, *framework.defaults, *framework.largest_defaults)
+    used = [(VOCABULARY, name) for name in settings if name[0] != "_"]
+    for table, name in (*used, *((CAPABILITIES, name) for name in framework.capabilities)):
+        if name not in (known := meanings(table)):
             near = _nearest(name, known)
-            raise _wrong(path, name, f"{name!r} is not a setting of {VOCABULARY.name}{near}; use its name or add it")
+            raise _wrong(path, name, f"{name!r} is not in {table.name}{near}; use a name of it or add yours to it")
     for program in framework.evidence.programs:
         try:
             re.compile(program.pattern)

@@ -6,11 +6,12 @@ import ast
 import re
 from collections.abc import Iterable, Sequence
 
+from ..custom_names import NAMES
 from ..launch import Entry
 from .dataset import Datasets, Form, Function, reads_as
 from .modules import name_of, statements
 
-TRAINERS = ("GRPOTrainer", "RLOOTrainer")
+TRAINERS = frozenset(name for name, prefix in NAMES["calls_beside"].items() if prefix == "trainer")
 PASSED = ("prompts", "completions")
 """Keyword arguments that every TRL version passes to a reward function."""
 GIVEN = frozenset(
