@@ -2,15 +2,15 @@ from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column
 
 
-@check("CFG042", severity="warning", confidence="medium")
+@check("CFG042", severity="warning", confidence="medium", run_types=("rl", "preference"))
 def eos_masked_as_padding(
     mask: Column = any_of("settings.mask_without_eos"),
 ) -> Fires:
     """The response mask excludes padding, and the padding token is EOS.
 
     ## What it sees
-    A script that sets `pad_token = eos_token` unconditionally and builds the response mask as "is not padding". EOS is
-    then masked too.
+    A script that sets `pad_token = eos_token` unconditionally and builds the response mask as "is not padding", or
+    sets the labels of padding to -100. EOS is then masked too.
 
     ## Why it matters
     The decision to stop gets no gradient, so responses grow to the length limit. The reward curve does not show why.

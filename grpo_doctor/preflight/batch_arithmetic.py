@@ -14,7 +14,7 @@ ACCUMULATED = "0.18"
 
 def work_out(found: Configuration) -> None:
     """Adds to the settings what follows from them: prompts, responses and updates a rollout, prompts an update."""
-    if found.framework.capabilities.batch_is_per_device:
+    if found.framework.can("batch_is_per_device"):
         _by_devices(found)
     settings = found.settings
     if found.number("rollout_prompts") == 0:  # of an asynchronous trainer: the number is not used
@@ -22,7 +22,7 @@ def work_out(found: Configuration) -> None:
     _in_parallel(found)
     k, prompts = found.number("group_size"), found.number("rollout_prompts")
     responses = found.number("rollout_responses")
-    if found.framework.capabilities.batch_is_of_whole_groups and responses is not None:
+    if found.framework.can("batch_is_of_whole_groups") and responses is not None:
         settings["generation_batch"] = responses
     if prompts is None and responses is not None and k:
         prompts = settings["rollout_prompts"] = responses / k
@@ -99,10 +99,10 @@ def _by_devices(found: Configuration) -> None:
         batch = device * world * per_generation
     elif batch is not None and device and world:
         settings["minibatches"] = batch / (device * world) / accumulated
-    elif batch is None and device and not found.framework.capabilities.batch_rounded_to_groups:
+    elif batch is None and device and not found.framework.can("batch_rounded_to_groups"):
         settings["batch_a_process"] = device * per_generation
     if batch is not None and (k := found.number("group_size")):
-        if found.framework.capabilities.batch_rounded_to_groups and batch % k:
+        if found.framework.can("batch_rounded_to_groups") and batch % k:
             return  # the trainer raises the batch to a multiple of the group itself
         settings["rollout_responses"] = settings["generation_batch"] = batch
         settings["rollout_prompts"] = batch / k
@@ -170,7 +170,7 @@ def table(found: Configuration) -> Table:
 def to_declare(found: Configuration) -> list[str]:
     """The settings whose values would complete the arithmetic, as ``--set`` takes them."""
     settings = found.settings
-    per_device = found.framework.capabilities.batch_is_per_device
+    per_device = found.framework.can("batch_is_per_device")
     wanted = [
         ("group_size", "group_size" not in settings),
         ("world_size", per_device and "world_size" not in settings and "generation_batch" not in settings),

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..readers.values import number
 from ..run import RunType
-from .custom_names import PERHAPS, RATES, REPEATS, RL_SECTION, few, rank, usual
+from .custom_names import NAMES, RL_SECTION, few, rank, usual
 from .frameworks import HAND_WRITTEN, Framework
 from .launch import Entry, Launch, Several, Unresolved
 from .recognition import SWEPT, Clue, recognise
@@ -112,7 +112,7 @@ def _assume_defaults(launch: Launch, framework: Framework, found: Configuration)
     A document is mostly completed by its command, and one of hydra's by the framework's own documents.
     """
     for name, value in framework.defaults.items():
-        elsewhere = not launch.program and (name == "group_size" or framework.capabilities.composed_by_hydra)
+        elsewhere = not launch.program and (name == "group_size" or framework.can("composed_by_hydra"))
         elsewhere |= name == "group_size" and str(found.settings.get("algorithm", "grpo")).lower() == "ppo"
         if name not in found.settings and name not in found.unresolved and not elsewhere:
             found.settings[name] = found.assumed[name] = value
@@ -142,9 +142,9 @@ def _take(launch: Launch, framework: Framework, found: Configuration) -> set[str
             own = [key for key in index if usual(key, index) == name]
             names.setdefault(name, []).extend(sorted(own, key=lambda key: rank(key, index[key])))
     if framework is HAND_WRITTEN and not names.get("group_size") and ("kl_coef" in names or "epsilon" in names):
-        names["group_size"] = [key for key in PERHAPS if key in index and few(index[key].value)]
+        names["group_size"] = [key for key in NAMES["perhaps_group_size"] if key in index and few(index[key].value)]
     if framework is HAND_WRITTEN:
-        names.setdefault("learning_rate", []).extend(RATES)
+        names.setdefault("learning_rate", []).extend(NAMES["rates"])
     taken: set[str] = set()
     for name, keys in names.items():
         for key in keys:
@@ -160,7 +160,7 @@ def _take(launch: Launch, framework: Framework, found: Configuration) -> set[str
 
 def _repeat(index: Mapping[str, Entry], found: Configuration) -> None:
     """Multiplies a group that is sampled several times over: what is compared are all responses to one prompt."""
-    times = next((entry for key in REPEATS if (entry := index.get(key)) is not None), None)
+    times = next((entry for key in NAMES["repeats"] if (entry := index.get(key)) is not None), None)
     group = found.number("group_size")
     if times is None or group is None or type(times.value) is not int or times.key == found.keys.get("group_size"):
         return
@@ -195,7 +195,7 @@ def _suffixes(launch: Launch, framework: Framework) -> Mapping[str, Entry]:
         del index[key]
     for entry in sorted(index.values(), key=lambda entry: not any(map(RL_SECTION.fullmatch, entry.key.split(".")))):
         parts = entry.key.split(".")
-        pairs = framework.capabilities.learns_from_pairs
+        pairs = framework.can("learns_from_pairs")
         other = any(OTHERS.fullmatch(part) and not (pairs and OF_PAIRS.match(part)) for part in parts[:-1])
         for start in range(1, len(parts)):
             if len(parts) - start >= 2 or (framework.flat and not other):

@@ -3,100 +3,18 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 
 from ..readers.settings import declared
 from .launch import PER_PROMPT, Entry, Unresolved
 
+NAMES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+"""Lists of names by what they mean; the file says of each list what."""
+USUAL = {key: name for name, keys in NAMES["settings"].items() for key in keys}
 RL_SECTION = re.compile(r"(?i)(?:grpo|ppo|rloo|gspo|dapo|rlvr|rlhf|rl)(?:_?(?:config|training|trainer|args|params))?")
 """Sections of a document whose settings count before those of its other stages."""
-REPEATS = ("repeat_times", "num_repeats")
-"""Keys by which a group is sampled several times over."""
-USUAL = {
-    "num_completions": "group_size",
-    "num_chains": "group_size",
-    "n_generations": "group_size",
-    "group_num": "group_size",
-    "num_unique_prompts_rollout": "rollout_prompts",
-    "num_questions_per_batch": "rollout_prompts",
-    "num_ppo_epochs": "num_iterations",
-    "max_prompt_token_length": "max_prompt_tokens",
-    "num_return_sequences": "group_size",
-    "num_pre_q": "group_size",
-    "rollout_n": "group_size",
-    "rollout_group_size": "group_size",
-    "grpo_group_size": "group_size",
-    "num_gen": "group_size",
-    "num_responses": "group_size",
-    "gen_count": "group_size",
-    "generation_count": "group_size",
-    "rollout_count": "group_size",
-    "completion_count": "group_size",
-    "group": "group_size",
-    "n_rollouts": "group_size",
-    "num_rollouts": "group_size",
-    "optimizer_lr": "learning_rate",
-    "actor_lr": "learning_rate",
-    "policy_lr": "learning_rate",
-    "policy_learning_rate": "learning_rate",
-    "actor_learning_rate": "learning_rate",
-    "lr_actor": "learning_rate",
-    "lr_policy": "learning_rate",
-    "lm_lr": "learning_rate",
-    "init_kl_coef": "kl_reward_coef",
-    "clip_epsilon": "epsilon",
-    "epsilon_clip": "epsilon",
-    "ppo_clip": "epsilon",
-    "clip_eps": "epsilon",
-    "clip_coef": "epsilon",
-    "clip_ratio": "epsilon",
-    "clip_param": "epsilon",
-    "eps_clip": "epsilon",
-    "kl_coefficient": "kl_coef",
-    "loss_variant": "loss_type",
-    "kl_weight": "kl_coef",
-    "kl_lambda": "kl_coef",
-    "kl_weight_beta": "kl_coef",
-    "kl_penalty_weight": "kl_coef",
-    "beta_kl": "kl_coef",
-    "kl_penalty_beta": "kl_coef",
-    "max_completion_tokens": "max_new_tokens",
-    "max_gen_len": "max_new_tokens",
-    "max_gen_length": "max_new_tokens",
-    "max_gen_tokens": "max_new_tokens",
-    "gen_length": "max_new_tokens",
-    "max_response_tokens": "max_new_tokens",
-    "max_response_len": "max_new_tokens",
-    "sampling_max_tokens": "max_new_tokens",
-    "gen_temperature": "temperature",
-    "rollout_temperature": "temperature",
-    "max_response_tokens_length": "max_new_tokens",
-    "max_prompt_tokens_length": "max_prompt_tokens",
-    "neg_clip_ratio": "epsilon",
-    "pos_clip_ratio": "epsilon_high",
-    "max_prompt_length": "max_prompt_tokens",
-    "max_prompt_tokens": "max_prompt_tokens",
-    "prompts_per_step": "rollout_prompts",
-    "prompts_per_batch": "rollout_prompts",
-    "prompts_per_rollout": "rollout_prompts",
-    "groups_per_step": "rollout_prompts",
-    "groups_per_batch": "rollout_prompts",
-    "n_prompts_per_rollout_batch": "rollout_prompts",
-    "updates_per_rollout_group": "num_iterations",
-    "grpo_epochs": "num_iterations",
-    "inner_epochs": "num_iterations",
-    "advantage_type": "adv_estimator",
-    "base_model": "model",
-    "optim": "optimizer",
-    "optimizer": "optimizer",
-    "optimizer_name": "optimizer",
-    "optimizer_type": "optimizer",
-    "lora_target_modules": "adapter_targets",
-    "algorithm": "algorithm",
-    "algo": "algorithm",
-    "rl_algorithm": "algorithm",
-    "trainer_type": "algorithm",
-}
 _OF_RL = re.compile(r"^(?:grpo|rl|ppo|rloo)_")
 _OF_POLICY = re.compile(r"(?i)^(?:actor|policy|lm)_|_(?:actor|policy)$")
 _PASSES = re.compile(r"(?:ppo|grpo|policy|inner|update)_(?:num_|n_)?(?:epochs?|iters?|iterations)(?:_per_\w{1,20})?")
@@ -106,15 +24,6 @@ _DRAWN = re.compile(r"(?:\w+\.)*(?:sampling|rollout|generation)\.(?:n|k|num_samp
 _KL = re.compile(r"(?:\w+\.)*(?:kl|kl_loss|kl_penalty)\.(?:coef|coeff|coefficient|beta|weight)")
 """The coefficient of a KL that has a section of its own."""
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-OF_A_CRITIC = frozenset("vf_coef vf_coeff value_coef value_loss_coef gae_lambda lam".split())
-"""Keys of a trainer with a critic, which needs no group; its ``num_rollouts`` are no responses to one prompt."""
-PERHAPS = (
-    *("num_samples", "n_samples", "num_outputs", "n_outputs", "num_trajectories", "n_trajectories"),
-    *("num_candidates", "n_candidates"),
-)
-"""Keys that count the responses to one prompt where nothing else does, and any other samples elsewhere."""
-RATES = ("init_lr", "lr_init", "initial_lr", "base_lr", "max_lr", "lr_max", "peak_lr", "lr_peak", "max_learning_rate")
-"""Keys that are the learning rate where nothing else is; a schedule moves away from it."""
 _MOST = 32
 """Responses to one prompt of which such a key speaks at most."""
 _NUMBERS = ("group_size", "learning_rate", "kl_coef", "epsilon", "num_iterations")
@@ -157,7 +66,7 @@ def usual(key: str, index: Mapping[str, Entry]) -> str | None:
         return "group_size" if _DRAWN.fullmatch(key) and few(index[key].value) else None
     whole = underscored(key).lower()
     last = _OF_RL.sub("", whole)
-    if last in _ROLLOUTS and OF_A_CRITIC & index.keys() and not _PROMPTS & index.keys():
+    if last in _ROLLOUTS and not index.keys().isdisjoint(NAMES["of_a_critic"]) and not _PROMPTS & index.keys():
         return None
     name = "group_size" if key == "G" or PER_PROMPT.fullmatch(last) else None
     name = name or USUAL.get(whole) or declared(whole) or ("num_iterations" if _PASSES.fullmatch(whole) else None)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import msgspec
-
 from ..advisories import Match, matches
 from ..advisories.finding import declare, explain
 from ..advisories.versions import applicable
@@ -50,15 +48,14 @@ def judge(
     declare(found.settings, known)
     builder = RunBuilder(source, "configuration")
     builder.run.run_type = found.run_type
-    capable = msgspec.structs.asdict(found.framework.capabilities) if "framework" in found.settings else {}
-    builder.run.settings = {name: value for name, value in capable.items() if value}
+    builder.run.settings = dict(found.framework.capabilities if "framework" in found.settings else {})
     builder.run.settings |= {name: value for name, value in found.settings.items() if name not in found.swept}
     builder.add({"step": 0}, 1)
     run = builder.finish()
     run.notes += _notes(found)
-    if found.run_type in JUDGED and not found.framework.capabilities.beside_the_weights:
+    if found.run_type in JUDGED and not found.framework.can("beside_the_weights"):
         run.tables.append(decisive(found))
-    if found.run_type == "rl" and not found.framework.capabilities.beside_the_weights:
+    if found.run_type == "rl" and not found.framework.can("beside_the_weights"):
         run.tables += [table(found), *filter(None, [memory(found)])]
     diagnosis = diagnose(run, catalogue=rules, thresholds=thresholds)
     explain(diagnosis, known)
@@ -103,7 +100,7 @@ def _wanted(needs: list[str], found: Configuration) -> bool:
 
     A rule about a key that may simply be absent, such as an entropy target, has nothing to judge then.
     """
-    if found.framework.capabilities.beside_the_weights:
+    if found.framework.can("beside_the_weights"):
         return False
     if "settings.eval_batch" in needs and str(found.settings.get("evaluation", "no")) == "no":
         return False

@@ -33,7 +33,7 @@ def recognise(launch: Launch) -> tuple[Framework, list[Clue]]:
     clues: list[Clue] = []
     best, score = HAND_WRITTEN, 0.0
     for framework in frameworks():
-        if launch.program and framework.capabilities.beside_the_weights:
+        if launch.program and framework.can("beside_the_weights"):
             continue
         keys = _keys(framework, heads, lasts)
         program = _program(framework, launch, bool(keys))

@@ -44,7 +44,7 @@ def settle(launch: Launch, found: Configuration) -> None:
         if isinstance(value, list):
             settings[f"{name}_count"] = len(value)
             found.lines.setdefault(f"{name}_count", found.lines.get(name, 0))
-    if found.run_type == "rl" and not found.framework.capabilities.beside_the_weights:
+    if found.run_type == "rl" and not found.framework.can("beside_the_weights"):
         _of_the_run(launch, found)
     if found.run_type == "preference":
         _of_preference(launch, found)
@@ -57,7 +57,7 @@ def settle(launch: Launch, found: Configuration) -> None:
 
 def _of_the_run(launch: Launch, found: Configuration) -> None:
     """What rules ask of a whole run: its framework, how it is started, whether its baseline is a group's."""
-    settings, can = found.settings, found.framework.capabilities
+    settings = found.settings
     settings["framework"] = found.framework.name
     settings["by_command"] = bool(launch.program)
     of_class = found.framework.flat and bool(found.framework.fields)
@@ -65,7 +65,7 @@ def _of_the_run(launch: Launch, found: Configuration) -> None:
         settings["own_program"] = True
     if _OF_ACTIONS.search(f"{launch.program} {settings.get('model', '')}"):
         settings["of_actions"] = True
-    if can.rollout_engine_apart:
+    if found.framework.can("rollout_engine_apart"):
         settings.setdefault("rollout_engine", "the framework's own")
     if (grouped := _group_baseline(launch, found)) is not None:
         settings["group_baseline"] = grouped
@@ -98,7 +98,7 @@ def _group_baseline(launch: Launch, found: Configuration) -> bool | None:
     grouped = needs_group(settings.get("adv_estimator"))
     if "adv_estimator" not in settings and "adv_estimator" not in found.unresolved:
         algorithm = str(settings.get("algorithm", "grpo")).lower()
-        unless_said = found.framework.capabilities.grouped_unless_said
+        unless_said = found.framework.can("grouped_unless_said")
         grouped = True if unless_said and algorithm in ("grpo", "gspo", "dapo") else None
     if "own_group" in settings:
         return None  # whose rollouts may make groups of other responses
@@ -212,7 +212,7 @@ def _fork(launch: Launch, forks: Forks) -> str:
 def _adapter(launch: Launch, found: Configuration) -> None:
     settings = found.settings
     tuner = settings.pop("tuner", None)
-    if found.framework.capabilities.adapter_unless_said and tuner is None and "tuner" not in found.unresolved:
+    if found.framework.can("adapter_unless_said") and tuner is None and "tuner" not in found.unresolved:
         tuner = "lora"
     peft = settings.get("use_peft")
     rank = found.number("lora_r")
@@ -225,7 +225,7 @@ def _adapter(launch: Launch, found: Configuration) -> None:
         pass
     elif rank is not None:
         settings["use_peft"] = rank > 0
-    elif absent or (found.framework.capabilities.full_unless_said and launch.complete and not launch.notes):
+    elif absent or (found.framework.can("full_unless_said") and launch.complete and not launch.notes):
         settings["use_peft"] = False
     elif isinstance(peft, str):
         del settings["use_peft"]
@@ -252,7 +252,7 @@ def _processes(launch: Launch, found: Configuration) -> int | None:
         return None
     if (per_node := found.number("devices_per_node")) is not None:
         return int(per_node * nodes)
-    if found.framework.capabilities.one_process_unless_said:
+    if found.framework.can("one_process_unless_said"):
         several = isinstance(devices, str) and "," in devices
         if several:
             settings.pop("world_size", None)

@@ -202,7 +202,7 @@ def _games(facts: Facts) -> bool:
 
 def _starts_it(facts: Facts) -> bool:
     """Whether the framework's own program is started, whatever else is said."""
-    pairs = facts.framework.capabilities.learns_from_pairs
+    pairs = facts.framework.can("learns_from_pairs")
     return facts.framework is not HAND_WRITTEN and not pairs and facts.framework.starts(facts.launch.program, 0)
 
 
@@ -229,7 +229,7 @@ CLUES: tuple[tuple[RunType, float, str, Callable[[Facts], object]], ...] = (
         "supervised",
         9 * DECISIVE,
         "the framework defaults to supervised training",
-        lambda f: f.framework.capabilities.supervised_unless_said and not f.algorithm,
+        lambda f: f.framework.can("supervised_unless_said") and not f.algorithm,
     ),
     (
         "supervised",
@@ -266,7 +266,7 @@ CLUES: tuple[tuple[RunType, float, str, Callable[[Facts], object]], ...] = (
         "preference",
         2 * DECISIVE,
         "the framework is for preference training",
-        lambda f: f.framework.capabilities.learns_from_pairs,
+        lambda f: f.framework.can("learns_from_pairs"),
     ),
     ("none", DECISIVE, "settings of game environments", _games),
     (
@@ -345,9 +345,7 @@ CLUES: tuple[tuple[RunType, float, str, Callable[[Facts], object]], ...] = (
         7,
         "keys that only reinforcement learning uses",
         lambda f: (
-            f.framework.capabilities.only_rl
-            and f.found.settings
-            and not f.has_section("sft", "dpo", "rm", "distillation")
+            f.framework.can("only_rl") and f.found.settings and not f.has_section("sft", "dpo", "rm", "distillation")
         ),
     ),
     ("rl", 6, "a script for reinforcement learning", _builds_rl),

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from grpo_doctor import testing
 from grpo_doctor.diagnosis.check import Finding
 from grpo_doctor.preflight.frameworks import frameworks
 
-CAPABLE = {f.name: {k: v for k, v in msgspec.structs.asdict(f.capabilities).items() if v} for f in frameworks()}
+CAPABLE = {f.name: dict(f.capabilities) for f in frameworks()}
 
 
 def run_check(code: str, settings: Mapping[str, Any] | None = None, **columns: Any) -> Finding | None:

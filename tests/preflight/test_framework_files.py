@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from grpo_doctor.preflight import frameworks as registry
-from grpo_doctor.preflight.frameworks import FOLDER, Capabilities, FrameworkError, frameworks, load, vocabulary
+from grpo_doctor.preflight.frameworks import FOLDER, FrameworkError, frameworks, load, vocabulary
 from grpo_doctor.readers.settings import meanings
 
 RIGHT = """name = "mytrainer"
@@ -65,13 +65,9 @@ def test_names_come_from_one_vocabulary_and_each_is_used() -> None:
     assert {name for name in used if not name.startswith("_")} <= vocabulary().keys()
 
 
-def test_every_capability_has_its_meaning_in_the_table_of_settings() -> None:
-    assert tuple(meanings()["capabilities"]) == Capabilities.__struct_fields__
-
-
 def test_no_framework_is_named_in_python_code() -> None:
     """Comments and docstrings may; a condition may not."""
-    names = {f.name for f in frameworks() if not f.capabilities.beside_the_weights}
+    names = {f.name for f in frameworks() if not f.can("beside_the_weights")}
     told = re.compile(rf"[\"'](?:{'|'.join(map(re.escape, sorted(names)))})[\"']")
     code = [*FOLDER.parent.rglob("*.py"), *(FOLDER.parents[2] / "checks").rglob("*.py")]
     found = [
@@ -81,3 +77,10 @@ def test_no_framework_is_named_in_python_code() -> None:
         if told.search(text)
     ]
     assert found == []
+
+
+def test_code_asks_only_for_capabilities_that_exist() -> None:
+    code = "\n".join(path.read_text("utf-8") for path in FOLDER.parent.rglob("*.py"))
+    asked = set(re.findall(r'\bcan\("(\w+)"\)', code))
+    assert "batch_is_per_device" in asked
+    assert asked <= meanings()["capabilities"].keys()

@@ -213,11 +213,14 @@ PAIRS_RIGHT = {
 FACTORY_PAIRS = (
     "stage: {stage}\nmodel_name_or_path: Qwen/Qwen2.5-7B\nfinetuning_type: {tuner}\npref_beta: {beta}\npref_loss: {loss}\n"
     "cutoff_len: 2048\nper_device_train_batch_size: 2\nlearning_rate: {lr}\nwarmup_ratio: {warmup}\n"
-    "dpo_label_smoothing: {smoothing}\n"
+    "dpo_label_smoothing: {smoothing}\n{more}"
 )
 FACTORY_PAIRS_RIGHT = {
     "stage": "dpo", "tuner": "lora", "beta": 0.1, "loss": "sigmoid", "lr": 5e-6, "warmup": 0.1, "smoothing": 0.0,
+    "more": "",
 }  # fmt: skip
+ADAPTIVE = "algorithm.kl_ctrl.type=adaptive"
+START = "adapter_name_or_path: out/sft\n"
 
 FRAMEWORKS: dict[str, tuple[str, dict[str, Any]]] = {
     "verl.sh": (VERL, VERL_RIGHT),
@@ -429,6 +432,11 @@ FAULTS = [
     ("factory_pairs.yaml", "CFG060", "error", {"beta": 0.0}),
     ("factory_pairs.yaml", "CFG061", "warning", {"loss": "hinge", "smoothing": 0.1}),
     ("factory_pairs.yaml", "CFG059", "warning", {"tuner": "full", "lr": 5e-5}),
+    ("factory_pairs.yaml", "CFG063", "warning", {"more": START}),
+    ("swift.sh", "CFG063", "warning", {"more": "--adapters out/sft --beta 0.04"}),
+    ("factory_pairs.yaml", "CFG064", "warning", {"more": "max_steps: 1\n"}),
+    ("trl.py", "CFG064", "info", {"more": "warmup_steps=2, max_steps=10,"}),
+    ("verl.sh", "CFG065", "warning", {"more": f"{ADAPTIVE} algorithm.kl_ctrl.target_kl=1e-4"}),
 ]
 SILENT: list[tuple[str, str, dict[str, object]]] = [
     ("verl.sh", "CFG048", {"model": MIXTURE, "more": "actor_rollout_ref.actor.router_replay.mode=R3"}),
@@ -451,6 +459,11 @@ SILENT: list[tuple[str, str, dict[str, object]]] = [
     ("dpo.py", "CFG061", {"loss": "robust", "smoothing": 0.1}),
     ("kto.sh", "CFG062", {"device": 8}),
     ("trl.py", "CFG051", {"more": "warmup_steps=10, max_steps=200,"}),
+    ("factory_pairs.yaml", "CFG063", {"more": f"{START}create_new_adapter: true\n"}),
+    ("swift.sh", "CFG063", {"more": "--adapters out/sft --ref_adapters out/sft --beta 0.04"}),
+    ("trl.py", "CFG064", {"more": "warmup_steps=0, max_steps=10,"}),
+    ("verl.sh", "CFG065", {"more": f"{ADAPTIVE} algorithm.kl_ctrl.target_kl=0.1"}),
+    ("verl.sh", "CFG065", {"more": "algorithm.kl_ctrl.target_kl=1e-4"}),
 ]
 """Configurations that look like a fault and are none."""
 

@@ -83,44 +83,6 @@ class Forks(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     episodes: tuple[str, ...] = ()
 
 
-class Capabilities(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How a framework behaves where frameworks differ; rules ask for these as settings too.
-
-    ``[capabilities]`` of ``readers/settings.toml`` says what each means.
-    """
-
-    rollout_engine_apart: bool = False
-    rollout_engine_optional: bool = False
-    refuses_group_of_one: bool = False
-    batch_is_per_device: bool = False
-    batch_rounded_to_groups: bool = False
-    batch_is_of_whole_groups: bool = False
-    checks_eval_batch: bool = False
-    refuses_two_generation_batches: bool = False
-    refuses_larger_mini_batch: bool = False
-    refuses_uneven_mini_batch: bool = False
-    drops_uneven_rest: bool = False
-    refuses_uneven_micro_batch: bool = False
-    refuses_uneven_rollout: bool = False
-    engine_shares_gpus: bool = False
-    colocated_engines_fill_gpus: bool = False
-    prompt_within_response_limit: bool = False
-    model_length_is_of_training: bool = False
-    cispo_bound_is_weight: bool = False
-    corrects_mismatch: bool = False
-    handles_staleness: bool = False
-    composed_by_hydra: bool = False
-    only_rl: bool = False
-    supervised_unless_said: bool = False
-    grouped_unless_said: bool = False
-    full_unless_said: bool = False
-    adapter_unless_said: bool = False
-    one_process_unless_said: bool = False
-    learns_from_pairs: bool = False
-    refuses_kto_batch_of_one: bool = False
-    beside_the_weights: bool = False
-
-
 class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One framework.
 
@@ -132,6 +94,7 @@ class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         launchers: commands that it installs.
         extends: the framework whose settings it has too.
         base: whether it is only there to be extended.
+        capabilities: how it behaves, by the names of ``[capabilities]`` in ``readers/settings.toml``.
         keys: ``flat`` where keys are recognised by their last part, as those of a dataclass are.
         trained_section: the section of the trained policy, where pipelines that only evaluate have all but that.
         settings: setting to the framework's keys; the first that a configuration has counts.
@@ -155,7 +118,7 @@ class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     base: bool = False
     trained_section: str = ""
     evidence: Evidence = Evidence()
-    capabilities: Capabilities = Capabilities()
+    capabilities: dict[str, bool] = {}
     settings: dict[str, tuple[str, ...]] = {}
     defaults: dict[str, bool | int | float | str] = {}
     largest_defaults: dict[str, int | float] = {}
@@ -177,6 +140,10 @@ class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         """Name and version as one."""
         return f"{self.name} {self.version}".strip()
 
+    def can(self, capability: str) -> bool:
+        """Whether it behaves so; the names are those of ``[capabilities]`` in ``readers/settings.toml``."""
+        return self.capabilities.get(capability, False)
+
     def added_in(self, key: str) -> str:
         """The version that first took a key; empty where it is not known."""
         return next((version for version, keys in self.added.items() if key in keys), "")
@@ -197,10 +164,9 @@ HAND_WRITTEN = Framework(
 
 def load(folder: Path) -> list[Framework]:
     """The frameworks of a folder, by name; those that are only extended are left out. Raises `FrameworkError`."""
-    known = vocabulary()
     found = {}
     for path in sorted(folder.glob("*.toml")):
-        framework = _read(path, known)
+        framework = _read(path)
         if framework.name in found:
             raise _wrong(path, framework.name, f"another file has the name {framework.name!r}; choose another")
         found[framework.name] = (path, framework)
@@ -240,7 +206,7 @@ def launchers() -> tuple[str, ...]:
     return tuple(name for f in frameworks() for name in f.launchers)
 
 
-def _read(path: Path, known: Mapping[str, str]) -> Framework:
+def _read(path: Path) -> Framework:
     text = path.read_text(encoding="utf-8")
     try:
         framework = msgspec.convert(tomllib.loads(text), Framework, strict=True)
@@ -250,10 +216,12 @@ def _read(path: Path, known: Mapping[str, str]) -> Framework:
         at = re.findall(r"[\w\-]+", str(error).rpartition("`$")[2])
         named = re.findall(r"`([\w\-]+)`", str(error)) if "unknown field" in str(error) else at[-1:]
         raise _wrong(path, named[0] if named else "", str(error)) from None
-    for name in (*framework.settings, *framework.defaults, *framework.largest_defaults):
-        if not name.startswith("_") and name not in known:
-            near = _nearest(name, known)
-            raise _wrong(path, name, f"{name!r} is not a setting of {VOCABULARY.name}{near}; use its name or add it")
+    settings = (*framework.settings, *framework.defaults, *framework.largest_defaults)
+    used = [("declared", name) for name in settings if name[0] != "_"]
+    for table, name in (*used, *(("capabilities", name) for name in framework.capabilities)):
+        if name not in (known := meanings()[table]):
+            where = f"[{table}] of {VOCABULARY.name}"
+            raise _wrong(path, name, f"{name!r} is not in {where}{_nearest(name, known)}; use a name of it or add yours")
     for program in framework.evidence.programs:
         try:
             re.compile(program.pattern)

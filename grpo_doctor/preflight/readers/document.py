@@ -1,4 +1,4 @@
-"""YAML, TOML and JSON as settings with dotted keys. YAML is read as events, so nothing is built and nothing recurs."""
+"""YAML, TOML and JSON as settings with dotted keys. Nothing is built from YAML, only its nodes are read."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _parts(launch: Launch, path: Path) -> None:
 def _pairs(text: str, suffix: str) -> Iterator[tuple[str, Any, int]]:
     if suffix in (".toml", ".json"):
         if suffix == ".toml" and _DOTS.search(text):
-            raise ReadError(f"nested more than {DEEPEST} levels deep, so not a configuration")
+            raise _too_deep()
         loaded = tomllib.loads(text) if suffix == ".toml" else _json(text)
         lines = _lines_of(text)
         for key, value in flat(loaded):
@@ -176,90 +176,56 @@ def _lines_of(text: str) -> dict[str, int]:
 
 
 def _yaml(text: str) -> Iterator[tuple[str, Any, int]]:
-    """Settings from the events of YAML: a stack of what is open, and what every anchor held."""
-    stack: list[_Open] = []
-    anchors: dict[str, list[Entry]] = {}
+    """Settings from the nodes of YAML; nothing is built of them, and how deep they are nested is asked first."""
+    depth = 0
     for event in yaml.parse(text, Loader=_Loader):
         spent()
-        line = event.start_mark.line + 1
-        if isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
-            if len(stack) == DEEPEST:
-                raise ReadError(f"nested more than {DEEPEST} levels deep, so not a configuration")
-            path = stack[-1].here() if stack else ""
-            stack.append(_Open(path, isinstance(event, yaml.MappingStartEvent), event.anchor))
-            continue
-        if isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
-            closed = stack.pop()
-            found = closed.all_items(line)
-            if closed.anchor:
-                anchors[closed.anchor] = [Entry(e.key[len(closed.path) :], e.value, e.line) for e in found]
-        elif isinstance(event, yaml.ScalarEvent):
-            if not stack:
-                continue
-            if stack[-1].takes_key(event.value):
-                continue
-            plain = event.style is None or event.style in "'\""
-            value = scalar(event.value) if plain else event.value
-            found = stack[-1].value(value, line)
-            if event.anchor:
-                anchors[event.anchor] = [Entry("", value, line)]
-        elif isinstance(event, yaml.AliasEvent):
-            if not stack or stack[-1].takes_key(""):
-                continue
-            here = stack[-1].here()
-            here = here.removesuffix("<<").rstrip(".") if here.endswith("<<") else here
-            found = [Entry((here + e.key).lstrip("."), e.value, line) for e in anchors.get(event.anchor, [])]
-        else:
-            continue
-        if not stack:
-            for entry in found:
-                yield entry.key, entry.value, entry.line
-        else:
-            stack[-1].take(found)
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            raise _too_deep()
+    for document in yaml.compose_all(text, Loader=_Loader):
+        if not isinstance(document, yaml.ScalarNode | None):
+            yield from _below(document, "", 0)
 
 
-class _Open:
-    """A mapping or sequence of YAML that is being read."""
+def _below(node: yaml.Node, path: str, depth: int) -> Iterator[tuple[str, Any, int]]:
+    """The settings of a node: a list of scalars is one, and what ``<<`` takes in comes after the mapping's own."""
+    spent()
+    if depth > DEEPEST:  # of a mapping that holds itself
+        raise _too_deep()
+    dot, line = path and f"{path}.", node.start_mark.line + 1
+    match node:
+        case yaml.ScalarNode():
+            yield path, _scalar(node), line
+        case yaml.MappingNode():
+            pairs = [(key.value[:200], value) for key, value in node.value if isinstance(key, yaml.ScalarNode)]
+            for key, value in pairs:
+                if key != "<<":
+                    yield from _below(value, f"{dot}{key}", depth + 1)
+            for taken in (value for key, value in pairs if key == "<<"):
+                for value in taken.value if isinstance(taken, yaml.SequenceNode) else [taken]:
+                    yield from _below(value, path, depth + 1)
+        case yaml.SequenceNode():
+            items = Items()
+            for number, value in enumerate(node.value):
+                if isinstance(value, yaml.ScalarNode):
+                    items.append(_scalar(value))
+                    items.lines.append(value.start_mark.line + 1)
+                else:
+                    yield from _below(value, f"{dot}{number}", depth + 1)
+            if len(items) > MOST:
+                raise ReadError(f"more than {MOST} items in a list, so not a configuration")
+            if items or not node.value:
+                yield path, items, items.lines[0] if items else line
 
-    def __init__(self, path: str, mapping: bool, anchor: str | None) -> None:
-        self.path, self.mapping, self.anchor = path, mapping, anchor
-        self.key: str | None = None
-        self.count = 0
-        self.items = Items()
-        self.found: list[Entry] = []
 
-    def here(self) -> str:
-        """The dotted path of the value that comes next."""
-        last = (self.key or "") if self.mapping else str(self.count)
-        return f"{self.path}.{last}" if self.path else last
+def _scalar(node: yaml.ScalarNode) -> Any:
+    """A scalar; one that is written as a block is a text."""
+    return node.value if node.style in ("|", ">") else scalar(node.value)
 
-    def takes_key(self, text: str) -> bool:
-        """Takes a scalar as key where one is due."""
-        if self.mapping and self.key is None:
-            self.key = text[:200]
-            return True
-        return False
 
-    def value(self, value: Any, line: int) -> list[Entry]:
-        if self.mapping:
-            return [Entry(self.here(), value, line)]
-        self.items.append(value)
-        self.items.lines.append(line)
-        if len(self.items) > MOST:
-            raise ReadError(f"more than {MOST} items in a list, so not a configuration")
-        return []
-
-    def take(self, found: list[Entry]) -> None:
-        """The entries of a value that is whole; the next one begins."""
-        self.found += found
-        if len(self.found) > MOST:
-            raise ReadError(f"more than {MOST} settings, so not a configuration")
-        self.key, self.count = None, self.count + 1
-
-    def all_items(self, line: int) -> list[Entry]:
-        """Its entries; those of a sequence of scalars are one list."""
-        first = self.items.lines[0] if self.items else line
-        return [Entry(self.path, self.items, first), *self.found] if self.items or not self.mapping else self.found
+def _too_deep() -> ReadError:
+    return ReadError(f"nested more than {DEEPEST} levels deep, so not a configuration")
 
 
 def _unwrap(launch: Launch) -> None:

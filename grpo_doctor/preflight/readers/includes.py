@@ -74,7 +74,7 @@ def _named(launch: Launch, said: Mapping[str, object]) -> list[str]:
 
 def _has_documents(launch: Launch) -> bool:
     """Whether a framework is started, by its own module or a fork's, that hydra completes by its own documents."""
-    hydra = [f for f in frameworks() if f.capabilities.composed_by_hydra]
+    hydra = [f for f in frameworks() if f.can("composed_by_hydra")]
     return any(f.starts(launch.program) or any(m in launch.program for m in f.modules) for f in hydra)
 
 

@@ -214,11 +214,8 @@ _BARE = frozenset((ast.Load, ast.Store, ast.Constant, ast.Name))
 
 def name_of(function: ast.expr) -> str:
     """The last part of what is called: ``Config`` of ``module.Config``; empty where it has no name."""
-    match function:
-        case ast.Attribute(value=ast.Call(func=ast.Attribute(value=actor, attr="options")), attr="remote"):
-            return name_of(actor)  # of Ray
-        case ast.Attribute(attr=name):
-            return name
+    if isinstance(function, ast.Attribute):
+        return function.attr
     return function.id if isinstance(function, ast.Name) else ""
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ...readers import ReadError
-from ..custom_names import underscored
+from ..custom_names import NAMES, underscored
 from ..expression import evaluate, known
 from ..frameworks import frameworks, modules
 from ..launch import OF_RL, PER_PROMPT, Command, Entry, Launch, Several, Unresolved, scalar
@@ -29,14 +29,6 @@ from .trainer_code import code_of
 
 SUPERVISED = re.compile(r"(?:SFT|DPO|KTO|ORPO|Reward|CPO|GKD)Config$|^(?:Seq2Seq)?TrainingArguments$")
 """Calls that configure another kind of training."""
-BESIDE = {
-    "LoraConfig": "lora",
-    "get_peft_model": "lora",
-    "from_pretrained": "model",
-    "GRPOTrainer": "trainer",
-    "RLOOTrainer": "trainer",
-}
-"""Calls beside a configuration that say something of it, and the prefix of their keys."""
 _GENERATES = re.compile(r"(?:CausalLM|LanguageModel|ImageTextToText|ConditionalGeneration)\.from_pretrained$")
 """Calls that load a model that writes text."""
 MANY = 20
@@ -48,22 +40,10 @@ _HELD_OUT = re.compile(r"(?i)(?:^|_)(?:val|valid|validation|test|eval|dev)(?:_|$
 """Names of examples on which nothing is trained."""
 DEEPEST = 20
 """Levels of a dictionary that is a document at most."""
-LOOSE = {
-    "generate": "sampling",
-    "GenerationConfig": "sampling",
-    "SamplingParams": "sampling",
-    "LoraConfig": "lora",
-    "get_peft_model": "lora",
-    "AdamW": "optim",
-    "Adam": "optim",
-    "AdamParams": "optim",
-    "TrainConfig": "train",
-}
-"""Calls of a hand-written trainer whose arguments are settings, and the prefix of their keys."""
+BESIDE, ALONE = NAMES["calls_beside"], NAMES["calls_alone"]
+TELLING = frozenset(NAMES["telling"])
 GREEDY = "temperature"
 """Setting that is 0 in a script only where it evaluates."""
-GROUPS = ("num_generations", "num_generations_per_prompt", "group_size", "rloo_k")
-"""Arguments of a configuration that are the group."""
 _NAMES = "grpo|ppo|reinforce|rloo|dapo|gspo"
 _ALGORITHM = re.compile(_NAMES, re.IGNORECASE)
 _LEARNER = re.compile(
@@ -72,12 +52,8 @@ _LEARNER = re.compile(
 """Classes of a trainer, named after its algorithm."""
 _OF_LANGUAGE = re.compile(r"(?i)transformers|tokenizer|language.model|\bllm")
 """What a script says that trains no small network to play."""
-PARSERS = frozenset("TrlParser HfArgumentParser H4ArgumentParser cli parse".split())
-"""Calls that fill in a class of settings from a command."""
 DOCUMENTS_OF = ("config", "cfg", "config_path", "config_file", "config_name")
 """Options of a script that name the document of its settings."""
-TELLING = frozenset("group_size num_generations kl_coef kl_coeff clip_eps clip_epsilon num_rollouts n_rollouts".split())
-"""Arguments that make any call one of those."""
 
 
 def read_python(text: str, path: Path | None = None) -> tuple[list[Launch], list[Command]]:
@@ -198,7 +174,7 @@ class _Script(Definitions):
         """Where the settings are that who starts the script passes: on a command, or in a document."""
         found: list[str] = []
         for name, call in self.calls:
-            if name in PARSERS and call.lineno:
+            if name in NAMES["parsers"] and call.lineno:
                 classes = {n.id for n in ast.walk(call) if isinstance(n, ast.Name) and CONFIGURES.search(n.id)}
                 named = " and ".join(sorted(classes))
                 found += [f"line {call.lineno} fills {named} from command-line arguments"] if named else []
@@ -231,7 +207,7 @@ class _Script(Definitions):
         """Whether its first configuration takes its group from arguments that nothing here gives."""
         for call in self.configuring[:1]:
             self.at, self.steps = call.lineno, 0
-            group = next((k.value for k in call.keywords if k.arg in GROUPS), None)
+            group = next((k.value for k in call.keywords if k.arg in NAMES["groups"]), None)
             return group is not None and not known(group, self.lookup)[0]
         return False
 
@@ -362,13 +338,13 @@ class _Script(Definitions):
         launch.add(key, value if told else self._several(node) or Unresolved(ast.unparse(node)[:200]), line)
 
     def _several(self, node: ast.expr) -> Several | None:
-        """The numbers that a loop of the script goes through, or that a study of Optuna draws from."""
+        """The numbers that a loop of the script goes through, or that a study draws from."""
         held = node
         for _ in range(LINKS):
             match held:
                 case ast.Name(id=name) if name in self.loops:
                     values = evaluate(self.loops[name], self.lookup)
-                case ast.Call(func=ast.Attribute(attr="suggest_categorical"), args=[_, choices]):
+                case ast.Call(func=ast.Attribute(attr=name), args=[_, choices]) if name in NAMES["draws"]:
                     values = evaluate(choices, self.lookup)
                 case ast.Name() | ast.Attribute() | ast.Subscript() if (step := self.lookup(held)) is not None:
                     held = step
@@ -407,13 +383,13 @@ class _Script(Definitions):
                     assert isinstance(key, ast.Constant)
                     self.add(launch, str(key.value), item, item.lineno)
         held_out = self._held_out()
-        groups = (_times(call) for name, call in self.calls if name == "TrajectoryGroup" and call not in held_out)
+        groups = (_times(call) for name, call in self.calls if name in NAMES["group_calls"] and call not in held_out)
         for turns in islice(filter(None, groups), MANY):
             self.add(launch, "rollouts_per_group", turns, turns.lineno)
         for name, call in self.calls:
-            if name in LOOSE or _tells(name, call):
-                of_class = name not in LOOSE and name[:1].isupper()
-                self._keywords(launch, "" if of_class else f"{LOOSE.get(name, 'call')}.", call)
+            if name in ALONE or _tells(name, call):
+                of_class = name not in ALONE and name[:1].isupper()
+                self._keywords(launch, "" if of_class else f"{ALONE.get(name, 'call')}.", call)
             elif call.args and call.lineno and name in self.ordered:
                 for parameter, value in zip(self.ordered[name], call.args, strict=False):
                     if (parameter in TELLING or PER_PROMPT.fullmatch(parameter)) and known(value, self.lookup)[0]:
@@ -466,7 +442,7 @@ def _tells(name: str, call: ast.Call) -> bool:
 
 
 def _times(call: ast.Call) -> ast.expr | None:
-    """How often a group of ART is rolled out: ``TrajectoryGroup(rollout(s) for _ in range(8))``."""
+    """How often a group is rolled out: ``TrajectoryGroup(rollout(s) for _ in range(8))``."""
     match call.args:
         case [
             ast.GeneratorExp(generators=[ast.comprehension(iter=turns)])

@@ -40,8 +40,6 @@ _SHELL = re.compile(r"(?:\S*/)?(?:ba|z|da)?sh|source|\.|sbatch|srun|qsub|bsub")
 """What starts another script of the shell."""
 _SCRIPT = re.compile(r"\S\.(?:sh|bash|slurm|sbatch)$")
 _NUMBERS = re.compile(r"[\d.eE+\-]{1,20}(?:,[\d.eE+\-]{1,20}){1,50}")
-_HELD = re.compile(r"\$\(\s*cat\s*<<-?\s*['\"]?(\w+)['\"]?\s*\n")
-"""The beginning of a script that a variable holds."""
 SCRIPTS = 3
 """Scripts that start each other at most."""
 OTHERS = 40
@@ -262,8 +260,6 @@ class _Script:
                 value = f"{variables.named.get(name, '')}{value}"[:20_000]
             value = value if local else self.branches.value(name, value, variables.named)
             variables.named[name] = value
-            if (held := _held(value)) and self.context.depth < SCRIPTS:
-                self.launches += _read(held, replace(self.context, depth=self.context.depth + 1))
             self.context.shared[name] = (value, words[0][1])
             words = words[1:]
         return words
@@ -272,14 +268,6 @@ class _Script:
 def _is_option(word: str, label: str) -> bool:
     """Whether an argument is what the pattern of a ``case`` names: ``--lr``, or ``--lr=*``."""
     return word.startswith(label[:-1]) if label.endswith("=*") else word == label
-
-
-def _held(value: str) -> str:
-    """The script in ``$(cat <<END …``, up to the line ``END`` before the last bracket; empty where there is none."""
-    if (opened := _HELD.match(value)) is None or not value.rstrip("\n").endswith(")"):
-        return ""
-    body, _, last = value.rstrip("\n")[opened.end() : -1].rstrip().rpartition("\n")
-    return body if last.strip() == opened[1] else ""
 
 
 def _defined(statement: Statement) -> str:

@@ -6,11 +6,12 @@ import ast
 import re
 from collections.abc import Iterable, Sequence
 
+from ..custom_names import NAMES
 from ..launch import Entry
 from .dataset import Datasets, Form, Function, reads_as
 from .modules import name_of, statements
 
-TRAINERS = ("GRPOTrainer", "RLOOTrainer")
+TRAINERS = frozenset(name for name, prefix in NAMES["calls_beside"].items() if prefix == "trainer")
 PASSED = ("prompts", "completions")
 """Keyword arguments that every TRL version passes to a reward function."""
 GIVEN = frozenset(
@@ -116,11 +117,16 @@ def _mask_without_eos(script: Iterable[ast.stmt], found: list[Entry]) -> None:
     perhaps = {id(inner) for node in script if isinstance(node, ast.If) for inner in statements(node)}
     padded = [node for node in script if id(node) not in perhaps and _pads_with_eos(node)]
     for node in script if padded else ():
-        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-            name = node.targets[0].id
-            if _OF_RESPONSES.fullmatch(name) and any(_leaves_out_padding(part) for part in ast.walk(node.value)):
-                found.append(Entry("code.mask_without_eos", name, node.lineno))
-                return
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if _OF_RESPONSES.fullmatch(name):
+                masks = any(_compares_with_padding(part, ast.NotEq, "ne") for part in ast.walk(value))
+            case ast.Assign(targets=[ast.Subscript(value=ast.Name(id=name), slice=where)]) if "label" in name:
+                masks = _compares_with_padding(where, ast.Eq, "eq")  # labels[labels == pad_token_id] = -100
+            case _:
+                continue
+        if masks:
+            found.append(Entry("code.mask_without_eos", name, node.lineno))
+            return
 
 
 def _pads_with_eos(node: ast.stmt) -> bool:
@@ -132,12 +138,12 @@ def _pads_with_eos(node: ast.stmt) -> bool:
     return False
 
 
-def _leaves_out_padding(node: ast.AST) -> bool:
+def _compares_with_padding(node: ast.AST, operation: type[ast.cmpop], method: str) -> bool:
     match node:
-        case (
-            ast.Compare(ops=[ast.NotEq()], comparators=[other]) | ast.Call(func=ast.Attribute(attr="ne"), args=[other])
-        ):
-            return isinstance(other, ast.Name | ast.Attribute) and name_of(other) in ("pad_token_id", "pad_id")
+        case ast.Compare(ops=[sign], comparators=[other]) if isinstance(sign, operation):
+            return name_of(other) in ("pad_token_id", "pad_id")
+        case ast.Call(func=ast.Attribute(attr=called), args=[other]) if called == method:
+            return name_of(other) in ("pad_token_id", "pad_id")
     return False
 
 

@@ -21,6 +21,8 @@ def test_message() -> None:
     [
         (PAD + MASK, True),
         (PAD + "response_mask = ids.ne(pad_token_id).float()\n", True),
+        (PAD + "labels[labels == tok.pad_token_id] = -100\n", True),
+        (PAD + "labels[attention_mask.eq(0)] = -100\n", False),
         (MASK, False),
         (f"if tok.pad_token is None:\n    {PAD}{MASK}", False),
         (PAD + "attention_mask = (ids != tok.pad_token_id)\n", False),
