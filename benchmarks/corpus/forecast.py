@@ -50,7 +50,8 @@ def cases() -> list[Case]:
         except ReadError:
             continue
         if FEWEST <= len(run) <= MOST:
-            verdicts: dict[float, str] = {share: diagnose(first_rows(run, int(len(run) * share))).verdict for share in PARTS}
+            parts = {share: first_rows(run, int(len(run) * share)) for share in PARTS}
+            verdicts: dict[float, str] = {share: diagnose(part).verdict for share, part in parts.items()}
             found.append((label["repo"], "failing" in accepted, verdicts))
     return found
 
