@@ -7,7 +7,7 @@ PIP = $(BIN)/python -m pip install --quiet --quiet --no-compile --disable-pip-ve
 # Where it is set, no compiled module is ever kept, and every process would spend a quarter of a minute on torch and TRL.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test lint docs messages pictures advisories-repro goldens goldens-diff corpus fuzz metamorphic licences audit sbom hashes lab seen test-old-trl test-hooks test-remote pages clean
+.PHONY: run test lint docs messages pictures advisories-repro goldens goldens-diff corpus corpus-fetch fuzz metamorphic licences audit sbom hashes lab seen test-old-trl test-hooks test-remote pages clean
 
 .venv/.train: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -48,6 +48,9 @@ goldens-diff: .venv/.installed  ## what the snapshots change against REV, counte
 
 corpus: .venv/.installed  ## analyze over ../shared/logs, held against labels.csv
 	$(BIN)/python -m tests.corpus
+
+corpus-fetch: .venv/.installed  ## bring the labelled public logs of benchmarks/corpus/manifest.csv into build/corpus/logs
+	$(BIN)/python -m benchmarks.corpus.fetch build/corpus/logs
 
 fuzz: .venv/.installed  ## odd inputs of every kind for SECONDS; what fails is kept in fuzz-failures
 	$(BIN)/python -m tests.fuzz --seconds $(SECONDS) --seed $$(date +%s)

@@ -73,6 +73,7 @@ def _run(diagnosis: Diagnosis, index: int, options: Options, most: int) -> dict[
         told["log"] = _log(diagnosis) if options.samples else {}
     return {
         "diagnosis": diagnosis,
+        "lost": words.cost(diagnosis, options.gpu_cost),
         "story": words.story(diagnosis),
         "suffix": f"-{index + 1}" if index else "",
         "first": next((chart for chart in charts if chart.panel is first), None),

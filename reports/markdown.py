@@ -12,6 +12,7 @@ from grpo_doctor.report.model import (  # fmt: skip
     FRAMEWORKS,
     Options,
     authored,
+    cost,
     coverage,
     facts,
     fenced,
@@ -68,7 +69,7 @@ def _chapter(diagnosis: Diagnosis, index: int, options: Options) -> list[str]:
     main, effects, others, notes = story(diagnosis)
     parts = [f"# {diagnosis.verdict.capitalize()}: {markdown(diagnosis.source)}", f"**{markdown(diagnosis.headline)}**"]
     if main is not None:
-        parts += [_first_screen(main), *_remedies(main, withheld(diagnosis))]
+        parts += [_first_screen(main, cost(diagnosis, options.gpu_cost)), *_remedies(main, withheld(diagnosis))]
     if options.figures is not None:
         parts += [
             f"![{markdown(panel.alt)}]({(options.figures / file_name(panel, index)).as_posix()}.svg)"
@@ -93,10 +94,11 @@ def _chapter(diagnosis: Diagnosis, index: int, options: Options) -> list[str]:
     return [*parts, *_basis(diagnosis)]
 
 
-def _first_screen(main: Finding) -> str:
+def _first_screen(main: Finding, lost: str) -> str:
     rows = [
         [f"**{main.role}**", f"`{main.code}` {main.name} ({main.severity})"],
         ["**when**", when(main)],
+        *([["**lost**", lost]] if lost else []),
         ["**confidence**", sure(main)],
         ["**do this**", f"**{authored(first_step_to_take(main))}**"],
     ]

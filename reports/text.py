@@ -130,7 +130,7 @@ def _screen(diagnosis: Diagnosis, options: Options) -> list[RenderableType]:
         if diagnosis.verdict == "unjudged":  # a pasted row or two, whose numbers are what somebody asks about
             parts += map(_bullet, diagnosis.answers[:ASKED])
     else:
-        parts += [_first_screen(main, diagnosis), *_fix(main, diagnosis)]
+        parts += [_first_screen(main, diagnosis, options), *_fix(main, diagnosis)]
     parts += _sparklines(diagnosis, options.width)
     telling = [f for f in (*effects, *others, *notes) if f.level > Severity.INFO]
     if telling:
@@ -224,7 +224,7 @@ def _body(diagnosis: Diagnosis, options: Options) -> list[RenderableType]:
     if main is None:
         parts.append(Text(diagnosis.headline))
     else:
-        parts += [_first_screen(main, diagnosis), *_remedies(main, withheld(diagnosis))]
+        parts += [_first_screen(main, diagnosis, options), *_remedies(main, withheld(diagnosis))]
         if effects:
             parts += [_title(f"Explained by {main.code}"), _findings(effects)]
         parts += _doubts(main)
@@ -244,7 +244,7 @@ def _body(diagnosis: Diagnosis, options: Options) -> list[RenderableType]:
     return [*parts, *_coverage(diagnosis, options)]
 
 
-def _first_screen(main: Finding, diagnosis: Diagnosis) -> Grid:
+def _first_screen(main: Finding, diagnosis: Diagnosis, options: Options) -> Grid:
     grid = _grid()
     grid.add_row("what", Text(diagnosis.headline, style="bold"))
     name = Text.assemble(
@@ -252,7 +252,7 @@ def _first_screen(main: Finding, diagnosis: Diagnosis) -> Grid:
     )
     grid.add_row("cause" if main.role == "cause" else "finding", name)
     grid.add_row("when", Text(when(main)))
-    if lost := cost(diagnosis):
+    if lost := cost(diagnosis, options.gpu_cost):
         grid.add_row("lost", Text(lost))
     if shown := main.evidence.get("crafted"):
         grid.add_row("shown by", Text(str(shown)))

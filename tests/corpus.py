@@ -108,7 +108,9 @@ def families(diagnosis: Diagnosis) -> set[str]:
 def main() -> int:
     """Prints the figures and the list; the number of contradictions, at most 1."""
     if not CORPUS.is_dir():
-        print(f"the corpus of real logs is not at {CORPUS}; set GRPO_DOCTOR_CORPUS")
+        print(
+            f"the labelled logs are not at {CORPUS}: `make corpus-fetch` brings them; GRPO_DOCTOR_CORPUS names their folder"
+        )
         return 2
     catalogue = load()
     wrong: list[str] = []

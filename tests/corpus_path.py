@@ -1,7 +1,8 @@
 """Where the real logs are. They are third-party data: read by path, never copied.
 
-`tests.data` has logs of the project's own, on which what can be asked anywhere is asked anywhere. Without the corpus
-these are skipped: the verdicts on named public runs, the logs of the founding trainers, the tests over all of it.
+`tests.data` has logs of the project's own, on which what can be asked anywhere is asked anywhere. Without the corpus,
+the verdicts on named public runs and the tests over all of it are not run, and pytest's summary says how many
+(`tests/conftest.py`). ``make corpus-fetch`` brings the corpus.
 """
 
 import os
@@ -10,5 +11,13 @@ from pathlib import Path
 import pytest
 
 CORPUS = Path(os.environ.get("GRPO_DOCTOR_CORPUS", Path(__file__).parents[2] / "shared" / "logs"))
-needs_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason=f"the corpus of real logs is not at {CORPUS}")
+SHARED = CORPUS.parent
+
+
+def needs(path: Path) -> pytest.MarkDecorator:
+    """Marks a test that reads third-party data at ``path``: it is left out, and counted, where the data is absent."""
+    return pytest.mark.needs(path)
+
+
+needs_corpus = needs(CORPUS)
 P30 = CORPUS / "R133-colab-grpo" / "training_p30.log"

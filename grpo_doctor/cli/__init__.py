@@ -67,8 +67,8 @@ PARTS = {
 PANELS = {
     "Input": "map_ set_ run_ model task data engine trl discover init by weights base against probe resume inject",
     "Judgement": "select ignore preview fail_on baseline write_baseline strict require min_steps on kill_after",
-    "Output": "output_format output_file report figures full static samples color verbose out db sql notify keep "
-    "as_json fields settings fix browser anonymize",
+    "Output": "output_format output_file report figures gpu_cost full static samples color verbose out db sql notify "
+    "keep as_json fields settings fix browser anonymize",
     "Advanced": "config trust_checks seconds megabytes time_limit device jobs ray interval idle heartbeat debug seed "
     "record_every record_tokens skip_others plan",
 }

@@ -54,6 +54,9 @@ def analyze(
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show mapped keys, skipped checks and unused keys.")
     ] = False,
+    gpu_cost: Annotated[
+        float | None, typer.Option("--gpu-cost", min=0, help="Dollars per GPU-hour: show what a failing run has spent.")
+    ] = None,
     seconds: common.Seconds = None,
     megabytes: common.Megabytes = None,
 ) -> None:
@@ -67,7 +70,8 @@ def analyze(
             config, select, ignore, map_, set_, fail_on, seconds, megabytes, preview=preview, trust_checks=trust_checks
         )
         options = common.options(output_format, output_file, samples, color, verbose, figures, static, full, "--full")
-        options = structs.replace(options, fail_on=settings.fail_on, suppressions=settings.suppressions())
+        suppressions = settings.suppressions()
+        options = structs.replace(options, fail_on=settings.fail_on, suppressions=suppressions, gpu_cost=gpu_cost)
         outcome = diagnose_paths(paths, settings, run_)
         inputs = [*outcome.files, *common.settings_file(settings)]
         common.write(outcome.diagnoses, output_format, output_file, report or [], options, inputs)

@@ -29,7 +29,7 @@ from ..readers.remote import address_of
 from ..readers.settings import declared as setting_name
 from ..readers.settings import known_settings, setting_value
 from ..report import output
-from ..report.model import Options, UnknownFormatError, render
+from ..report.model import COUNT_OF_GPUS, Options, UnknownFormatError, render
 from ..report.redaction import inert, one_line
 from ..series.derived import MEANINGS
 
@@ -218,9 +218,14 @@ def _limit(where: str, name: str, *told: float | None) -> float:
     return value
 
 
+SHORT_NAMES = {"gpus": "world_size", "batch_size": "per_device_train_batch_size", "lora": "use_peft"}
+"""Short names of settings that ``--set`` accepts."""
+
+
 def _setting(name: str, value: Any) -> tuple[str, Any]:
     """Return a setting under the name that checks use. Raises `ConfigError` for unknown names and wrong types."""
-    known = known_settings() | MEANINGS.keys()
+    known = known_settings() | MEANINGS.keys() | {COUNT_OF_GPUS}
+    name = SHORT_NAMES.get(name, name)
     found = name if name in known else setting_name(name)
     if found is None:
         near = get_close_matches(name, known, 1, 0.5)

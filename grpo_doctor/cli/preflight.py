@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from ..diagnosis.verdict import Diagnosis
     from ..run import Table
 
-FORMER = {"gpus": "world_size", "batch_size": "per_device_train_batch_size", "lora": "use_peft"}
-"""Short names of settings that ``--set`` accepts."""
-
 
 def preflight(
     files: Annotated[
@@ -116,9 +113,9 @@ def _declared(words: list[str]) -> dict[str, Any]:
 
     found: dict[str, Any] = {}
     for name, value in (common.pair("--set", word) for word in words):
-        setting = FORMER.get(name, name)
+        setting = common.SHORT_NAMES.get(name, name)
         if setting not in vocabulary():
-            near = get_close_matches(setting, [*vocabulary(), *FORMER], 1)
+            near = get_close_matches(setting, [*vocabulary(), *common.SHORT_NAMES], 1)
             raise ConfigError(f"--set {name}: unknown setting{f'; did you mean {near[0]}?' if near else ''}")
         found[setting] = scalar(value)
     return found

@@ -61,11 +61,16 @@ TOLD = 40
 """Steps of which a page holds responses to show on a click."""
 
 
+COUNT_OF_GPUS = "world_size"
+"""The setting from which reports work out GPU-hours; no check of a run needs it."""
+
+
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """How a report is written. ``excused`` maps (source, code) to why a finding does not fail the gate; ``rest`` is
     what shows what a text report leaves out: an option of the command, or another report; ``suppressions`` is what
     is in force that can hide a finding, which every report names; ``refresh`` is the seconds after which a page loads
-    itself again, while its run goes on; ``back`` is the page of a fleet from which it is opened."""
+    itself again, while its run goes on; ``back`` is the page of a fleet from which it is opened; ``gpu_cost`` is the
+    price of one GPU-hour in dollars."""
 
     samples: bool = True
     color: bool = False
@@ -80,6 +85,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     refresh: int = 0
     back: str = ""
     rest: str = "--report html=FILE"
+    gpu_cost: float | None = None
 
 
 class UnknownFormatError(ValueError):
@@ -202,8 +208,9 @@ def when(finding: Finding) -> str:
     return words
 
 
-def cost(diagnosis: Diagnosis) -> str:
-    """What a failing run has spent since its headline began: steps, time, GPU-hours where the GPUs are declared."""
+def cost(diagnosis: Diagnosis, gpu_cost: float | None = None) -> str:
+    """What a failing run has spent since its headline began: steps, time, GPU-hours where the GPUs are declared, and
+    dollars where ``gpu_cost``, the price of a GPU-hour, is given: per GPU where their number is not known."""
     main = diagnosis.finding(diagnosis.cause) if diagnosis.cause else None
     if diagnosis.verdict != "failing" or main is None or diagnosis.last_step is None:
         return ""
@@ -212,9 +219,14 @@ def cost(diagnosis: Diagnosis) -> str:
     if len(after) > 1:
         seconds = float(after.max() - after.min())
         spent.append(duration(seconds))
-        gpus = diagnosis.settings.get("gpus")
+        gpus = diagnosis.settings.get(COUNT_OF_GPUS)
+        per = " per GPU"
+        hours = seconds / 3600
         if isinstance(gpus, int | float):
-            spent.append(f"{seconds / 3600 * gpus:.1f} GPU-hours")
+            hours, per = hours * gpus, ""
+            spent.append(f"{hours:.1f} GPU-hours")
+        if gpu_cost is not None:
+            spent.append(f"${hours * gpu_cost:.2f}{per}")
     return ", ".join(spent)
 
 

@@ -11,12 +11,12 @@ import pytest
 
 from grpo_doctor.advisories import advisories
 from grpo_doctor.advisories.page import page
-from tests.corpus_path import CORPUS
+from tests.corpus_path import SHARED, needs
 
 from .draft import draft, tags
 from .reproduce import CASES, RESULTS, Case
 
-THREADS = CORPUS.parent / "THREADS.csv"
+THREADS = SHARED / "THREADS.csv"
 EXPLAINED = {
     "RLA-2026-001": "huggingface/trl#4159",
     "RLA-2026-003": "huggingface/trl#2856",
@@ -57,9 +57,8 @@ def test_an_advisory_names_the_thread_that_it_explains(id: str) -> None:
     assert EXPLAINED[id] in one.sources
 
 
+@needs(THREADS)
 def test_the_explained_threads_are_in_the_collection() -> None:
-    if not THREADS.exists():
-        pytest.skip(f"{THREADS} is not there")
     with THREADS.open(encoding="utf-8") as file:
         known = {f"{row['repo']}#{row['number']}".lower() for row in csv.DictReader(file)}
     short = {name.split("/")[-1] for name in known} | known

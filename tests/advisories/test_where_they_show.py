@@ -15,7 +15,7 @@ from grpo_doctor.preflight import live_objects, words_before
 from grpo_doctor.preflight.judgement import judge
 from grpo_doctor.preflight.reading import read
 from grpo_doctor.run import RunBuilder
-from tests.corpus_path import CORPUS
+from tests.corpus_path import SHARED, needs
 
 SCRIPT = """# {pin}
 from trl import GRPOConfig
@@ -110,10 +110,10 @@ def test_installed_versions_are_one_line_each_before_the_first_step(monkeypatch:
     assert [line[:40] for line in lines] == ["versions: RLA-2026-008 (trl 0.22.0): sca"]
 
 
-@pytest.mark.skipif(not (CORPUS.parent / "configs").is_dir(), reason="the collected configurations are absent")
+@needs(SHARED / "configs")
 def test_no_public_configuration_has_an_advisory_at_error() -> None:
     found = []
-    for path in sorted((CORPUS.parent / "configs").rglob("*")):
+    for path in sorted((SHARED / "configs").rglob("*")):
         if path.suffix in (".yaml", ".yml", ".py", ".sh", ".ipynb", ".toml"):
             found += [judge(one, str(path)).finding("CFG039") for one in read(path)]
     assert found

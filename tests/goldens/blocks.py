@@ -19,9 +19,8 @@ from grpo_doctor.preflight.reading import read as read_configurations
 from grpo_doctor.readers import ReadError, read
 from grpo_doctor.run import Run
 
-from ..corpus_path import CORPUS
+from ..corpus_path import CORPUS, SHARED
 
-SHARED = CORPUS.parent
 DATA = Path(__file__).parents[1] / "data"
 KEPT_SETTINGS = 12
 """Settings in a block of a log; the count of all follows."""

@@ -5,15 +5,13 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-import pytest
-
 from grpo_doctor.preflight.configuration import Configuration
 from grpo_doctor.preflight.judgement import judge
 from grpo_doctor.preflight.reading import read
-from tests.corpus_path import CORPUS
+from tests.corpus_path import SHARED, needs
 
-CONFIGS = CORPUS.parent / "configs"
-needs_configs = pytest.mark.skipif(not CONFIGS.is_dir(), reason=f"the collection of configurations is not at {CONFIGS}")
+CONFIGS = SHARED / "configs"
+needs_configs = needs(CONFIGS)
 OF_ENVIRONMENTS = ("agentic_val_sokoban_gigpo", "agent_val_frozen_lake_async")
 """ROLL's agents: the group is that of the environments (8), not the 1 response of a state, as the index has it."""
 

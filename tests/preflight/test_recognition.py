@@ -10,10 +10,10 @@ import pytest
 from grpo_doctor.preflight.configuration import Configuration
 from grpo_doctor.preflight.judgement import judge
 from grpo_doctor.preflight.reading import read
-from tests.corpus_path import CORPUS
+from tests.corpus_path import SHARED, needs
 
-CASES = CORPUS.parent / "cases" / "settings"
-needs_cases = pytest.mark.skipif(not CASES.is_dir(), reason=f"the failing cases are not at {CASES}")
+CASES = SHARED / "cases" / "settings"
+needs_cases = needs(CASES)
 
 
 def only(folder: Path, name: str, text: str) -> Configuration:

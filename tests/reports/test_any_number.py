@@ -16,9 +16,9 @@ from grpo_doctor.report import charts, figures
 from grpo_doctor.report.chart_layout import multiples
 from grpo_doctor.report.model import Options, render
 from grpo_doctor.run import Run
-from tests.corpus_path import CORPUS
+from tests.corpus_path import SHARED, needs
 
-REPRODUCERS = CORPUS.parent / "reproducers"
+REPRODUCERS = SHARED / "reproducers"
 LARGEST = math.nextafter(math.inf, 0)
 SERIES = {
     "largest of both signs": [LARGEST, -LARGEST],
@@ -76,7 +76,7 @@ def test_reports_take_any_step(tmp_path: Path, steps: list[int]) -> None:
         reported(run)
 
 
-@pytest.mark.skipif(not REPRODUCERS.is_dir(), reason="the reproducers of the shared folder are not here")
+@needs(REPRODUCERS)
 @pytest.mark.parametrize("name", ["9a938802__step_logs.json", "pm308.jsonl", "ch_loss308.jsonl", "ch_rew308.jsonl"])
 def test_reports_take_the_numbers_of_public_logs(name: str) -> None:
     for run in read_input(Input(REPRODUCERS / name))[:3]:

@@ -61,10 +61,24 @@ def test_a_sparkline_goes_from_the_smallest_to_the_largest(values: list[float], 
     assert report("text").sparkline(np.array(values, float), 20) == drawn
 
 
-def test_what_the_illness_cost_is_told() -> None:
+@pytest.mark.parametrize(
+    ("settings", "price", "words"),
+    [
+        ({}, None, "90 steps since then, 1 h 30 min"),
+        ({"world_size": 8}, None, "90 steps since then, 1 h 30 min, 12.0 GPU-hours"),
+        ({"world_size": 8}, 2.5, "90 steps since then, 1 h 30 min, 12.0 GPU-hours, $30.00"),
+        ({}, 2.5, "90 steps since then, 1 h 30 min, $3.75 per GPU"),
+    ],
+)
+def test_failing_run_shows_what_it_spent(settings: dict[str, float], price: float | None, words: str) -> None:
     diagnosis = example.diagnosis()
-    diagnosis.settings["gpus"] = 8
-    assert cost(diagnosis) == "90 steps since then, 1 h 30 min, 12.0 GPU-hours"
+    diagnosis.settings = diagnosis.settings | settings
+    assert cost(diagnosis, price) == words
+    for name in ("text", "markdown", "html"):
+        assert words in " ".join(render(name, [diagnosis], Options(gpu_cost=price)).split())
+
+
+def test_healthy_run_shows_no_cost() -> None:
     assert cost(example.healthy()) == ""
 
 

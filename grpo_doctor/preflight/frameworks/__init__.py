@@ -221,7 +221,8 @@ def _read(path: Path) -> Framework:
     for table, name in (*used, *(("capabilities", name) for name in framework.capabilities)):
         if name not in (known := meanings()[table]):
             where = f"[{table}] of {VOCABULARY.name}"
-            raise _wrong(path, name, f"{name!r} is not in {where}{_nearest(name, known)}; use a name of it or add yours")
+            near = _nearest(name, known)
+            raise _wrong(path, name, f"{name!r} is not in {where}{near}; use a name of it or add yours")
     for program in framework.evidence.programs:
         try:
             re.compile(program.pattern)

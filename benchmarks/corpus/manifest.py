@@ -1,0 +1,52 @@
+"""``python -m benchmarks.corpus.manifest LABELS``: writes ``manifest.csv`` from the labels and the files beside them.
+
+The manifest holds facts only: where each log is published, its checksum, and the label. No log is in the repository.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import sys
+from pathlib import Path
+
+MANIFEST = Path(__file__).with_name("manifest.csv")
+COPIED = (
+    "id", "file", "repo", "path", "commit", "format", "framework", "kind", "label", "expect", "families", "onset",
+    "steps", "true_rows", "runs_in_file", "label_confidence",
+)  # fmt: skip
+"""Columns taken from the labels as they are."""
+COLUMNS = (*COPIED, "judged_by", "split", "bytes", "sha256")
+ALTERED = {"R142", "R229", "R308"}
+"""Logs in which addresses of persons were replaced after collection: the published files have no checksum here."""
+FIRST_ROUND = 200
+"""Logs up to R200 were at hand while the first rules were written; later ones were scored before any rule met them."""
+
+
+def row(label: dict[str, str], folder: Path) -> dict[str, str | int]:
+    """One row of the manifest: the label, who judged it, and the checksum of the file."""
+    content = (folder / label["file"]).read_bytes()
+    sources = label["label_source"].lower().replace("-", " ")
+    judged_by = [who for who in ("authors", "by eye") if who in sources]
+    return {
+        **{name: label[name] for name in COPIED},
+        "judged_by": ";".join(judged_by),
+        "split": "tuning" if int(label["id"][1:]) <= FIRST_ROUND else "first seen after the rules",
+        "bytes": len(content),
+        "sha256": "" if label["id"] in ALTERED else hashlib.sha256(content).hexdigest(),
+    }
+
+
+def main() -> None:
+    """Writes the manifest beside this file."""
+    labels = Path(sys.argv[1])
+    with labels.open(encoding="utf-8", newline="") as file:
+        rows = [row(label, labels.parent) for label in csv.DictReader(file)]
+    with MANIFEST.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()
