@@ -3,15 +3,23 @@ from grpo_doctor.series import Column, where
 
 
 @check("CFG033", severity="info", explains=("ADV012",))
-def few_prompts_declared(prompts: Column = any_of("settings.prompts_per_update"), *, prompts_below: float = 8) -> Fires:
+def few_prompts_declared(
+    known: Column = any_of("settings.prompts_per_update", "settings.prompts_per_update_and_gpu"),
+    whole: Column = any_of("settings.prompts_per_update", optional=True),
+    *,
+    prompts_below: float = 8,
+    per_gpu_at_most: float = 2,
+) -> Fires:
     """Each update uses only a few prompts (declared).
 
     ## What it sees
     Prompts per update, computed from the declared batch size, processes and group size: info below 8, warning at 1 or
-    less. CFG008 judges the number that a log records.
+    less. If the number of GPUs is unknown: info at up to 2 prompts per update and GPU. CFG008 judges the number that a
+    log records.
 
     ## Thresholds
     - `prompts_below`: prompts per update below which this is reported.
+    - `per_gpu_at_most`: prompts per update and GPU up to which this is reported if the number of GPUs is unknown.
 
     ## Why it matters
     Adam makes a full-size step whatever the batch size. With one to three prompts, most of them in zero-variance
@@ -27,11 +35,13 @@ def few_prompts_declared(prompts: Column = any_of("settings.prompts_per_update")
     ## Sources
     TRL, verl and OpenRLHF recipes; beita6969/colab-grpo.
     """
+    per_gpu = ~(whole == whole)
     return fires(
-        prompts < prompts_below,
-        "Each update uses only {prompts:.3g} prompt{plural}.",
+        (whole < prompts_below) | (per_gpu & (known <= per_gpu_at_most)),
+        "Each update uses only {known:.3g} prompt{plural}{each}.",
         hold=(1, 1),
-        warning=prompts <= 1,
-        prompts=prompts,
-        plural=where(prompts == 1, "", "s"),
+        warning=whole <= 1,
+        known=known,
+        plural=where(known == 1, "", "s"),
+        each=where(per_gpu, " per GPU", ""),
     )

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
+from ..diagnosis.catalogue import Catalogue
+from ..diagnosis.examine import diagnose
+from ..diagnosis.verdict import Diagnosis
 from ..limits import OverBudgetError
 from ..readers import ReadError
 from ..readers.input import Input
+from ..report.model import framework
 from ..run import Run
 from .database import normal
 from .entry import Advisory
+from .finding import declare, explain
 from .matching import Match, matches
 from .versions import applicable, stated
 
@@ -21,6 +28,19 @@ TEXTS = (".log", ".txt", ".out", ".err", ".ipynb", "")
 """Suffixes of logs that print versions, and the list of packages beside the files of a W&B run."""
 SHARE = 0.5
 """Share of the rows on which a signature holds where the log shows it."""
+
+
+def diagnose_with_advisories(
+    run: Run,
+    catalogue: Catalogue | None = None,
+    thresholds: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Diagnosis:
+    """The diagnosis of a run, with the advisories for the versions that its log states."""
+    known = known_bugs(run, framework(run))
+    declare(run.settings, known)
+    diagnosis = diagnose(run, catalogue=catalogue, thresholds=thresholds)
+    explain(diagnosis, known)
+    return diagnosis
 
 
 def known_bugs(run: Run, framework: str | None) -> list[Match]:

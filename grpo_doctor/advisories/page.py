@@ -15,6 +15,25 @@ report those that affect a run (check CFG039). `grpo-doctor advisories PACKAGE==
 An advisory counts where the version is in its range and each condition is known to hold. Where a condition or the
 version is not known, one line says so. Severity: an error means that the run learns nothing or the wrong thing, a
 warning that it is biased or may fail, an info that only a log is wrong."""
+FILTER = """<p><label>Filter: <input id="advisory-filter" type="search" placeholder="trl error lora"></label>
+<span id="advisory-count"></span></p>
+<script>
+document.getElementById("advisory-filter").addEventListener("input", event => {
+  const words = event.target.value.toLowerCase().split(/\\s+/).filter(Boolean);
+  const heads = [...document.querySelectorAll('h3[id^="RLA-"]')];
+  const shown = heads.filter(head => {
+    const parts = [head];
+    for (let next = head.nextElementSibling; next && !/^H[23]$/.test(next.tagName); next = next.nextElementSibling)
+      parts.push(next);
+    const text = parts.map(part => part.textContent).join(" ").toLowerCase();
+    const fits = words.every(word => text.includes(word));
+    parts.forEach(part => part.hidden = !fits);
+    return fits;
+  });
+  document.getElementById("advisory-count").textContent = `${shown.length} of ${heads.length}`;
+});
+</script>"""
+"""A field on the page that hides the advisories that lack one of its words: package, severity, condition, symptom."""
 ORDER: tuple[Level, ...] = ("error", "warning", "info")
 
 
@@ -27,7 +46,7 @@ def page() -> str:
         counted = Counter(one.severity for one in every if one.package == package)
         numbers = " | ".join(str(counted[level]) for level in ORDER)
         rows.append(f"| [{package}](#{package}) | {counted.total()} | {numbers} |")
-    parts = [INTRODUCTION, "\n".join(rows)]
+    parts = [INTRODUCTION, "\n".join(rows), FILTER]
     for package in packages:
         listed = sorted((one for one in every if one.package == package), key=lambda one: ORDER.index(one.severity))
         parts += [f"## {package} {{#{package}}}", *map(_section, listed)]
@@ -40,7 +59,7 @@ def _section(one: Advisory) -> str:
     lines = [
         f"### {one.id} {{#{one.id}}}",
         "",
-        f"**{one.title[0].upper()}{one.title[1:]}.** Severity {one.severity}.",
+        f"**{one.title[0].upper()}{one.title[1:]}.** Package {one.package}, severity {one.severity}.",
         "",
         f"- Affected: {one.package} {one.range}" + (f", if {' and '.join(conditions)}" if conditions else ""),
         f"- Symptom: {one.symptom}",

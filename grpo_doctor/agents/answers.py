@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ..advisories.in_logs import diagnose_with_advisories
 from ..diagnosis.catalogue import load
 from ..diagnosis.check import Finding
 from ..diagnosis.examine import diagnose
@@ -44,7 +45,7 @@ def analyze(path: str, mapping: dict[str, str] | None = None) -> dict[str, Any]:
     found = survey(Path(path), mapping or {})
     if found.runs:
         refuse_unknown_keys(mapping or {}, {key for run in found.runs for key in run.keys})
-    runs = [told(diagnose(run)) for run in found.runs[:RUNS]]
+    runs = [told(diagnose_with_advisories(run)) for run in found.runs[:RUNS]]
     return {
         "read": found.words(),
         "unreadable": [f"{answer.source}: {answer.why}" for answer in (*found.unreadable, *found.failed)],

@@ -152,22 +152,15 @@ def _configures(path: Path) -> bool:
 
 def diagnose_runs(runs: list[Run], config: Config, catalogue: Catalogue) -> Outcome:
     """The diagnoses of runs with the settings and thresholds of the command; one that cannot be judged is told."""
-    from ..advisories.finding import declare, explain
-    from ..advisories.in_logs import known_bugs
-    from ..diagnosis.examine import diagnose
+    from ..advisories.in_logs import diagnose_with_advisories
     from ..limits import OverBudgetError
-    from ..report.model import framework
 
     diagnoses = []
     unreadable = broken = 0
     for run in runs:
         run.settings.update(config.settings)
         try:
-            known = known_bugs(run, framework(run))
-            declare(run.settings, known)
-            diagnosis = diagnose(run, catalogue=catalogue, thresholds=config.thresholds)
-            explain(diagnosis, known)
-            diagnoses.append(diagnosis)
+            diagnoses.append(diagnose_with_advisories(run, catalogue, config.thresholds))
         except OverBudgetError as error:
             common.say(f"grpo-doctor: {run.source}: {error}", err=True)
             unreadable += 1

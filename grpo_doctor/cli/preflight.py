@@ -173,8 +173,9 @@ def _tell(diagnosis: Diagnosis, verbose: bool) -> None:
 def _tabulate(table: Table) -> None:
     if table.rows:
         typer.echo(f"  {table.title}")
+        width = max(len(clean(value)) for _, value, _ in table.rows)
         for what, value, origin in table.rows:
-            typer.echo(f"    {what:<28}{clean(value):<16}{f' ({clean(origin)})' if origin else ''}".rstrip())
+            typer.echo(f"    {what:<28}{clean(value):<{width}}{f' ({clean(origin)})' if origin else ''}".rstrip())
 
 
 def _exit_code(diagnoses: list[Diagnosis], fail_on: Severity, unreadable: int, skip_others: bool) -> int:

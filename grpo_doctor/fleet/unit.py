@@ -17,10 +17,10 @@ import msgspec
 import numpy as np
 
 from .. import __version__
+from ..advisories.in_logs import diagnose_with_advisories
 from ..config import Config
 from ..diagnosis.catalogue import Catalogue, load
 from ..diagnosis.check import Finding
-from ..diagnosis.examine import diagnose
 from ..diagnosis.verdict import Diagnosis, weight
 from ..limits import allow
 from ..readers import ReadError
@@ -44,7 +44,7 @@ from .locations import Stamp, Unit, digest, fetch
 
 DRAWN = 60
 """Points of the curve that is kept of a run at most."""
-FORMAT = 3
+FORMAT = 4
 """The form of what is remembered of a unit; another is judged anew."""
 
 
@@ -207,7 +207,7 @@ def _survey(unit: Unit, job: Job, folder: str) -> Survey:
 def _line(unit: Unit, run: Run, configurations: list[Path], catalogue: Catalogue, job: Job) -> Line:
     own = dict(run.settings)
     run.settings.update(job.config.settings)
-    diagnosis = diagnose(run, catalogue=catalogue, thresholds=job.config.thresholds)
+    diagnosis = diagnose_with_advisories(run, catalogue, job.config.thresholds)
     shown = presentable(diagnosis, samples=False)
     head = leading(shown) if diagnosis.verdict in ("failing", "suspect") else None
     curve = next((name for name in ("reward_mean", "success_rate", "eval_score", "loss") if name in run.columns), "")

@@ -63,6 +63,7 @@ def _in_parallel(found: Configuration) -> None:
 ORIGINS = {
     "model_parallel": ("megatron_tensor", "megatron_pipeline", "megatron_context"),
     "engine_gpus": ("engines", "tensor_parallel"),
+    "prompts_per_update_and_gpu": ("per_device_train_batch_size", "group_size"),
     "generation_batch": ("per_device_train_batch_size", "generation_batch_size", "rollout_responses", "group_size"),
     "batch_a_process": ("per_device_train_batch_size", "group_size"),
     "eval_batch": ("per_device_eval_batch_size", "group_size"),
@@ -76,6 +77,11 @@ ORIGINS = {
     "group_baseline": ("group_size",),
 }
 """What is worked out, and the settings at whose line it is shown."""
+
+
+def origin_key(found: Configuration, name: str) -> str:
+    """The key that says a setting, or the first that it is worked out from."""
+    return next((found.keys[o] for o in (name, *ORIGINS.get(name, ())) if o in found.keys), name)
 
 
 def _by_devices(found: Configuration) -> None:
@@ -101,6 +107,8 @@ def _by_devices(found: Configuration) -> None:
         settings["minibatches"] = batch / (device * world) / accumulated
     elif batch is None and device and not found.framework.can("batch_rounded_to_groups"):
         settings["batch_a_process"] = device * per_generation
+        if k := found.number("group_size"):
+            settings["prompts_per_update_and_gpu"] = device * accumulated / k
     if batch is not None and (k := found.number("group_size")):
         if found.framework.can("batch_rounded_to_groups") and batch % k:
             return  # the trainer raises the batch to a multiple of the group itself

@@ -29,8 +29,12 @@ _MOST = 32
 _NUMBERS = ("group_size", "learning_rate", "kl_coef", "epsilon", "num_iterations")
 """Settings that a word says nothing of."""
 _ROLLOUTS = ("n_rollouts", "num_rollouts")
-_PROMPTS = frozenset(key for key, name in USUAL.items() if name == "rollout_prompts")
+_PROMPTS = re.compile(
+    r"(?:num_|n_)?(?:unique_)?(?:prompt|question|problem|group)s_per_"
+    r"(?:step|batch|rollout|rollout_batch|update|iter(?:ation)?)|num_unique_prompts_rollout"
+)
 """Keys that count prompts, beside which a number of rollouts is that of one prompt."""
+_SHAPES = ((PER_PROMPT, "group_size"), (_PROMPTS, "rollout_prompts"))
 PENALTY = 0.5
 """Below this a ``repetition_penalty`` of a hand-written trainer is taken off the reward."""
 HIGHEST = 1.0
@@ -66,10 +70,20 @@ def usual(key: str, index: Mapping[str, Entry]) -> str | None:
         return "group_size" if _DRAWN.fullmatch(key) and few(index[key].value) else None
     whole = underscored(key).lower()
     last = _OF_RL.sub("", whole)
-    if last in _ROLLOUTS and not index.keys().isdisjoint(NAMES["of_a_critic"]) and not _PROMPTS & index.keys():
+    if (
+        last in _ROLLOUTS
+        and not index.keys().isdisjoint(NAMES["of_a_critic"])
+        and not any(map(_PROMPTS.fullmatch, index))
+    ):
         return None
     name = "group_size" if key == "G" or PER_PROMPT.fullmatch(last) else None
-    name = name or USUAL.get(whole) or declared(whole) or ("num_iterations" if _PASSES.fullmatch(whole) else None)
+    name = (
+        name
+        or ("rollout_prompts" if _PROMPTS.fullmatch(last) else None)
+        or USUAL.get(whole)
+        or declared(whole)
+        or ("num_iterations" if _PASSES.fullmatch(whole) else None)
+    )
     name = name or USUAL.get(last) or declared(last)
     value = index[key].value
     if name in _NUMBERS and isinstance(value, str) and not isinstance(value, Unresolved):

@@ -13,7 +13,7 @@ from ..diagnosis.check import DECLARED, Check, Severity
 from ..diagnosis.examine import diagnose
 from ..diagnosis.verdict import Diagnosis
 from ..run import BROADCAST, RunBuilder
-from .batch_arithmetic import decisive, table, to_declare, work_out
+from .batch_arithmetic import decisive, origin_key, table, to_declare, work_out
 from .configuration import Configuration
 from .memory import memory
 
@@ -62,7 +62,7 @@ def judge(
     for finding in diagnosis.findings:
         keys = [name for name in _asked(rules.checks[finding.code]) if name in found.lines]
         finding.lines = [found.lines[keys[0]]] if keys else []
-        finding.evidence["setting"] = found.keys.get(keys[0], keys[0]) if keys else ""
+        finding.evidence["setting"] = origin_key(found, keys[0]) if keys else ""
     diagnosis.next_run = []
     diagnosis.coverage.skipped = [s for s in diagnosis.coverage.skipped if _wanted(s["needs"], found)]
     diagnosis.coverage.unread_keys = list(dict.fromkeys(found.unread))

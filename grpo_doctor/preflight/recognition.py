@@ -46,7 +46,8 @@ def recognise(launch: Launch) -> tuple[Framework, list[Clue]]:
 
 
 def _keys(framework: Framework, heads: set[str], lasts: set[str]) -> list[Clue]:
-    had = {key: w for key, w in framework.evidence.keys.items() if key in heads or (framework.flat and key in lasts)}
+    bare = lasts - framework.sections if framework.flat else set()  # the name of a section says nothing as a key
+    had = {key: weight for key, weight in framework.evidence.keys.items() if key in heads or key in bare}
     return [Clue(framework.name, weight, f"key {key}") for key, weight in had.items()]
 
 

@@ -13,6 +13,7 @@ END_OF_TURN = re.compile(r"<\|(?:im_end|eot_id|end|eot|END_OF_TURN_TOKEN|turn_en
 """Tokens with which chat templates close a turn."""
 _FULL = ("full_finetune", "full_finetuning", "full_ft", "full_tuning", "no_lora", "no_peft", "disable_lora")
 """Switches by which all weights are trained."""
+_ADAPTER = re.compile(r"(?i)lora|peft|adapter")
 _ROLLS_OUT = re.compile(
     r"agent|env|rollout|episode|turn|trajector|replica|game|world|simul|search|retriev|tree|generat|harbor|bench"
 )
@@ -217,6 +218,7 @@ def _adapter(launch: Launch, found: Configuration) -> None:
     peft = settings.get("use_peft")
     rank = found.number("lora_r")
     absent = any(e.key == "lora.absent" for e in launch.entries)
+    named = any(_ADAPTER.search(e.key) for e in launch.entries if e.value not in (None, False, 0))
     if any(e.key in _FULL and e.value is True and e.line for e in launch.entries):
         settings["use_peft"] = False
     elif isinstance(tuner, str):
@@ -225,7 +227,7 @@ def _adapter(launch: Launch, found: Configuration) -> None:
         pass
     elif rank is not None:
         settings["use_peft"] = rank > 0
-    elif absent or (found.framework.can("full_unless_said") and launch.complete and not launch.notes):
+    elif absent or (found.framework.can("full_unless_said") and launch.complete and not launch.notes and not named):
         settings["use_peft"] = False
     elif isinstance(peft, str):
         del settings["use_peft"]

@@ -126,6 +126,7 @@ class Facts:
     def plain_title(self) -> bool:
         """Whether the name of the file may say what is trained: nothing else speaks for reinforcement learning."""
         alone = self.script and self.found.settings.get("group_size", 1) == 1
+        alone |= self.launch.program.startswith("TrainingArguments")  # of any trainer
         little = self.said <= {"group_size"} or (self.only_beta and not self.launch.program)
         return little and not OF_RL.search(self.launch.title) and (alone or not self.launch.program)
 

@@ -33,7 +33,7 @@ def name_unknown(launch: Launch, found: Configuration) -> None:
         found.settings[f"{framework.package.replace('-', '_')}_version"] = version
     call = bool(framework.fields) and _CALL.match(launch.program) is not None
     document = not launch.program and framework.flat and bool(framework.fields)
-    if not call and not document and not _refuses(launch, framework):
+    if (not call and not document and not _refuses(launch, framework)) or (document and _renames(found)):
         return
     for entry in launch.entries:
         if not entry.line or entry.key in launch.forced or ((call or document) and "." in entry.key):
@@ -54,6 +54,13 @@ def name_unknown(launch: Launch, found: Configuration) -> None:
             found.keys[name] = told[0][0].key
     if pin and found.removed:
         found.settings |= {"pinned_version": f"{framework.name} {version}", "pinned_beside": pin.beside}
+
+
+def _renames(found: Configuration) -> bool:
+    """Whether a document has a name of its own for a field, so that a program reads it before the trainer does."""
+    fields = found.framework.fields
+    said = ((found.framework.settings.get(name, ()), key) for name, key in found.keys.items() if "." not in key)
+    return any(key not in fields and not fields.isdisjoint(keys) for keys, key in said)
 
 
 def _refuses(launch: Launch, framework: Framework) -> bool:

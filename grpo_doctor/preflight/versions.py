@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from .readers.nearby_files import beside, text_of
+from .readers.nearby_files import named_like, text_of
 
-FILES = ("requirements.txt", "pyproject.toml", "environment.yml", "environment.yaml", "setup.py")
+FILES = (
+    *(r"requirements\.txt", r"(?:uv|poetry|pdm)\.lock|pylock\.toml|Pipfile\.lock", r"pyproject\.toml"),
+    *(r"environment\.ya?ml", r"setup\.(?:py|cfg)", r"(?:requirements|constraints)[\w.\-]*\.txt", r"Dockerfile"),
+)
+"""Names of the files beside a configuration that pin versions; the first that pins a library counts."""
+LARGEST = 1 << 23
+"""Bytes of such a file at most: lock files list every wheel."""
 LONGEST = 2_000
 """Characters of a line that are looked at; notebooks hold pictures in one line."""
-_PIN = (
-    r"(?<![\w\-.]){}(?:\[[\w,\- ]{{0,60}}\])?(?:\s{{0,3}}={{1,3}}\s{{0,3}}[\"']?|(?:\.git)?@)"
-    r"v?(\d{{1,4}}(?:\.\d{{1,4}}){{1,2}}(?:\.?post\d{{1,3}})?)(?![\w.*])"
-)
+_NUMBER = r"(\d{1,4}(?:\.\d{1,4}){1,2}(?:\.?post\d{1,3})?)(?![\w.*])"
+_PIN = rf"(?<![\w\-.])NAME(?:\[[\w,\- ]{{0,60}}\])?(?:\s{{0,3}}={{1,3}}\s{{0,3}}[\"']?|(?:\.git)?@)v?{_NUMBER}"
 """A pin in a requirement (``==``), or a tag in the address of a repository (``.git@v``)."""
+_TAG = r"(?:FROM|image:)\s.{0,200}(?<![A-Za-z])NAME(?:(?:-\w{1,20})?:v?)?(\d{1,4}(?:\.\d{1,4}){1,2})(?![\w.])"
+"""A version in the tag of an image."""
+_LOCKED = re.compile(r'(?m)^\[\[packages?\]\]\r?\nname = "([\w.\-]{1,100})"\r?\nversion = "([\w.+]{1,40})"')
 
 
 class Pin(NamedTuple):
@@ -28,15 +36,48 @@ class Pin(NamedTuple):
 
 def pinned(libraries: Iterable[str], text: str, path: Path) -> dict[str, Pin]:
     """The one version of each library that a text pins, else a file beside it; not of one that is named in several."""
-    patterns = {library: re.compile(_PIN.format(re.escape(library))) for library in libraries}
-    files = [at for name in FILES if (at := beside(path, name)) is not None]
+    left = set(libraries)
     found: dict[str, Pin] = {}
-    for source, lies_beside in ((text, False), *((text_of(at) or "", True) for at in files)):
-        lines = [line[:LONGEST] for line in source.splitlines()]
-        for library in list(patterns):
-            named = (line for line in lines if library in line)
-            if versions := {version for line in named for version in patterns[library].findall(line)}:
-                del patterns[library]
-                if len(versions) == 1:
-                    found[library] = Pin(versions.pop(), lies_beside)
+    for versions, lies_beside in _sources(left, text, path):
+        for library in versions.keys() & left:
+            left.discard(library)
+            if len(versions[library]) == 1:
+                found[library] = Pin(versions[library].copy().pop(), lies_beside)
+        if not left:
+            break
+    return found
+
+
+def _sources(libraries: Iterable[str], text: str, path: Path) -> Iterator[tuple[Mapping[str, set[str]], bool]]:
+    patterns = {name: re.compile(f"{_PIN}|{_TAG}".replace("NAME", re.escape(name))) for name in sorted(libraries)}
+    yield _pins(patterns, text), False
+    for at in named_like(path, FILES):
+        beside = text_of(at, LARGEST) or ""
+        yield _locked(beside, at) if at.name.endswith((".lock", "pylock.toml")) else _pins(patterns, beside), True
+
+
+def _pins(patterns: Mapping[str, re.Pattern[str]], text: str) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for line in (line[:LONGEST] for line in text.splitlines()):
+        for library, pattern in patterns.items():
+            if library in line:
+                found.setdefault(library, set()).update(
+                    filter(None, (n for said in pattern.findall(line) for n in said))
+                )
+    return {library: versions for library, versions in found.items() if versions}
+
+
+def _locked(text: str, path: Path) -> dict[str, set[str]]:
+    """What a lock file resolved: of uv, Poetry, PDM and PEP 751 in TOML, of Pipenv in JSON."""
+    if path.name != "Pipfile.lock":
+        pairs = _LOCKED.findall(text)
+    else:
+        try:
+            held = json.loads(text).get("default", {})
+            pairs = [(name, str(one.get("version", "")).removeprefix("==")) for name, one in held.items()]
+        except (ValueError, AttributeError, RecursionError):
+            return {}
+    found: dict[str, set[str]] = {}
+    for name, version in pairs:
+        found.setdefault(name.lower().replace("_", "-"), set()).add(version)
     return found

@@ -6,11 +6,12 @@ import csv
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from grpo_doctor.advisories import advisories
-from grpo_doctor.advisories.page import page
+from grpo_doctor.advisories.page import FILTER, page
 from tests.corpus_path import SHARED, needs
 
 from .draft import draft, tags
@@ -49,6 +50,17 @@ def test_every_advisory_is_on_the_page() -> None:
     for one in advisories():
         assert len(re.findall(rf"\{{#{one.id}\}}", text)) == 1
         assert one.title[1:] in text.replace("&lt;", "<")
+
+
+def test_the_field_of_the_page_hides_what_lacks_a_word(browser: Any) -> None:
+    sheet = browser.new_page()
+    sections = "".join(f'<h3 id="RLA-{n}">RLA-{n}</h3><p>{words}</p>' for n, words in enumerate(("trl LoRA", "verl")))
+    sheet.set_content(f"{FILTER}<h2>trl</h2>{sections}")
+    sheet.fill("#advisory-filter", "Lora trl")
+    assert sheet.inner_text("#advisory-count") == "1 of 2"
+    assert [sheet.is_visible(f"#RLA-{n}") for n in range(2)] == [True, False]
+    sheet.fill("#advisory-filter", "")
+    assert sheet.is_visible("#RLA-1")
 
 
 @pytest.mark.parametrize("id", EXPLAINED)

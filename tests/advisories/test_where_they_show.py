@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from grpo_doctor.advisories import in_logs
+from grpo_doctor.agents import answers
 from grpo_doctor.cli.analyze import diagnose_paths
 from grpo_doctor.config import Config
 from grpo_doctor.diagnosis.verdict import Diagnosis
+from grpo_doctor.fleet import locations, unit
 from grpo_doctor.preflight import live_objects, words_before
 from grpo_doctor.preflight.judgement import judge
 from grpo_doctor.preflight.reading import read
@@ -48,6 +50,42 @@ def test_a_pinned_version_with_a_known_bug_is_a_finding(tmp_path: Path) -> None:
     assert [table.rows[0][0] for table in diagnosis.tables if table.title.startswith("Known bugs")] == ["RLA-2026-001"]
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("uv.lock", 'version = 1\n\n[[package]]\nname = "trl"\nversion = "0.23.1"\nsource = { registry = "x" }\n'),
+        ("poetry.lock", '[[package]]\nname = "trl"\nversion = "0.23.1"\noptional = false\n'),
+        ("pdm.lock", '[[package]]\nname = "trl"\nversion = "0.23.1"\nrequires_python = ">=3.9"\n'),
+        ("pylock.toml", 'lock-version = "1.0"\n[[packages]]\nname = "trl"\nversion = "0.23.1"\n'),
+        ("Pipfile.lock", '{"default": {"trl": {"hashes": [], "version": "==0.23.1"}}}'),
+        ("requirements-train.txt", "torch\ntrl==0.23.1\n"),
+        ("Dockerfile", "FROM lab/train:torch2.8-trl0.23.1-vllm0.10.2\n"),
+    ],
+)
+def test_reads_the_version_from_a_file_beside_the_configuration(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    finding = settled(tmp_path / "train.py", "trl").finding("CFG039")
+    assert finding is not None
+    assert "RLA-2026-001 (trl 0.23.1)" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("uv.lock", '[[package]]\nname = "trl-extras"\nversion = "0.23.1"\n'),
+        (
+            "poetry.lock",
+            '[[package]]\nname = "trl"\nversion = "0.23.1"\n[[package]]\nname = "trl"\nversion = "0.24.0"\n',
+        ),
+        ("Pipfile.lock", '["trl", "==0.23.1"]'),
+        ("Dockerfile", "FROM lab/trl-base:2.4.1\n"),
+    ],
+)
+def test_knows_no_version_that_a_file_does_not_pin(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    assert settled(tmp_path / "train.py", "trl").finding("CFG039") is None
+
+
 def test_a_tag_in_the_address_of_a_repository_is_a_version(tmp_path: Path) -> None:
     pin = "pip install git+https://github.com/huggingface/trl.git@v0.23.0"
     assert settled(tmp_path / "train.py", pin).finding("CFG039") is not None
@@ -70,6 +108,14 @@ def test_a_version_and_a_signature_in_a_log_are_a_finding(tmp_path: Path) -> Non
     assert finding is not None
     assert "RLA-2026-001 (trl 0.23.1; the log shows it)" in finding.message
     assert finding.severity == "warning"
+
+
+def test_fleets_and_agents_report_the_advisories_of_a_log(tmp_path: Path) -> None:
+    analyzed(path := tmp_path / "run.log", "trl==0.23.1", 0.3)
+    (run,) = answers.analyze(str(path))["runs"]
+    assert "RLA-2026-001" in str(run)
+    judged = unit.judge(locations.find([str(path)]).units[0], unit.Job(Config()))
+    assert "CFG039" in [finding.code for finding in judged.lines[0].findings]
 
 
 def test_a_bug_is_likely_where_the_log_shows_it_and_a_setting_is_not_known(tmp_path: Path) -> None:

@@ -210,6 +210,13 @@ def test_a_fork_of_verl_with_a_rollout_of_its_own_is_not_judged_by_verls_batch(t
         ),
         ("a.yaml", "trainer: {beta: 0.04, clip_range: 0.2}\nmodel: {vqvae: {V: 4096}}\nlr: 1e-6\n", "none", {}),
         ("a.yaml", "grpo: {group_size: 4, kl_coeff: 0.005}\nvae_name: sd\nlr: 1e-6\n", "none", {}),
+        # arguments of any trainer, in a file that says which
+        (
+            "train_dpo.py",
+            "TrainingArguments(learning_rate=1e-6, per_device_train_batch_size=2)",
+            "preference",
+            {"learning_rate": 1e-6},
+        ),
         (
             "a.yaml",
             "vae_path: a\ngroup_size: 4\nkl_coeff: 0.005\nmax_new_tokens: 512\n",  # a model that reads and draws
@@ -534,6 +541,16 @@ def test_newer_syntax_costs_no_more_than_its_statement(tmp_path: Path) -> None:
     assert "line 2 is not Python and was not read" in found.notes
 
 
+def test_a_document_with_names_of_its_own_is_not_handed_to_the_trainer(tmp_path: Path) -> None:
+    text = "num_generations: 8\nmax_prompt_length: 512\nreward_funcs: x\n{}: 0.04\n"
+    codes = {}
+    for key in ("beta", "kl_beta"):
+        (path := tmp_path / f"{key}.yaml").write_text(text.format(key))
+        codes[key] = {finding.code for finding in judge(read(path)[0], str(path)).findings}
+    assert "CFG016" in codes["beta"]
+    assert "CFG016" not in codes["kl_beta"]
+
+
 def test_a_configuration_class_of_the_authors_own_is_not_trls(tmp_path: Path) -> None:
     text = "class GRPOConfig:\n    G: int = 8\n    lr: float = 1e-5\nGRPOConfig(lr=2e-5)\n"
     (path := tmp_path / "a.py").write_text(text)
@@ -692,6 +709,36 @@ KINDS = [
         {"framework": "slime", "group_size": 16, "learning_rate": 2e-6},
     ),
     ({"a.py": "help(f'--n-samples-per-prompt {k} --lr 2')\nkl_coef = 0.1\nlr = 1e-6"}, {"group_size": None}),
+    # an array of one element that looks like the pattern of a branch
+    (
+        {"a.sh": 'RUNS=(\n  "learning_rate=5e-7"\n)\ntrl grpo --num_generations 8 "--${RUNS[0]}"\n'},
+        {"group_size": 8, "learning_rate": 5e-7},
+    ),
+    # a document that inherits another, whose adapter has a rank
+    (
+        {
+            "grpo.yaml": "inherit: base\ngrpo: {num_generations: 8, max_completion_length: 256}\n",
+            "base.yaml": "lora: {rank: 8}\ntraining: {per_device_train_batch_size: 4}\n",
+        },
+        {"group_size": 8, "lora_r": 8, "use_peft": True},
+    ),
+    # an adapter of which nothing but its name is known, and one that is switched off
+    ({"a.yaml": "num_generations: 8\nreward_funcs: x\nlora_preset: small\n"}, {"group_size": 8, "use_peft": None}),
+    ({"a.yaml": "num_generations: 8\nreward_funcs: x\nis_peft: false\npeft_config: {r: 8}\n"}, {"use_peft": False}),
+    # what is trained in one process
+    (
+        {"a.py": "M.from_pretrained('a', device_map='auto')\nGRPOConfig(num_generations=8)\n"},
+        {"group_size": 8, "world_size": 1},
+    ),
+    ({"a.ipynb": notebook("GRPOConfig(num_generations=8)")}, {"group_size": 8, "world_size": 1}),
+    ({"a.ipynb": notebook("GRPOConfig(num_generations=8)", "notebook_launcher(main)")}, {"world_size": None}),
+    # counts of prompts
+    ({"a.sh": "python train.py --lr 1e-6 --group-size 4 --num-questions-per-step 16"}, {"rollout_prompts": 16}),
+    # the name of a section is none where it is a value
+    (
+        {"a.yaml": "backend: {trl: true}\nnum_generations: 8\nreward_funcs: x\nlearning_rate: 1e-6\n"},
+        {"framework": "TRL"},
+    ),
     # a server whose client says how it trains
     ({"a.sh": "python -m skyrl.tinker.api --base-model a/b-7B --backend fsdp"}, {"framework": None}),
     # PipelineRL, with the group of hydra that it builds on

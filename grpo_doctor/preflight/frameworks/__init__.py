@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -83,7 +83,7 @@ class Forks(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     episodes: tuple[str, ...] = ()
 
 
-class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, dict=True):
     """One framework.
 
     Attributes:
@@ -134,6 +134,11 @@ class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     def flat(self) -> bool:
         """Whether keys are recognised by their last part."""
         return self.keys == "flat"
+
+    @cached_property
+    def sections(self) -> frozenset[str]:
+        """The top-level sections in which its keys stand."""
+        return frozenset(key.split(".", 1)[0] for keys in self.settings.values() for key in keys if "." in key)
 
     @property
     def label(self) -> str:

@@ -30,7 +30,7 @@ _BINDING = re.compile(r"[ \t]*([\w./]{1,200})[ \t]*=([^#\n]+)")
 BROKEN = 3
 """Lines of YAML that are left out at most."""
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-BASES = ("defaults", "inherits", "inherit_from", "base", "base_config", "_base_", "extends")
+BASES = ("defaults", "inherit", "inherits", "inherit_from", "base", "base_config", "_base_", "extends")
 """Keys that name the configurations on which one builds."""
 DEEPEST = 100
 """Levels of nesting at most."""

@@ -186,7 +186,7 @@ class Lexer:
             self._put(text[at:end], True, end)
             return
         self._end_word()
-        if text[at] in "|)" and len(self.words) == 1 and self._names_a_case():
+        if text[at] in "|)" and not self.array and len(self.words) == 1 and self._names_a_case():
             self.labels.append(raw_text(self.words[0]))
             self.words = []
             if text[at] == ")":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -57,6 +57,15 @@ def around(path: Path) -> frozenset[str]:
     return frozenset(found)
 
 
+def named_like(path: Path, patterns: Iterable[str]) -> Iterator[Path]:
+    """Files in the folder of a file and in those above it whose names match, the nearest folder first, and there in the
+    order of the patterns."""
+    for folder in _folders(path):
+        with contextlib.suppress(OSError):
+            names = sorted(islice((entry.name for entry in folder.iterdir()), NAMES))
+            yield from (folder / name for each in patterns for name in names if re.fullmatch(each, name))
+
+
 def _folders(path: Path) -> Iterator[Path]:
     folder = path.parent
     for _ in range(UPWARD + 1):
@@ -70,11 +79,11 @@ def _candidates(path: Path, named: str, suffixes: tuple[str, ...]) -> Iterator[P
     return (folder / f"{named}{suffix}" for folder in _folders(path) for suffix in suffixes)
 
 
-def text_of(path: Path) -> str | None:
+def text_of(path: Path, largest: int = LARGEST) -> str | None:
     """What the file holds; None where it cannot be read or is too long for a configuration."""
     try:
         with path.open("rb") as file:
-            raw = file.read(LARGEST + 1)
+            raw = file.read(largest + 1)
     except OSError:
         return None
-    return raw.decode("utf-8-sig", "replace") if len(raw) <= LARGEST else None
+    return raw.decode("utf-8-sig", "replace") if len(raw) <= largest else None

@@ -50,6 +50,8 @@ def read_notebook(text: str, path: Path | None = None) -> tuple[list[Launch], li
             texts += [(command, before + line) for command, line in magics(source)]
         before += source.count("\n") + 1
     launches, started = read_modules(pieces, path, texts) if pieces else ([], [])
+    for launch in launches if "notebook_launcher" not in text else ():
+        launch.add("num_processes", 1, 0)
     return launches, commands + started, written
 
 

@@ -13,11 +13,19 @@ def test_message() -> None:
     )
 
 
+def test_message_where_the_number_of_gpus_is_unknown() -> None:
+    found = find("CFG033", {"prompts_per_update_and_gpu": 1}, loss="0")
+    assert found.message == "Each update uses only 1 prompt per GPU."
+
+
 @pytest.mark.parametrize(
     ("settings", "severity"),
     [
         ({"prompts_per_update": 8}, None),
         ({"prompts_per_update": 7.5}, "info"),
+        ({"prompts_per_update": 1}, "warning"),
+        ({"prompts_per_update_and_gpu": 2}, "info"),
+        ({"prompts_per_update_and_gpu": 2.5}, None),
     ],
 )
 def test_boundary(settings: dict[str, Any], severity: str | None) -> None:
