@@ -30,7 +30,6 @@ def few_prompts_declared(prompts: Column = any_of("settings.prompts_per_update")
     return fires(
         prompts < prompts_below,
         "Each update uses only {prompts:.3g} prompt{plural}.",
-        hold=(1, 1),
         warning=prompts <= 1,
         prompts=prompts,
         plural=where(prompts == 1, "", "s"),

@@ -156,7 +156,7 @@ class Fires(msgspec.Struct, frozen=True):
 
     when: Any
     message: str
-    hold: tuple[int, int]
+    hold: tuple[int, int] | None
     clear: int
     levels: tuple[tuple[Severity, Any], ...]
     confidence: Any
@@ -173,7 +173,7 @@ def fires(
     message: str,
     /,
     *,
-    hold: tuple[int, int] = (3, 5),
+    hold: tuple[int, int] | None = None,
     clear: int = 5,
     info: Any = None,
     warning: Any = None,
@@ -189,7 +189,8 @@ def fires(
     Args:
         when: condition over rows at the check's own severity.
         message: one sentence; ``{name:.3g}`` inserts the evidence of the last row on which the condition held.
-        hold: ``(m, n)``: fires when the condition held on m of the last n rows of the check.
+        hold: ``(m, n)``: fires when the condition held on m of the last n rows of the check; by default 3 of 5, and
+            the first row for a check of settings alone.
         clear: clears after this many consecutive rows without it.
         info, warning, error, critical: conditions for another severity, with the same hold; the highest wins.
         confidence: overrides the check's confidence; may be a column.
@@ -426,6 +427,12 @@ class Check:
         if self._add_docs(function) and f"## {ACROSS}" not in self._docs[-1]:
             raise self._fail(f"the docstring of its @across lacks the heading '## {ACROSS}'")
         self.across = function
+
+    @property
+    def hold(self) -> tuple[int, int]:
+        """Rows on which its condition must hold, and of how many, unless `fires` names others."""
+        declared = all(field.startswith(DECLARED) for fields in self.arguments for field in fields)
+        return (1, 1) if declared else (3, 5)
 
     @property
     def limits(self) -> dict[str, Any]:
