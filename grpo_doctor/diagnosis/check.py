@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
-from ..probes.entry_points import RESOURCES, SEAMS
 from ..run import RunType
 from ..series import ColumnError, Plan, columns
 from ..series.derived import MEANINGS
@@ -406,10 +405,7 @@ class Check:
         """Reads the entry points from the signature, required unless defaulted; for a @check, adds to page and
         metadata."""
         self.probe_thresholds = _keyword_only(function)
-        for name, (needed, _) in _positional(function).items():
-            if name not in SEAMS and name not in RESOURCES:
-                raise self._fail(f"{name!r} is not an entry point; see grpo_doctor/probes/entry_points.py")
-            self.probe_arguments[name] = needed
+        self.probe_arguments = {name: needed for name, (needed, _) in _positional(function).items()}
         if twice := self.thresholds.keys() & self.probe_thresholds.keys():
             raise self._fail(f"{min(twice)!r} is a threshold of its @check; rename the probe's threshold")
         self._add_docs(function)
