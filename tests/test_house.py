@@ -97,6 +97,7 @@ def test_the_wheel_carries_the_catalogues_inside_the_package(tmp_path: Path) -> 
         inside = {f"grpo_doctor/{folder}/{p.relative_to(home(folder)).as_posix()}" for p in python_files(home(folder))}
         assert inside <= set(names)
     assert "grpo_doctor/py.typed" in names
+    assert [name for name in names if name.startswith("grpo_doctor/lab/")] == []
     tops = {name.split("/")[0] for name in names if ".dist-info" not in name}
     assert tops == {"grpo_doctor"}
 

@@ -37,7 +37,7 @@ def acme_rule(rate=any_of("settings.{setting}")):
     ## Remedy
     ## Sources
     """
-    return fires(rate > 0.001, "The learning rate is {{rate:.3f}}.", hold=(1, 1), rate=rate)
+    return fires(rate > 0.001, "The learning rate is {{rate:.3f}}.", rate=rate)
 '''
 
 

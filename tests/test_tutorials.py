@@ -76,3 +76,14 @@ def test_tutorial_works_as_printed(tmp_path: Path, wheel: Path, name: str) -> No
         shown = " ".join((done.stdout + done.stderr).split())
         assert "Traceback" not in shown, shown
         assert [line for line in lines if " ".join(line.split()) not in shown] == [], shown
+
+
+def test_the_lab_is_left_out_of_the_wheel_and_says_where_it_is(tmp_path: Path, wheel: Path) -> None:
+    pytest.importorskip("torch")
+    done = subprocess.run(
+        [sys.executable, "-m", "grpo_doctor", "lab"],
+        cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(wheel), "PYTHONSAFEPATH": "1"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "part of the repository, not of the package: git clone" in done.stderr

@@ -1,6 +1,5 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.record import Event
-from grpo_doctor.series import Column, seen, words
+from grpo_doctor.series import Column, message_of, seen
 
 
 @check("END001", kind="outcome", severity="error", confidence="high", run_types=("rl", "supervised", "preference"))
@@ -32,9 +31,5 @@ def crashed_by_numbers(step: Column, events: Column) -> Fires:
         "The run crashed after step {step:.0f}: {what}.",
         hold=(1, 1),
         step=step,
-        what=words(_what, events),
+        what=message_of(events, "end"),
     )
-
-
-def _what(events: list[Event]) -> str:
-    return next(event.message for event in events if event.kind == "end").rstrip(".")

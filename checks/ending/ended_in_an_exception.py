@@ -1,6 +1,5 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.record import Event
-from grpo_doctor.series import Column, row, seen, words
+from grpo_doctor.series import Column, message_of, row, seen
 
 
 @check("END004", kind="risk", severity="warning", confidence="high", run_types=("rl", "supervised", "preference"))
@@ -27,11 +26,7 @@ def ended_in_an_exception(step: Column, events: Column, *, rows: int = 8) -> Fir
     Python's `Traceback (most recent call last)`; Ray's `ActorDiedError`.
     """
     ended = (
-        (seen(events, "end", "a traceback") > 0)
-        | (seen(events, "end", "a failed API call") > 0)
-        | (seen(events, "end", "a worker crash") > 0)
-        | (seen(events, "end", "a native crash") > 0)
-        | (seen(events, "end", "a time-out") > 0)
+        seen(events, "end", "a traceback", "a failed API call", "a worker crash", "a native crash", "a time-out") > 0
     )
     return fires(
         ended & (row(step) >= rows),
@@ -39,9 +34,5 @@ def ended_in_an_exception(step: Column, events: Column, *, rows: int = 8) -> Fir
         info=ended,
         hold=(1, 1),
         step=step,
-        what=words(_what, events),
+        what=message_of(events, "end"),
     )
-
-
-def _what(events: list[Event]) -> str:
-    return next(event.message for event in events if event.kind == "end").rstrip(".")

@@ -1,6 +1,5 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.record import Event
-from grpo_doctor.series import Column, row, seen, words
+from grpo_doctor.series import Column, message_of, row, seen
 
 
 @check("END003", kind="risk", severity="warning", confidence="high", run_types=("rl", "supervised", "preference"))
@@ -34,9 +33,5 @@ def hung_in_a_collective(step: Column, events: Column, *, rows: int = 8) -> Fire
         info=ended,
         hold=(1, 1),
         step=step,
-        what=words(_what, events),
+        what=message_of(events, "end"),
     )
-
-
-def _what(events: list[Event]) -> str:
-    return next(event.message for event in events if event.kind == "end").rstrip(".")

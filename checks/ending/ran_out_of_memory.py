@@ -1,6 +1,5 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.record import Event
-from grpo_doctor.series import Column, row, seen, words
+from grpo_doctor.series import Column, message_of, row, seen
 
 
 @check("END002", kind="risk", severity="warning", confidence="high", run_types=("rl", "supervised", "preference"))
@@ -27,18 +26,12 @@ def ran_out_of_memory(step: Column, events: Column, *, rows: int = 8) -> Fires:
     ## Sources
     PyTorch, `torch.OutOfMemoryError`; the Linux kernel's `Out of memory: Killed process`.
     """
-    ended = (seen(events, "end", "a GPU out-of-memory error") > 0) | (
-        seen(events, "end", "an out-of-memory error of the machine") > 0
-    )
+    ended = seen(events, "end", "a GPU out-of-memory error", "an out-of-memory error of the machine") > 0
     return fires(
         ended & (row(step) >= rows),
         "The run ran out of memory after step {step:.0f}: {what}.",
         info=ended,
         hold=(1, 1),
         step=step,
-        what=words(_what, events),
+        what=message_of(events, "end"),
     )
-
-
-def _what(events: list[Event]) -> str:
-    return next(event.message for event in events if event.kind == "end").rstrip(".")

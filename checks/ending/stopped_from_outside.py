@@ -1,6 +1,5 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.record import Event
-from grpo_doctor.series import Column, seen, words
+from grpo_doctor.series import Column, message_of, seen
 
 
 @check("END005", kind="remark", severity="info", confidence="high", run_types=("rl", "supervised", "preference"))
@@ -23,19 +22,11 @@ def stopped_from_outside(step: Column, events: Column) -> Fires:
     ## Sources
     Slurm's `CANCELLED AT ... DUE TO TIME LIMIT`; SIGTERM of Kubernetes and spot machines.
     """
-    ended = (
-        (seen(events, "end", "an interrupt") > 0)
-        | (seen(events, "end", "a time limit") > 0)
-        | (seen(events, "end", "an external kill") > 0)
-    )
+    ended = seen(events, "end", "an interrupt", "a time limit", "an external kill") > 0
     return fires(
         ended,
         "The run was stopped after step {step:.0f}: {what}.",
         hold=(1, 1),
         step=step,
-        what=words(_what, events),
+        what=message_of(events, "end"),
     )
-
-
-def _what(events: list[Event]) -> str:
-    return next(event.message for event in events if event.kind == "end").rstrip(".")

@@ -35,7 +35,6 @@ def adam_epsilon_large(
     return fires(
         epsilon >= info_from,
         "The Adam epsilon ({epsilon:.2g}) is larger than typical policy gradients and shrinks every step.",
-        hold=(1, 1),
         warning=epsilon >= warning_from,
         epsilon=epsilon,
     )

@@ -33,6 +33,5 @@ def adapter_not_in_engine(
     return fires(
         (known == known) & (lora > 0) & (dummy | asleep),
         "The rollout engine {what}, but with LoRA the trainer sends it only the adapter.",
-        hold=(1, 1),
         what=where(dummy, "loads dummy weights", "discards its weights when it sleeps (level 2)"),
     )

@@ -29,6 +29,5 @@ def adapter_targets_with_commas(
     return fires(
         targets == targets,
         "The shell passes {targets} with the comma, so these modules get no adapter.",
-        hold=(1, 1),
         targets=targets,
     )

@@ -55,7 +55,6 @@ def clip_bound_of_the_other_ratio(
     return fires(
         wrong | capped,
         "The clip bound ({epsilon:.2g}) {what}.",
-        hold=(1, 1),
         warning=wrong & ~unsaid & ~(updates <= 1),
         epsilon=where(capped, bound, epsilon),
         what=where(

@@ -30,6 +30,5 @@ def clip_higher_idle(
     return fires(
         (updates <= 1) & (high != low) & ~(level > 0),
         "The upper clip bound ({high:.3g}) has no effect: with one update per rollout, every ratio is 1.",
-        hold=(1, 1),
         high=high,
     )

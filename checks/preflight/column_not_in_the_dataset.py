@@ -27,4 +27,4 @@ def column_not_in_the_dataset(
     ## Sources
     TRL `GRPOTrainer._calculate_rewards`, v0.14.0 to v1.9.0; huggingface/open-r1 PR 131.
     """
-    return fires(lacking == lacking, "The dataset has no column {lacking}.", hold=(1, 1), lacking=lacking)
+    return fires(lacking == lacking, "The dataset has no column {lacking}.", lacking=lacking)

@@ -31,7 +31,6 @@ def defect_of_the_pinned_version(
     return fires(
         level >= 0,
         "{what}.",
-        hold=(1, 1),
         warning=level >= WARNING,
         error=level >= ERROR,
         what=advisories,

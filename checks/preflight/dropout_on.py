@@ -41,7 +41,6 @@ def dropout_on(
     return fires(
         active & (largest > 0),
         "Dropout ({largest:.2g}) is on while log-probabilities are computed.",
-        hold=(1, 1),
         warning=active & (fmax(plain, attention) > strong) & ~is_any(framework, "hand-written trainer"),
         largest=largest,
     )

@@ -30,7 +30,6 @@ def end_of_turn_is_not_eos(
     return fires(
         ends == ends,
         "The chat template ends turns with {ends}, but the EOS token is {eos}.",
-        hold=(1, 1),
         ends=ends,
         eos=eos,
     )

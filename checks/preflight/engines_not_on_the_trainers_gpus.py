@@ -32,7 +32,6 @@ def engines_not_on_the_trainers_gpus(
     return fires(
         uneven,
         "Colocated engines use {engines:.0f} GPUs, but the actor uses {world:.0f}.",
-        hold=(1, 1),
         engines=engines,
         world=world,
     )

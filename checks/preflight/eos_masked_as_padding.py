@@ -24,6 +24,4 @@ def eos_masked_as_padding(
     ## Sources
     TRL `GRPOTrainer._generate_and_score_completions` (mask by the first EOS); huggingface/trl PR 7039.
     """
-    return fires(
-        mask == mask, "{mask} masks out the EOS token, because it is also the padding token.", hold=(1, 1), mask=mask
-    )
+    return fires(mask == mask, "{mask} masks out the EOS token, because it is also the padding token.", mask=mask)

@@ -33,7 +33,6 @@ def eval_batch_not_whole_groups(
     return fires(
         uneven,
         "The evaluation batch ({batch:.0f}) is not divisible by the group size ({k:.0f}).",
-        hold=(1, 1),
         error=uneven & ~(own == 1),
         batch=batch,
         k=group_size,

@@ -39,7 +39,6 @@ def few_prompts_declared(
     return fires(
         (whole < prompts_below) | (per_gpu & (known <= per_gpu_at_most)),
         "Each update uses only {known:.3g} prompt{plural}{each}.",
-        hold=(1, 1),
         warning=whole <= 1,
         known=known,
         plural=where(known == 1, "", "s"),

@@ -37,7 +37,6 @@ def generation_batch_not_whole_groups(
     return fires(
         uneven,
         "The generation batch ({batch:.0f} responses{of}) is not divisible by the group size ({k:.0f}){unless}.",
-        hold=(1, 1),
         error=uneven & ~(own == 1) & ~alone,
         batch=known,
         of=where(alone, " per process", ""),

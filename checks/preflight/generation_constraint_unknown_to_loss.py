@@ -30,7 +30,6 @@ def generation_constraint_unknown_to_loss(
     return fires(
         (known == known) & ((ngram > 0) | (least > 1)),
         "Rollouts are generated with {what}, which the loss does not apply.",
-        hold=(1, 1),
         warning=ngram > 0,
         what=where(ngram > 0, "no_repeat_ngram_size", "a minimum length"),
     )

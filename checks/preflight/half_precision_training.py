@@ -27,4 +27,4 @@ def half_precision_training(
     arXiv 2510.26788 (for float16); OpenRLHF/OpenRLHF#1155; NVIDIA/Megatron-LM#2102.
     """
     half = (fp16 == 1) | is_any(precision, "fp16", "float16", "half", "16-mixed", "torch.float16")
-    return fires(half & (known == known), "The trainer runs in float16, which overflows above 65,504.", hold=(1, 1))
+    return fires(half & (known == known), "The trainer runs in float16, which overflows above 65,504.")

@@ -32,7 +32,6 @@ def kl_coefficient_unused(
     return fires(
         unused,
         "The KL coefficient ({coefficient:.3g}) has no effect: the KL loss is off{how}.",
-        hold=(1, 1),
         warning=unused & (assumed == 1),
         coefficient=coefficient,
         how=where(assumed == 1, " by default", ""),

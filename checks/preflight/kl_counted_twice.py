@@ -29,5 +29,4 @@ def kl_counted_twice(
     return fires(
         (loss == 1) & (reward == 1) & ~(coefficient == 0) & ~(other == 0),
         "The KL term is counted twice: in the loss and in the reward.",
-        hold=(1, 1),
     )

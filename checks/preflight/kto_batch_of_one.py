@@ -32,7 +32,6 @@ def kto_batch_of_one(
     return fires(
         one,
         "KTO cannot estimate its KL with {device:.0f} example per device.",
-        hold=(1, 1),
         error=one & (refuses == 1),
         device=device,
     )

@@ -37,7 +37,6 @@ def label_smoothing_without_effect(
     return fires(
         ignored | (smoothing >= highest),
         "Label smoothing ({smoothing:.2g}) {what}.",
-        hold=(1, 1),
         smoothing=smoothing,
         what=where(ignored, "is ignored by this loss", "removes the preference between chosen and rejected responses"),
     )

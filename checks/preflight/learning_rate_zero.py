@@ -36,7 +36,6 @@ def learning_rate_zero(
     return fires(
         (learning_rate >= 0) & (learning_rate <= least_rate),
         "The learning rate is {rate:g}: the policy does not change.",
-        hold=(1, 1),
         error=still & ~(grouped == 0),
         rate=learning_rate,
     )

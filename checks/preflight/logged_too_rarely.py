@@ -29,4 +29,4 @@ def logged_too_rarely(
     ## Sources
     The checks of this project need 8 to 20 rows.
     """
-    return fires(every > rare, "Metrics are logged only every {every:.0f} steps.", hold=(1, 1), every=every)
+    return fires(every > rare, "Metrics are logged only every {every:.0f} steps.", every=every)

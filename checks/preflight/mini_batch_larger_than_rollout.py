@@ -32,7 +32,6 @@ def mini_batch_larger_than_rollout(
     return fires(
         above,
         "The mini-batch ({update:.0f} prompts) is larger than the rollout ({rollout:.0f}).",
-        hold=(1, 1),
         error=above & ~(dynamic == 1) & ~(older == 1),
         update=update,
         rollout=rollout,

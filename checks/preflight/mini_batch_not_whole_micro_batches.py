@@ -42,7 +42,6 @@ def mini_batch_not_whole_micro_batches(
     return fires(
         ((share % micro != 0) | (share < 1)) & (launched == 1) & plain & (refuses == 1),
         "The mini-batch per GPU ({share:.0f} responses) is not divisible by the micro-batch size ({micro:.0f}).",
-        hold=(1, 1),
         share=share,
         micro=micro,
     )

@@ -28,5 +28,4 @@ def nothing_evaluated(
     return fires(
         is_any(evaluation, "no", "No", "NO", 0, -1),
         "No evaluation runs during training.",
-        hold=(1, 1),
     )

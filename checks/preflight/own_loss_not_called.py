@@ -29,6 +29,5 @@ def own_loss_not_called(
     return fires(
         (own == own) & (fused == 1),
         "{own} is never called, because the trainer uses the fused (Liger) loss.",
-        hold=(1, 1),
         own=own,
     )

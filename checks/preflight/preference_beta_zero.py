@@ -28,6 +28,5 @@ def preference_beta_zero(
     return fires(
         (beta == 0) & ~is_any(method, "rm"),
         "Beta is 0, so the preference loss does not depend on the policy.",
-        hold=(1, 1),
         warning=is_any(method, "orpo"),
     )

@@ -46,7 +46,6 @@ def preference_rate_too_high(
     return fires(
         full | adapter,
         "The learning rate ({rate:.2g}) is above the usual range for preference training.",
-        hold=(1, 1),
         warning=adapter | (full & (lora == 0) & (rate >= full_warning)),
         rate=rate,
     )

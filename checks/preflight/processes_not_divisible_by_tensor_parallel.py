@@ -33,7 +33,6 @@ def processes_not_divisible_by_tensor_parallel(
     return fires(
         uneven,
         "The number of GPUs ({world:.0f}) is not divisible by the engine's tensor parallel size ({parallel:.0f}).",
-        hold=(1, 1),
         error=uneven & ((launched == 1) | (world > 1)),
         world=world,
         parallel=parallel,

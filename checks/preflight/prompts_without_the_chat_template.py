@@ -37,6 +37,5 @@ def prompts_without_the_chat_template(
     return fires(
         (plain == 1) & (each(_instruct, model) > 0),
         "Prompts are plain text without a chat template, but {model} is an instruct model.",
-        hold=(1, 1),
         model=model,
     )

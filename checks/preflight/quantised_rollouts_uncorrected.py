@@ -43,5 +43,4 @@ def quantised_rollouts_uncorrected(
         & ~(each(is_on, correction) > 0)
         & ~((corrects == 1) & isnan(correction)),
         "Rollouts are sampled in quantised precision without an importance-sampling correction.",
-        hold=(1, 1),
     )

@@ -29,5 +29,4 @@ def reentrant_checkpointing_with_adapter(
     return fires(
         (reentrant == 1) & (lora > 0) & ~(checkpointing == 0),
         "Gradient checkpointing is reentrant, so the adapter may get no gradient.",
-        hold=(1, 1),
     )

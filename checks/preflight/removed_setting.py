@@ -37,7 +37,6 @@ def removed_setting(
     return fires(
         names == names,
         "{who} does not accept {names}.",
-        hold=(1, 1),
         warning=known,
         error=known & ~(beside == 1),
         names=names,

@@ -65,7 +65,6 @@ def response_limit_below_reasoning(
     return fires(
         (short & (each(reasons, model) > 0)) | (few & (limit <= fewest_tokens)),
         "The response limit ({limit:.0f} tokens) {what}.",
-        hold=(1, 1),
         info=hybrid | few,
         limit=limit,
         what=where(

@@ -32,7 +32,6 @@ def reward_function_not_callable(
     return fires(
         wrong | (strict == strict),
         "The reward function {name} has no **kwargs: {what}.",
-        hold=(1, 1),
         error=wrong,
         name=words(lambda worse, other: worse if isinstance(worse, str) else str(other), refused, strict),
         what=words(

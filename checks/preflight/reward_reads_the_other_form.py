@@ -27,4 +27,4 @@ def reward_reads_the_other_form(
     ## Sources
     TRL `GRPOTrainer` (`is_conversational`), v0.14.0 to v1.9.0; huggingface/open-r1 PR 131.
     """
-    return fires(wrong == wrong, "The reward function {wrong}.", hold=(1, 1), wrong=wrong)
+    return fires(wrong == wrong, "The reward function {wrong}.", wrong=wrong)

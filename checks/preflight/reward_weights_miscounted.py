@@ -27,7 +27,6 @@ def reward_weights_miscounted(
     return fires(
         weights != functions,
         "The number of reward weights ({weights:.0f}) differs from the number of reward functions ({functions:.0f}).",
-        hold=(1, 1),
         weights=weights,
         functions=functions,
     )

@@ -37,7 +37,6 @@ def rollout_not_whole_mini_batches(
     return fires(
         uneven,
         "The rollout ({rollout:.0f} {what}) is not divisible by the mini-batch size ({update:.0f}).",
-        hold=(1, 1),
         warning=uneven & (drops == 1),
         error=uneven & (refuses == 1),
         rollout=rollout,

@@ -38,7 +38,6 @@ def rollout_not_whole_on_gpus(
     return fires(
         (responses % world != 0) & (launched == 1) & plain & (refuses == 1),
         "The rollout ({responses:.0f} responses) is not divisible by the number of GPUs ({world:.0f}).",
-        hold=(1, 1),
         responses=responses,
         world=world,
     )

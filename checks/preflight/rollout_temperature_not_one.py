@@ -34,6 +34,5 @@ def rollout_temperature_not_one(
     return fires(
         (temperature != 1) & (temperature >= cold) & (temperature <= hot),
         "Rollouts are sampled at temperature {temperature:.3g}; the loss must use the same temperature.",
-        hold=(1, 1),
         temperature=temperature,
     )

@@ -39,7 +39,6 @@ def rollouts_too_stale(
     return fires(
         plain | (staleness > corrected_above),
         "Responses may be up to {staleness:.0f} policy versions old.",
-        hold=(1, 1),
         warning=plain,
         staleness=staleness,
     )

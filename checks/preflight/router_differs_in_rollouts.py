@@ -48,7 +48,6 @@ def router_differs_in_rollouts(
     return fires(
         bare,
         "A mixture-of-experts model is trained with token-level ratios and without routing replay.",
-        hold=(1, 1),
         warning=bare
         & ((updates > 1) | (lag > 0))
         & ~(each(is_on, correction) > 0)

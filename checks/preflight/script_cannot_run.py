@@ -28,4 +28,4 @@ def script_cannot_run(
     CPython `Parser/pegen_errors.c` and `Python/symtable.c` ("keyword argument repeated"); POSIX 2.2.1 (escape
     character).
     """
-    return fires(why == why, "The script cannot run as written: {why}.", hold=(1, 1), why=why)
+    return fires(why == why, "The script cannot run as written: {why}.", why=why)

@@ -37,7 +37,6 @@ def tokens_above_model_length(
     return fires(
         (needed > model) | alone,
         "Up to {tokens:.0f} tokens of {what} do not fit into {into} ({length:.0f}).",
-        hold=(1, 1),
         tokens=fmax(needed, response),
         what=where(alone, "response plus a prompt", "prompt and response"),
         into=where(of_training == 1, "the training sample length", "the engine's maximum length"),

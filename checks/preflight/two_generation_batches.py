@@ -28,7 +28,6 @@ def two_generation_batches(
     return fires(
         ~isnan(batch) & ~isnan(steps) & (refuses == 1),
         "generation_batch_size={batch:.0f} and steps_per_generation={steps:.0f} are both set; TRL accepts only one.",
-        hold=(1, 1),
         batch=batch,
         steps=steps,
     )

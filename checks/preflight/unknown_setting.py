@@ -28,7 +28,6 @@ def unknown_setting(
     return fires(
         (names == names) & ~(dropped == 1),
         "GRPOConfig has never accepted {names}{filtered}.",
-        hold=(1, 1),
         info=names == names,
         names=names,
         filtered=where(dropped == 1, "; the script drops unknown arguments", ""),

@@ -38,6 +38,5 @@ def warmup_fills_the_run(
     return fires(
         (known == known) & (share >= longest) & (share < 1e6),
         "The learning rate warms up during {share:.0%} of the run.",
-        hold=(1, 1),
         share=fmin(share, 1.0),
     )

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ..lab.judge import Row
 
 RUNS = Path("runs/lab")
+GET = "git clone https://github.com/grpo-doctor/grpo-doctor && cd grpo-doctor && make lab"
 
 
 def lab(
@@ -61,8 +62,13 @@ def lab(
             from ..engine.faults import FAULTS, sick_engine
         except ImportError as error:
             raise ConfigError(f"training needs {error.name}: pip install 'grpo-doctor[train]'") from None
-        from ..lab import arms, judge, train
-        from ..lab import evidence as written
+        try:
+            from ..lab import arms, judge, train
+            from ..lab import evidence as written
+        except ModuleNotFoundError as error:
+            if error.name != "grpo_doctor.lab":
+                raise
+            raise ConfigError(f"the lab is part of the repository, not of the package: {GET}") from None
 
         sick_engine(fault or [])  # raises an error for unknown names
         if model not in arms.MODELS:

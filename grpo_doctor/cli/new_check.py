@@ -65,7 +65,6 @@ def {function}(rate: Column = any_of("settings.learning_rate"), *, above: float 
     + """    return fires(
         rate > above,
         "The learning rate ({{rate:.3g}}) is above {{above:.3g}}.",
-        hold=(1, 1),
         rate=rate,
         above=above,
     )

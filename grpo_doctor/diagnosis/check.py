@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
-from ..probes.entry_points import RESOURCES, SEAMS
 from ..run import RunType
 from ..series import ColumnError, Plan, columns
 from ..series.derived import MEANINGS
@@ -156,7 +155,7 @@ class Fires(msgspec.Struct, frozen=True):
 
     when: Any
     message: str
-    hold: tuple[int, int]
+    hold: tuple[int, int] | None
     clear: int
     levels: tuple[tuple[Severity, Any], ...]
     confidence: Any
@@ -173,7 +172,7 @@ def fires(
     message: str,
     /,
     *,
-    hold: tuple[int, int] = (3, 5),
+    hold: tuple[int, int] | None = None,
     clear: int = 5,
     info: Any = None,
     warning: Any = None,
@@ -189,7 +188,8 @@ def fires(
     Args:
         when: condition over rows at the check's own severity.
         message: one sentence; ``{name:.3g}`` inserts the evidence of the last row on which the condition held.
-        hold: ``(m, n)``: fires when the condition held on m of the last n rows of the check.
+        hold: ``(m, n)``: fires when the condition held on m of the last n rows of the check; by default 3 of 5, and
+            the first row for a check of settings alone.
         clear: clears after this many consecutive rows without it.
         info, warning, error, critical: conditions for another severity, with the same hold; the highest wins.
         confidence: overrides the check's confidence; may be a column.
@@ -405,10 +405,7 @@ class Check:
         """Reads the entry points from the signature, required unless defaulted; for a @check, adds to page and
         metadata."""
         self.probe_thresholds = _keyword_only(function)
-        for name, (needed, _) in _positional(function).items():
-            if name not in SEAMS and name not in RESOURCES:
-                raise self._fail(f"{name!r} is not an entry point; see grpo_doctor/probes/entry_points.py")
-            self.probe_arguments[name] = needed
+        self.probe_arguments = {name: needed for name, (needed, _) in _positional(function).items()}
         if twice := self.thresholds.keys() & self.probe_thresholds.keys():
             raise self._fail(f"{min(twice)!r} is a threshold of its @check; rename the probe's threshold")
         self._add_docs(function)
@@ -426,6 +423,12 @@ class Check:
         if self._add_docs(function) and f"## {ACROSS}" not in self._docs[-1]:
             raise self._fail(f"the docstring of its @across lacks the heading '## {ACROSS}'")
         self.across = function
+
+    @property
+    def hold(self) -> tuple[int, int]:
+        """Rows on which its condition must hold, and of how many, unless `fires` names others."""
+        declared = all(field.startswith(DECLARED) for fields in self.arguments for field in fields)
+        return (1, 1) if declared else (3, 5)
 
     @property
     def limits(self) -> dict[str, Any]:

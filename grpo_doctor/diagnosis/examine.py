@@ -46,7 +46,7 @@ class Examined:
         """Reads severities, hold and clear from the check's conditions."""
         self.fires = fires
         self.levels = (self.check.severity, *(level for level, _ in fires.levels))
-        self.hold, self.clear = ((1, 1), 1) if averaged else (fires.hold, fires.clear)
+        self.hold, self.clear = ((1, 1), 1) if averaged else (fires.hold or self.check.hold, fires.clear)
 
     def begin(self) -> list[Alarm]:
         """Its alarms before the first row."""

@@ -11,13 +11,14 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from ..diagnosis.catalogue import Catalogue, home, load
-from ..diagnosis.check import Check, Finding, Fires, Severity
+from ..diagnosis.check import Check, CheckError, Finding, Fires, Severity
 from ..diagnosis.verdict import Coverage, Diagnosis, Verdict, diagnosis_of
 from ..diagnosis.wording import rendered
 from ..fault_isolation import words_of
@@ -25,7 +26,7 @@ from ..run import Run
 from . import entry_points as seams_module
 from .composite import completed
 from .crafted_inputs import PROMPTS, device_of, pad_left, special_ids
-from .entry_points import RESOURCES, Adapter, AdapterError, NotApplicable, Unjudged, Unseen, WrongShape
+from .entry_points import RESOURCES, SEAMS, Adapter, AdapterError, NotApplicable, Unjudged, Unseen, WrongShape
 from .forced_draws import Undrawn, Ways
 from .generations import copies_that_generate
 from .saved_cases import crafted
@@ -246,6 +247,7 @@ def examine(
     snapshot: Snapshot | None = None,
 ) -> Iterator[Result]:
     """One result a probe, after which the snapshot of the adapter is put back."""
+    _refuse_unknown(catalogue)
     called: dict[str, tuple[Any, ...]] = {}
     as_given = adapter
     adapter = dataclasses.replace(adapter, tokenizer=readable(adapter.tokenizer, adapter.model))
@@ -270,6 +272,16 @@ def examine(
         if result.finding is not None and (shown := crafted(called)):
             result.finding.evidence.setdefault("crafted", shown)
         yield result
+
+
+def _refuse_unknown(catalogue: Catalogue) -> None:
+    """Raises `CheckError` where a probe asks for something that no adapter can have."""
+    for check in catalogue.checks.values():
+        for name in check.probe_arguments:
+            if name not in SEAMS and name not in RESOURCES:
+                near = get_close_matches(name, (*SEAMS, *RESOURCES), 1)
+                hint = f"did you mean {near[0]!r}?" if near else "see grpo_doctor/probes/entry_points.py"
+                raise CheckError(f"{check.file}: {check.code}: {name!r} is not an entry point; {hint}")
 
 
 def sampler_copies(adapter: Adapter, seams: Mapping[str, Any], snapshot: Snapshot) -> list[Any]:

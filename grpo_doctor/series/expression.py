@@ -257,12 +257,17 @@ def is_any(declared: Column, *names: str | float) -> Column:
 
 
 def seen(events: Column, kind: str, *texts: str) -> Column:
-    """Number of events of this kind on the row whose message contains all ``texts``."""
+    """Number of events of this kind on the row whose message contains one of ``texts``, if any are given."""
 
     def count(row: Iterable[Any] | None) -> float:
-        return float(sum(e.kind == kind and all(t in e.message for t in texts) for e in row or ()))
+        return float(sum(e.kind == kind and any(t in e.message for t in texts or ("",)) for e in row or ()))
 
     return each(count, events)
+
+
+def message_of(events: Column, kind: str) -> Column:
+    """Message of the row's first event of this kind, without its full stop, for messages."""
+    return words(lambda row: next(e.message for e in row if e.kind == kind).rstrip("."), events)
 
 
 class Words(NamedTuple):

@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 
 import grpo_doctor.probes as probes
 from grpo_doctor.cli import app
-from grpo_doctor.diagnosis.catalogue import load
-from grpo_doctor.diagnosis.check import PROVES
+from grpo_doctor.diagnosis.catalogue import Catalogue, load, load_file
+from grpo_doctor.diagnosis.check import HEADINGS, PROVES, CheckError
 from grpo_doctor.probes import Adapter, AdapterError, load_adapter, run_probes
 from tests.fuzz.adapters import Wordless
 from tests.probes import sick
@@ -313,3 +313,14 @@ def test_new_adapter_writes_a_file_that_can_be_probed_and_overwrites_none(tmp_pa
 
 
 test_suite = probes.suite(lambda: Reference().adapter(), select=("PAD", "ADV", "STL005"))
+
+
+def test_a_probe_that_asks_for_an_unknown_entry_point_is_refused(tmp_path: Path) -> None:
+    page = "\n\n".join(f"## {heading}\nx" for heading in (*HEADINGS, PROVES))
+    file = tmp_path / "typing_error.py"
+    file.write_text(
+        f'from grpo_doctor import probe\n\n@probe("OWN950")\ndef typing_error(advantage):\n    """Low.\n\n{page}\n"""\n',
+        encoding="utf-8",
+    )
+    with pytest.raises(CheckError, match=r"OWN950: 'advantage' is not an entry point; did you mean 'advantages'\?"):
+        run_probes(Adapter(), catalogue=Catalogue([load_file(file)]))

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from ...limits import spent
-from ...report.redaction import one_line
 from ...run import Run, RunBuilder, Sample
 from ..input import Head, Input, NotRead, ReadError
 from ..row_buffer import Rows
@@ -148,7 +147,7 @@ def _opened(file: Input) -> Iterator[Any]:
         with file.open() as stream:
             yield pyarrow.parquet.ParquetFile(stream)
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise ReadError(f"{file.path}: not a complete Parquet file: {one_line(str(error))}") from None
+        raise ReadError(f"{file.path}: not a complete Parquet file: {' '.join(str(error).split())}") from None
 
 
 def _first(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:
