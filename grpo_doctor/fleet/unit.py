@@ -12,6 +12,7 @@ import re
 import tempfile
 import traceback
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -295,12 +296,24 @@ def _report(diagnosis: Diagnosis, job: Job) -> str:
 def page_name(source: str) -> str:
     """A name for the page of a run that no other run of any fleet has; without keys, as whatever is shown."""
     words = re.sub(r"[^A-Za-z0-9.]+", "-", redact(source))[-60:].strip("-.")
-    return f"{words}-{hashlib.blake2b(source.encode(), digest_size=4).hexdigest()}.html"
+    digest = hashlib.blake2b(source.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+    return f"{words}-{digest}.html"
 
 
 def encode(judged: Judged) -> bytes:
-    """What came of a unit, as it is sent and remembered."""
-    return msgspec.msgpack.encode(judged, enc_hook=str)  # notes are kinds of str
+    """What came of a unit, as it is sent and remembered; names of files that are not UTF-8 get escapes."""
+    try:
+        return msgspec.msgpack.encode(judged, enc_hook=str)  # notes are kinds of str
+    except UnicodeEncodeError:
+        return msgspec.msgpack.encode(_escaped(msgspec.to_builtins(judged, enc_hook=str)))
+
+
+def _escaped(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_escaped(key): _escaped(item) for key, item in value.items()}
+    return [_escaped(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def decode(document: bytes) -> Judged:

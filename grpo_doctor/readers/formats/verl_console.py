@@ -212,7 +212,7 @@ def _literal(text: str) -> object:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)
             return ast.literal_eval(text)
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         value: object = loaded(text)
         return value
 
