@@ -21,7 +21,7 @@ NOT_OF_THE_LOG = re.compile(
     r"usual range \([^)]*\)|published recipes use .*|\bln 2 \(0.693\)|[A-Z]{3}\d{3}:|\bp = \S+|of the last \d+|Early indicators: .*"
 )
 """Thresholds, noise, codes, medians before a fall, and text of the log itself."""
-PERCENT = 100
+PERCENT, CLEAR = 100, 5
 SUCCESS = {"reward_mean", "success_rate", "eval_score", "loss", "eval_loss", "reward_margin"}
 
 
@@ -32,7 +32,8 @@ def levels(x: np.ndarray) -> Iterator[np.ndarray]:
     n = np.arange(1, len(x) + 1)
     yield x
     yield sums[1:] / n
-    yield (sums[-1] - sums[:-1]) / n[::-1]
+    for late in range(min(CLEAR, len(x) - 1)):  # a finding keeps its numbers until it clears
+        yield (sums[-1 - late] - sums[: -1 - late]) / n[: len(x) - late][::-1]
     for k in range(2, len(x) // 2):
         means = (sums[k:] - sums[:-k]) / k
         yield np.array([means.min(), means.max()])
@@ -67,9 +68,9 @@ def strange(run: Run, found: Diagnosis) -> list[str]:
 def test_a_wrong_number_is_noticed() -> None:
     run = make_run(reward_mean=[0.2 + 0.3 * (i > 20) + 0.01 * (i % 3) for i in range(40)])
     found = diagnose(run)
-    assert found.headline.startswith("It learns: the reward rose from 0.21 to 0.51.")
+    assert found.headline.startswith("It learns: the reward rose from 0.209 to 0.509.")
     assert strange(run, found) == []
-    assert strange(run, replace(found, headline="The reward rose from 0.21 to 0.57.")) == ["0.57"]
+    assert strange(run, replace(found, headline="The reward rose from 0.209 to 0.57.")) == ["0.57"]
 
 
 @needs_corpus
