@@ -39,6 +39,8 @@ ONSETS = {
     **{"R133": 5, "R121": 20, "R032": 35},
 }
 """Step at which the run went wrong, by eye on its curves (of R028 and R133 by the first NaN and the first collapse)."""
+WORST = ("failing", "suspect", "healthy", "unproven", "unjudged")
+"""The answer to a file with several runs is that of the worst, as its exit code is."""
 NEAR = 0.1
 """Share of the run's steps by which a date may be off."""
 
@@ -55,7 +57,10 @@ class Scored(msgspec.Struct):
 
     @property
     def sick(self) -> bool:
-        return not {"healthy", "unproven"} & set(self.expected) and self.expected != ["unjudged"]
+        """Whether the label says that something is wrong; of too few rows to judge it may say so."""
+        return not {"healthy", "unproven"} & set(self.expected) and not (
+            "unjudged" in self.expected and ("failing" not in self.expected or self.diagnosis.verdict == "unjudged")
+        )
 
     @property
     def well(self) -> bool:
@@ -127,7 +132,7 @@ def main() -> int:
                 _show(label, diagnosis)
             wrong += _misread(label, diagnosis)
         if label["expect"] and label["label_confidence"] != "low":
-            scored.append(Scored(label, diagnoses[-1]))
+            scored.append(Scored(label, min(reversed(diagnoses), key=lambda d: WORST.index(d.verdict))))
     figures = measured(scored)
     for figure in figures:
         print(f"{figure.what:56} {figure.by_run} ({figure.share}); {figure.by_repository} by repository")

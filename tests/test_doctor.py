@@ -21,7 +21,7 @@ from grpo_doctor.diagnosis.declare import take_loaded
 from grpo_doctor.diagnosis.hysteresis import Alarm
 from grpo_doctor.record import NUMBER_FIELDS, Event
 from grpo_doctor.run import RunBuilder, Sample, run_of
-from grpo_doctor.testing import find, records_of
+from grpo_doctor.testing import find, make_run, records_of
 
 RATES = {name for name in NUMBER_FIELDS if name.endswith(("_rate", "_share", "_prob", "_fraction"))}
 FLAGS = {"update_applied", "generation_training_mode", "generation_checkpointing"}
@@ -292,6 +292,22 @@ def test_too_few_steps_are_unjudged_and_many_are_not() -> None:
     )
     sparse = diagnose(run_of([StepRecord(step=10 * i, reward_mean=0.1 * i) for i in (1, 2, 3)]))
     assert (sparse.verdict, sparse.headline) == ("unjudged", "3 rows, too few to judge.")
+
+
+def test_a_setting_that_is_wrong_is_reported_of_a_run_too_short_to_judge() -> None:
+    found = diagnose(make_run({"kl_coef": -0.1}, reward_mean="0.1 0.3 0.2"))
+    assert found.headline == (
+        "The KL coefficient is -0.1; a negative one rewards distance from the reference. 3 steps, too few to judge."
+    )
+
+
+def test_a_transcript_without_any_reward_says_so() -> None:
+    run = make_run({}, reward_mean="0x40")
+    run.run_type = "evaluation"
+    assert diagnose(run).headline == (
+        "This is an evaluation or a transcript of rollouts, so there is no training to judge. Its reward is 0 on all 40 "
+        "rows."
+    )
 
 
 def test_a_transcript_without_an_update_is_no_training() -> None:

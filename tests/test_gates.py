@@ -8,8 +8,11 @@ import pytest
 
 from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.diagnosis.check import Finding
-from grpo_doctor.diagnosis.remedy_gate import CONSTANT, senseless
+from grpo_doctor.diagnosis.examine import diagnose
+from grpo_doctor.diagnosis.remedies import shared_remedies
+from grpo_doctor.diagnosis.remedy_gate import BACK, CONSTANT, OPPOSED, placed, senseless, unfounded
 from grpo_doctor.diagnosis.verdict import BLUR, SLACK, same_in_other_words
+from grpo_doctor.testing import make_run
 from tests.corpus_path import needs_corpus
 from tests.test_windows import sampled
 
@@ -54,8 +57,9 @@ def test_no_remedy_contradicts_a_declared_setting_or_the_log() -> None:
     for name, run, whole in sampled("", 4):
         active = [f for f in whole.findings if not f.cleared]
         against = dict(senseless(run.settings, active, float(run.steps.min())))
-        offered = {remedy.id for f in whole.findings for remedy in f.remedies}
+        offered = {remedy.id for f in active for remedy in f.remedies}
         assert not offered & against.keys(), name
+        assert [pair for pair in OPPOSED if offered.issuperset(pair)] == [], name
 
 
 def test_an_outcome_that_is_read_off_the_same_series_is_no_cause() -> None:
@@ -91,7 +95,33 @@ def test_a_remedy_that_a_setting_makes_senseless_is_withheld(
 def test_where_the_reward_is_constant_the_reward_function_comes_first() -> None:
     against = dict(senseless({}, [finding("STL001", constant=True)], 1))
     assert set(CONSTANT) <= against.keys()
-    assert "roll-back" in against  # it was like this from its first step
+    assert BACK in against  # it was like this from its first step
+
+
+def test_a_reward_that_became_constant_later_had_a_reward_function_that_worked() -> None:
+    assert not set(CONSTANT) & dict(senseless({}, [finding("REW001", 137, constant=True)], 1)).keys()
+
+
+def test_a_rollback_names_the_cause_and_is_withheld_without_one() -> None:
+    fell = finding("REW009", 137)
+    assert unfounded(fell) == "no cause is known, so the same settings would fail again"
+    fell.explained_by = ["ENT003"]
+    assert unfounded(fell) == ""
+    assert placed(shared_remedies()[BACK], fell).title == (
+        "Fix the cause (ENT003), roll back to the checkpoint before step 137, and reset the optimizer state"
+    )
+
+
+def test_a_consequence_does_not_rule_out_the_remedy_of_its_cause() -> None:
+    loss = [0.1] * 19 + [float("nan")]
+    run = make_run({"learning_rate": 5e-3}, loss=loss, kl=[0.0, 4.0] + [13.0] * 18, reward_mean=[0.2, 0.3] * 10)
+    found = diagnose(run)
+    assert (found.outcome, found.cause) == ("GRD001", "CFG002")
+    rate, nan = found.finding("CFG002"), found.finding("GRD001")
+    assert rate is not None
+    assert nan is not None
+    assert [remedy.id for remedy in rate.remedies] == ["lower-learning-rate"]
+    assert "lower-learning-rate" not in {remedy.id for remedy in nan.remedies}
 
 
 def test_the_direction_of_the_learning_rate_follows_the_finding() -> None:

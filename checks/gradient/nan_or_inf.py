@@ -89,12 +89,17 @@ def nan_or_inf(
         what=words(_what, events, total(nan), infinite_so_far),
         nan=total(nan),
         infinite=infinite_so_far,
-        aside=where(aside > 0, "; the gradient is finite, so the value is logged but not trained on", ""),
+        aside=words(_aside, aside > 0, grad_norm, loss),
     )
 
 
 _WATCHED = frozenset(("kl", "kl_k1", "kl_k3", "entropy_mean", "reward_margin"))
 """Metrics that may be in the loss or be logged only: the margin of a batch without rejected responses is 0/0."""
+
+
+def _aside(aside: bool, grad_norm: float, loss: float) -> str:
+    finite = "gradient" if grad_norm == grad_norm else "loss" if loss == loss else ""
+    return f"; the {finite} is finite, so the value is logged but not trained on" if aside and finite else ""
 
 
 def _only_watched(events: Any) -> bool:

@@ -55,11 +55,16 @@ def kl_identically_zero(
     idle = (total(loss == loss) > proving_rows) & (best(abs(loss)) < zero)  # where nothing moves either
     return fires(
         found & ~reward_gained & ~(nothing & isnan(kl_coef) & ~idle),
-        "All {seen} logged KL values are {value}, so the KL measures nothing and constrains nothing.",
+        "All {seen} logged KL values are {value}{so}.",
         hold=(1, 1),
         info=found,
         error=found & nothing & (kl_coef > 0) & (moved > proving_rows),
         value=words(_value, where(nothing, 0.0, kl)),
+        so=where(
+            nothing & idle,
+            ", and so is the loss: no update moves the policy, or the KL is not computed",
+            ", so the KL measures nothing and constrains nothing",
+        ),
         seen=seen,
     )
 

@@ -13,11 +13,11 @@ def kl_coefficient_out_of_range(
     warning_above: float = 0.1,
     in_reward_above: float = 0.2,
 ) -> Fires:
-    """The KL coefficient is larger than in any published recipe.
+    """The KL coefficient is negative, or larger than in any published recipe.
 
     ## What it sees
-    beta above 0.05: info; above 0.1: warning. These limits are for a token-mean KL in the loss. If the log records a
-    critic loss or a KL summed over the response, the KL is a PPO penalty in the reward: info above 0.2.
+    beta below 0 or above 0.1: warning; above 0.05: info. These limits are for a token-mean KL in the loss. If the log
+    records a critic loss or a KL summed over the response, the KL is a PPO penalty in the reward: info above 0.2.
 
     ## Thresholds
     - `info_above`: KL coefficient above which it is an info.
@@ -41,9 +41,14 @@ def kl_coefficient_out_of_range(
     """
     of_ppo = (total(value_loss == value_loss) + total(kl_sequence == kl_sequence)) > 0
     return fires(
-        beta > where(of_ppo, in_reward_above, info_above),
-        "The KL coefficient is {beta:.3g}; published recipes use 0.001 to 0.04.",
+        (beta > where(of_ppo, in_reward_above, info_above)) | (beta < 0),
+        "The KL coefficient is {beta:.3g}; {why}.",
         hold=(1, 1),
-        warning=(beta > warning_above) & ~is_any(framework, "hand-written trainer") & ~of_ppo,
+        warning=(((beta > warning_above) & ~of_ppo) | (beta < 0)) & ~is_any(framework, "hand-written trainer"),
+        why=where(
+            beta < 0,
+            "a negative one rewards distance from the reference",
+            "published recipes use 0.001 to 0.04",
+        ),
         beta=beta,
     )

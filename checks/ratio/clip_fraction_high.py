@@ -48,5 +48,6 @@ def clip_fraction_high(
         (share > warn) & counts,
         "The clip fraction averages {share:.0%} over ten rows.",
         error=(share > bad) & counts,
+        hold=(1, 1),
         share=share,
     )

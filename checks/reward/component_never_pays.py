@@ -4,21 +4,36 @@ from typing import Any
 
 from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, fold, row, where, words
-from grpo_doctor.series.reward_components import of_form, of_success
-from grpo_doctor.series.trajectory import Parts, named
+from grpo_doctor.series.reward_components import kind, of_form
+from grpo_doctor.series.trajectory import Parts, Trajectory, named
+
+CEILING = 0.98
+"""Share of its own range from which a component is at its top; where it has been below 0, half of that range will do,
+for then 0 is its neutral value."""
+
+
+def at_top(series: Trajectory) -> bool:
+    """Whether the last values of a component that moves are at the top of its own range: a small scale, or a penalty
+    that is not due."""
+    share = CEILING if series.low >= 0 else 0.5
+    return series.high > series.low and series.recent >= series.low + share * (series.high - series.low)
 
 
 def least_paid(state: Parts, components: Any, step: float, now: float, *, share: float) -> tuple[Parts, float]:
     """Index of the component that is at its minimum most often; NaN if none almost always is.
 
-    The floor is the lowest value, or 0 if no value is lower: a wrong answer may be penalised, but gets no reward.
+    The floor is the lowest value, or 0 if no value is lower: a wrong answer may be penalised, but gets no reward. One
+    that has been 0 throughout may be a penalty that was never due, unless its name means success.
     """
     heights = {}
     for place, (name, series) in enumerate(state.take(components, step)):
+        right = kind(name) == "success"
+        unclear = series.low == series.high == 0 and not right
+        if of_form(name) or at_top(series) or unclear:
+            continue
         height = series.high - min(series.low, 0.0)
-        costs = series.high < 0 and not (series.unpaid or of_success(name))
-        little = height <= share * abs(now) and not costs
-        if not of_form(name) and (little or (series.unpaid and not series.standing.gained)):
+        costs = series.high < 0 and not (series.unpaid or right)
+        if (height <= share * abs(now) and not costs) or (series.unpaid and not series.standing.gained):
             heights[place] = height
     return state, min(heights, key=heights.__getitem__, default=math.nan)
 
@@ -32,7 +47,7 @@ def never_right(state: Firsts, components: Any) -> tuple[Firsts, float]:
     known = [(name, value) for name, value in (components or {}).items() if isinstance(value, int | float)]
     firsts = dict(state)
     for name, value in known:
-        if of_success(name) and value == value and (value > 0 or firsts.setdefault(name, value) != value):
+        if kind(name) == "success" and value == value and (value > 0 or firsts.setdefault(name, value) != value):
             firsts[name] = math.inf
     places = (place for place, (name, _) in enumerate(known) if firsts.get(name, math.inf) <= 0)
     return frozenset(firsts.items()), next(places, math.nan)
@@ -54,10 +69,11 @@ def component_never_pays(
     ## What it sees
     From the 20th row on: the reward has gained (`series.trajectory`), and a component has never been further above its
     floor (its lowest value, at most 0) than a tenth of the reward now, or has been at its floor on 85 % of its rows and
-    has not gained. Components whose names say that they reward form, or punish, are passed over, and so is one that
-    moves and is below 0 on every row, unless it is named after being right: it is a cost. Starting at row 40,
-    regardless of the reward: a component whose name means correctness (correctness, accuracy, answer, success) has been
-    one and the same value, 0 or less, in all rows.
+    has not gained. Passed over are components whose names say that they reward form, or punish; one at the top of its
+    own range, or in its upper half if it has been below 0; and, unless it is named after being right, one that is 0 on
+    every row, which may be a penalty that was never due, or that moves and is below 0 on every row, which is a cost.
+    Starting at row 40, regardless of the reward: a component whose name means correctness (correctness, accuracy,
+    answer, success) has been one and the same value, 0 or less, in all rows.
 
     ## Thresholds
     - `early_rows`: rows before which the check does not fire.

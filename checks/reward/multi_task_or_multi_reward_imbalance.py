@@ -98,7 +98,7 @@ def multi_task_or_multi_reward_imbalance(
     held = (~reward_fallen | level_off) & (level > lowest(reward_mean)) & (row(reward_mean) >= early_rewards)
     return fires(
         held & ((component == component) | (task == task)),
-        "The reward {whole}, but its {part} fell to less than half of its best value.",
+        "The reward {whole}, but its {part} fell far below its best value.",
         whole=words(_whole, reward_gained, reward_first, reward_now, level),
         part=words(_which, reward_components, by_task, component, task),
         level=level,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..run import Run, RunType, not_finite_any_longer
 from ..series.trajectory import TURNED
 from ..series.trend import FEW, HALF, LEAST, Outcome
-from .check import Finding
+from .check import Confidence, Finding
 from .early_indicators import Before
 
 if TYPE_CHECKING:
@@ -66,16 +66,18 @@ def overview_sentence(
         return f"{note.message} {shown(success, learning, run.run_type)}"
     if verdict == "unjudged":
         if run.run_type == "evaluation":
-            return "This is an evaluation or a transcript of rollouts, so there is no training to judge."
+            o = success.get("reward_mean")
+            none = ""
+            if o is not None and o.unpaid:
+                none = f" Its reward is {o.now:.3g} on {'' if o.best == o.now else 'almost '}all {o.rows} rows."
+            return f"This is an evaluation or a transcript of rollouts, so there is no training to judge.{none}"
         if run.run_type == "none" or not rows:
             unread = run.reading.not_recognised if run.reading else ""
             return f"No training metrics were recognised, so nothing could be judged{unread and f' ({unread})'}."
         if rows < ENOUGH:
-            apart = rows > 1 and int(run.steps[-1]) - int(run.steps[0]) >= rows
-            few = f"{rows} {'row' if apart else 'step'}{'s' * (rows != 1)}, too few to judge."
-            # an identity needs no more rows
-            plain = [f.message for f in active if f.kind == "outcome" and not f.explained_by]
-            return " ".join([few, *plain])
+            # a proof and the end of the run need no more rows
+            plain = [f for f in active if f.kind == "outcome" or (f.kind == "risk" and f.sureness is Confidence.HIGH)]
+            return " ".join([too_few(run, rows), *(f.message for f in plain if not f.explained_by)])
         return "No check found the metrics that it needs, so nothing could be judged."
     strange = not_finite_any_longer(run)
     but = f" But {strange}." if strange else ""
@@ -86,6 +88,12 @@ def overview_sentence(
         told = shown(success, learning, run.run_type)
         return f"{told}{but}" if lost(success) else f"No problem found, but {told[0].lower()}{told[1:]}{but}"
     return f"{shown(success, learning, run.run_type)} No problem found in the recorded metrics.{but}"
+
+
+def too_few(run: Run, rows: int) -> str:
+    """That so few rows are not judged."""
+    apart = rows > 1 and int(run.steps[-1]) - int(run.steps[0]) >= rows
+    return f"{rows} {'row' if apart else 'step'}{'s' * (rows != 1)}, too few to judge."
 
 
 CONSTANT = 1e-12

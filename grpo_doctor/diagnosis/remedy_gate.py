@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from ..run import figure
-from .check import Finding
+from .check import Finding, Remedy
 
 
 class Declared(NamedTuple):
@@ -32,7 +34,14 @@ DECLARED = (
     Declared("raise-learning-rate", ("learning_rate",), lambda x: x > 1e-4, "the learning rate is already {value:g}"),
 )
 CONSTANT = ("filter-dead-groups", "raise-group-size", "temperature-one", "match-difficulty", "lower-learning-rate")
-"""Remedies that are withheld if the reward is constant: they have no effect until the reward function works."""
+"""Remedies that are withheld if the reward has been constant since the first step: they have no effect until the reward
+function works."""
+OPPOSED = (
+    ("lower-learning-rate", "raise-learning-rate"),
+    ("drop-entropy-bonus", "entropy-bonus"),
+    ("raise-response-limit", "stop-paying-for-length"),
+)
+"""Pairs of which a report gives only the first one offered."""
 BACK = "roll-back"
 
 
@@ -42,7 +51,7 @@ def senseless(settings: Mapping[str, Any], findings: Sequence[Finding], first: f
         value = next((settings[name] for name in gate.names if isinstance(settings.get(name), int | float)), None)
         if value is not None and gate.senseless(figure(value)):
             yield gate.remedy, gate.because.format(value=figure(value))
-    if any(finding.evidence.get("constant") for finding in findings):
+    if any(finding.evidence.get("constant") and finding.onset_step <= first for finding in findings):
         yield from ((remedy, "the reward is constant: check the reward function first") for remedy in CONSTANT)
     low = any(finding.evidence.get("too_low") for finding in findings)
     direction = "lower-learning-rate" if low else "raise-learning-rate"
@@ -50,3 +59,25 @@ def senseless(settings: Mapping[str, Any], findings: Sequence[Finding], first: f
     suffered = [finding.onset_step for finding in findings if finding.kind == "outcome"]
     if suffered and max(suffered) <= first:
         yield BACK, "the problem exists since the first step, so no earlier checkpoint is better"
+
+
+def contradicting(given: Mapping[str, str]) -> dict[str, str]:
+    """The remedies that contradict one of these, each with the reason; ``given`` maps a remedy to the finding."""
+    pairs = [*OPPOSED, *((b, a) for a, b in OPPOSED)]
+    return {other: f"{given[one]} asks for the opposite" for one, other in pairs if one in given}
+
+
+def unfounded(finding: Finding) -> str:
+    """Why a rollback alone does not help with this finding; empty if its cause is known and can be removed."""
+    if finding.kind == "outcome" and not finding.explained_by:
+        return "no cause is known, so the same settings would fail again"
+    return ""
+
+
+def placed(remedy: Remedy, finding: Finding) -> Remedy:
+    """The remedy; a rollback names the cause to fix first and the step before which the checkpoint must be."""
+    if remedy.id != BACK:
+        return remedy
+    cause = next(iter(finding.explained_by), finding.code)
+    where = f"roll back to the checkpoint before step {finding.onset_step}"
+    return msgspec.structs.replace(remedy, title=f"Fix the cause ({cause}), {where}, and reset the optimizer state")

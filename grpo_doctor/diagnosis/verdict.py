@@ -21,8 +21,8 @@ from ..series.trend import Outcome
 from .check import Confidence, Finding, Fires, Severity, Withheld
 from .early_indicators import Before, Moved, Recorded, before
 from .faq import answers_of
-from .headline import ENOUGH, failing_sentence, lost, overview_sentence, shown, stuck, together
-from .remedy_gate import senseless
+from .headline import ENOUGH, failing_sentence, lost, overview_sentence, shown, stuck, together, too_few
+from .remedy_gate import BACK, contradicting, placed, senseless, unfounded
 from .tables import before_next_run, tables_of
 from .wording import rendered
 
@@ -44,9 +44,10 @@ OF_REWARD = frozenset(
 REACH = 2 / 3
 """Share of the time before a fall within which its cause must begin: a state that held while the run improved did not
 cause the fall."""
-TOLD_FIRST = ("LEN003", "REW001", "STL006", "STL008", "STL001", "REW015", "REW016", "REW002", "REW009", "SUP001")
-"""Of equally severe outcomes these come first, the last one first: those about success, and before them truncation,
-because metrics of truncated responses do not describe whole responses."""
+TOLD_FIRST = "LEN003 REW001 STL006 STL008 STL001 GRD001 REW015 REW016 REW002 REW009 SUP001".split()
+"""Of equally severe outcomes these come first, the last one first: those about success, before them truncation, because
+metrics of truncated responses do not describe whole responses, and numbers that are not finite before a reward that
+has not risen."""
 
 
 class Coverage(msgspec.Struct, kw_only=True):
@@ -287,26 +288,33 @@ def _treat(
     first: float,
     proven: bool,
 ) -> None:
-    """Attaches rivals and remedies; a remedy that an active finding, a declared setting or the log rules out is
-    withheld with the reason.
+    """Attaches rivals and remedies, in the order of the findings; a remedy that an active finding, a declared setting,
+    the log or an earlier remedy rules out is withheld with the reason.
 
     If the finding is ``proven`` on the code, the probe's remedies come first.
     """
-    withheld: dict[str, str] = {}
-    for finding in sorted(active, key=_strength, reverse=True):
-        for remedy_id, because in catalogue.checks[finding.code].withholds.items():
-            withheld.setdefault(remedy_id, f"{finding.code} {finding.name}: {because}")
-    for remedy_id, because in senseless(settings, active, first):
-        withheld.setdefault(remedy_id, because)
+    ruled_out = [
+        (remedy_id, f"{finding.code} {finding.name}: {because}", finding.explained_by)
+        for finding in sorted(active, key=_strength, reverse=True)
+        for remedy_id, because in catalogue.checks[finding.code].withholds.items()
+    ]
+    ruled_out += [(remedy_id, because, []) for remedy_id, because in senseless(settings, active, first)]
+    given: dict[str, str] = {}
     for finding in findings:
         check = catalogue.checks[finding.code]
         offered = dict.fromkeys((*check.advice.probe_remedies, *check.remedies)) if proven else check.remedies
-        remedies = list(offered)
         finding.rivals = list(check.rivals)
         if finding.level >= Severity.WARNING:
             finding.invalidates = [text.format(onset=finding.onset_step) for text in check.invalidates]
-        finding.remedies = [r for r in remedies if r.id not in withheld]
-        finding.withheld = [Withheld(r.id, r.title, withheld[r.id]) for r in remedies if r.id in withheld]
+        # what follows from a problem does not rule out the remedy of that problem
+        withheld = {r: because for r, because, causes in reversed(ruled_out) if finding.code not in causes}
+        withheld |= contradicting(given)
+        if back := unfounded(finding):
+            withheld[BACK] = back
+        finding.remedies = [placed(r, finding) for r in offered if r.id not in withheld]
+        finding.withheld = [Withheld(r.id, r.title, withheld[r.id]) for r in offered if r.id in withheld]
+        if finding in active:
+            given |= {r.id: finding.code for r in finding.remedies}
 
 
 _ORDER = {"cause": 0, "outcome": 1, "symptom": 2, "note": 3}
@@ -338,9 +346,9 @@ def diagnosis_of(
     )
     active = [f for f in findings if not f.cleared]
     outcome, cause = _headed(*_assign_roles(findings, active), active, learning)
-    _treat(catalogue, findings, active, run.settings, -math.inf if first is None else first, run.run_type == "probe")
     head, begun = cause or outcome, outcome or cause
     _arrange(run, findings, head, outcome)
+    _treat(catalogue, findings, active, run.settings, -math.inf if first is None else first, run.run_type == "probe")
     verdict = _verdict(run, active, coverage, stands, rows)
     earlier = before(recorded or Recorded(run.steps, run.column), int(fell)) if fell < math.inf else Before([], {})
     headline = (
@@ -350,7 +358,7 @@ def diagnosis_of(
     )
     alone = outcome is None and run.run_type != "probe"
     if head and verdict == "suspect" and (alone or (learning and not headline.startswith("The reward rose"))):
-        headline = f"{headline} {shown(stands, learning, run.run_type)}"
+        headline = f"{headline} {shown(stands, learning, run.run_type) if rows >= ENOUGH else too_few(run, rows)}"
     if rows >= ENOUGH:
         vital = [f for f in active if catalogue.checks[f.code].vital]
         headline = stuck(

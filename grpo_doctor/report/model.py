@@ -57,6 +57,8 @@ _OWN_KEYS = {
 }
 """Names of metrics that only one framework gives, whatever wrote the file: TRL's trainers of GRPO, RLOO and PPO, verl's
 ``compute_data_metrics`` and OpenRLHF's logger."""
+CASES = 20
+"""Cases from which a share of them is printed."""
 TOLD = 40
 """Steps of which a page holds responses to show on a click."""
 
@@ -174,10 +176,11 @@ def shortened(names: Sequence[str]) -> list[str]:
 
 
 def sure(finding: Finding) -> str:
-    """The confidence of a finding and what it means; of a cause also how often causes of that confidence were right."""
+    """The confidence of a finding and what it means; of a cause also how often causes of that confidence were right, if
+    enough cases are known."""
     words = f"{finding.confidence}: {SURE[finding.confidence]}"
     share = stored().calibration.get(finding.confidence) if finding.role == "cause" else None
-    return words if share is None else f"{words}; {share}"
+    return words if share is None or share.of < CASES else f"{words}; {share}"
 
 
 def since(finding: Finding) -> str:

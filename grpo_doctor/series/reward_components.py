@@ -1,4 +1,4 @@
-"""Classifies reward components as task success or formatting, by name."""
+"""Classifies reward components by name: task success, formatting or cost."""
 
 from __future__ import annotations
 
@@ -8,27 +8,32 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-_FORM = re.compile(
-    r"(?<![a-z])(format|form(?![a-z])|xml|tags?(?![a-z])|think|reason|len(gth|(?![a-z]))|int_|digit|lang|styl|structur|"
-    r"repet|penal|punish|cost|brev|overlong|soft(?![a-z])|strict|bonus)"
-)
-_RIGHT = re.compile(r"(?<![a-z])(correct|accura|acc(?![a-z])|answer|solve|success|exact|right)")
+_KINDS = {
+    "cost": r"non_score|(?<![a-z])kl(?![a-z])",
+    "form": (
+        r"(?<![a-z])(format|form(?![a-z])|xml|tags?(?![a-z])|think|reason|len(gth|(?![a-z]))|int_|digit|lang|styl|"
+        r"structur|repet|penal|punish|cost|brev|overlong|soft(?![a-z])|strict|bonus)"
+    ),
+    "success": r"(?<![a-z])(correct|accura|acc(?![a-z])|answer|solve|success|exact|right)",
+}
+"""Kinds of component and the words of their names; the first that matches counts. A cost, such as the KL penalty that
+PPO adds to the reward, is no component of success; form covers bonuses and penalties too."""
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 @cache
+def kind(name: str) -> str:
+    """The kind of a reward by its name: ``cost``, ``form``, ``success``, or empty if the name does not tell."""
+    words = _HUMP.sub("_", name).lower()
+    return next((kind for kind, pattern in _KINDS.items() if re.search(pattern, words)), "")
+
+
 def of_form(name: str) -> bool:
-    """Whether a reward's name means formatting, a bonus or a penalty.
+    """Whether a reward's name means formatting, a bonus, a penalty or a cost.
 
     That such a reward is 0, or is the only one above 0, means little.
     """
-    return _FORM.search(_HUMP.sub("_", name).lower()) is not None
-
-
-@cache
-def of_success(name: str) -> bool:
-    """Whether a reward is named after being right."""
-    return _RIGHT.search(_HUMP.sub("_", name).lower()) is not None and not of_form(name)
+    return kind(name) in ("form", "cost")
 
 
 def meant(components: Any) -> float:

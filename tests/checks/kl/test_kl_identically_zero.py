@@ -23,6 +23,16 @@ def test_a_run_that_declares_no_coefficient_or_learns_gets_a_remark() -> None:
     assert find("KL003", {"kl_coef": 0.02}, kl="0x30", reward_mean=rising).severity == "error"
 
 
+def test_a_loss_that_is_0_too_says_that_nothing_moves() -> None:
+    found = find("KL003", kl="0x16", loss="0x16")
+    assert found.severity == "warning"
+    assert found.message == (
+        "All 16 logged KL values are 0, and so is the loss: no update moves the policy, or the KL is not computed."
+    )
+    assert find("KL003", kl="0x15", loss="0x15").severity == "info"
+    assert "measures nothing" in find("KL003", {"kl_coef": 0.02}, kl="0x16", loss="0x15 0.1").message
+
+
 def test_one_number_to_the_last_digit_is_no_measurement() -> None:
     assert run_check("KL003", kl="0.01873x5") is None
     found = find("KL003", {"kl_coef": 0.02}, kl="0.01873x6")

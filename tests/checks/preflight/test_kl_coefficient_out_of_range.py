@@ -10,6 +10,13 @@ def test_message() -> None:
     assert found.message == "The KL coefficient is 10; published recipes use 0.001 to 0.04."
 
 
+def test_a_negative_coefficient_has_a_message_of_its_own() -> None:
+    found = find("CFG003", {"kl_coef": -0.1}, loss="0")
+    assert found.message == "The KL coefficient is -0.1; a negative one rewards distance from the reference."
+    assert found.severity == "warning"
+    assert run_check("CFG003", {"kl_coef": 0.0}, loss="0") is None
+
+
 @pytest.mark.parametrize(
     ("settings", "severity"),
     [

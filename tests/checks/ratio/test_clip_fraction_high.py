@@ -16,10 +16,10 @@ def test_message() -> None:
     [
         ({}, "0 0.4 " * 7, None),
         ({}, "0 0.8 " * 7, "warning"),
-        ({}, "0.21x11", None),  # two rows of ten-row means
-        ({}, "0.21x12", "warning"),
-        ({}, "0.4x12", "warning"),
-        ({}, "0.41x12", "error"),
+        ({}, "0.21x9", None),  # no ten rows yet
+        ({}, "0.21x10", "warning"),
+        ({}, "0.4x10", "warning"),
+        ({}, "0.41x10", "error"),
         ({}, "0.05x20 0.15 0.05x20", None),  # the healthy off-policy run
         ({"importance_sampling_level": "sequence"}, "0.6x14", None),
         ({"loss_type": "cispo"}, "0.6x14", None),

@@ -2,7 +2,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from grpo_doctor.testing import find, run_check
+from grpo_doctor.series.reward_components import kind
+from grpo_doctor.testing import find, run_check, series
 
 RISING = [0.2 + 0.02 * i for i in range(30)]
 
@@ -68,6 +69,28 @@ def test_form_and_penalties_are_passed_over(name: str) -> None:
 def test_what_moves_below_0_on_every_row_is_a_cost(name: str, levels: tuple[float, float], fires: bool) -> None:
     rows = [{"landing": reward, name: levels[i % 2]} for i, reward in enumerate(RISING)]
     assert (run_check("REW011", reward_mean=RISING, reward_components=rows) is not None) is fires
+
+
+@pytest.mark.parametrize(
+    ("part", "fires"),
+    [
+        ("rises", True),  # rises with the reward and stays small
+        ("0.02 0.06x29", False),  # at the ceiling of a small scale
+        ("-0.05x3 0x27", False),  # a penalty at its best
+        ("0x27 -0.05x3", True),
+        ("0x30", False),  # never due, or never paid: its name does not tell
+    ],
+)
+def test_the_top_of_its_own_range_is_no_minimum(part: str, fires: bool) -> None:
+    values = [0.05 * reward for reward in RISING] if part == "rises" else series(part)
+    rows = [{"landing": reward, "guard": value} for reward, value in zip(RISING, values, strict=True)]
+    found = run_check("REW011", reward_mean=RISING, reward_components=rows)
+    assert (found is not None and not found.cleared) is fires
+
+
+def test_a_kl_penalty_is_a_cost() -> None:
+    assert [kind(name) for name in ("objective/non_score_reward", "kl_penalty", "KL_reward")] == ["cost"] * 3
+    assert [kind(name) for name in ("exactMatch", "xmlcount_reward_func", "guard")] == ["success", "form", ""]
 
 
 def test_a_reward_that_has_not_risen_says_nothing() -> None:
