@@ -36,6 +36,5 @@ def preference_beta_large(
     return fires(
         (beta > largest) & is_any(method, "dpo", "kto") & ~normalised,
         "Beta is {beta:.3g}: the loss saturates after a few steps.",
-        hold=(1, 1),
         beta=beta,
     )
