@@ -25,6 +25,7 @@ def response_limit_below_reasoning(
     limit: Column = any_of("settings.max_new_tokens", "settings.max_new_tokens_at_most"),
     model: Column = any_of("settings.model", optional=True),
     framework: Column = any_of("settings.framework", optional=True),
+    thinking: Column = any_of("settings.enable_thinking", optional=True),
     *,
     least_tokens: int = 1024,
     few_tokens: int = 16,
@@ -35,8 +36,8 @@ def response_limit_below_reasoning(
     ## What it sees
     A limit below 1024 tokens, or TRL's default (at most 512), with a model whose name indicates long reasoning
     (R1-Distill, QwQ, Thinking-2507, OpenThinker, s1). Info for a model that reasons unless its chat template turns it
-    off (the first Qwen3, neither Base nor Instruct). In a configuration, with any model: info below 16 tokens, warning
-    at 8 or fewer.
+    off (the first Qwen3, neither Base nor Instruct), or whose configuration sets `enable_thinking=True`. In a
+    configuration, with any model: info below 16 tokens, warning at 8 or fewer.
 
     ## Thresholds
     - `least_tokens`: response limit, in tokens, below which reasoning is truncated.
@@ -49,7 +50,7 @@ def response_limit_below_reasoning(
 
     ## Known false alarms
     Tasks with one-word answers. Models that were later trained to be brief. Tasks whose prompt turns reasoning off
-    (`enable_thinking=False`).
+    elsewhere than in the configuration.
 
     ## Remedy
     Set the limit to 4096 tokens or more. Or use a model that does not reason: a Base or Instruct model, or
@@ -60,7 +61,7 @@ def response_limit_below_reasoning(
     (Qwen3-8B at 512 tokens: no answer in its format).
     """
     short = limit < least_tokens
-    hybrid = short & (each(may_reason, model) > 0)
+    hybrid = short & (((each(may_reason, model) > 0) & ~(thinking == 0)) | (thinking == 1))
     few = (limit > 0) & (limit < few_tokens) & (framework == framework)
     return fires(
         (short & (each(reasons, model) > 0)) | (few & (limit <= fewest_tokens)),
@@ -71,7 +72,7 @@ def response_limit_below_reasoning(
             few,
             "leaves no room for an answer and its EOS token",
             where(
-                hybrid,
+                hybrid & ~(thinking == 1),
                 "is too short for a model that reasons before it answers (the default of its chat template)",
                 "is too short for a model that reasons before it answers",
             ),

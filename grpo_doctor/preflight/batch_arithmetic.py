@@ -14,7 +14,7 @@ ACCUMULATED = "0.18"
 
 def work_out(found: Configuration) -> None:
     """Adds to the settings what follows from them: prompts, responses and updates a rollout, prompts an update."""
-    if found.framework.can("batch_is_per_device"):
+    if found.framework.can("batch_is_per_device") and not _counts_prompts(found):
         _by_devices(found)
     settings = found.settings
     if found.number("rollout_prompts") == 0:  # of an asynchronous trainer: the number is not used
@@ -48,6 +48,12 @@ def work_out(found: Configuration) -> None:
         line = next((found.lines[o] for o in origins if o in found.lines), None)
         if name in settings and line is not None:
             found.lines.setdefault(name, line)
+
+
+def _counts_prompts(found: Configuration) -> bool:
+    """Whether a group has a name that the framework does not know: that of a program whose batch may count prompts."""
+    key, fields = found.keys.get("group_size", ""), found.framework.fields
+    return bool(key and fields) and key.rsplit(".", 1)[-1] not in fields
 
 
 def _in_parallel(found: Configuration) -> None:

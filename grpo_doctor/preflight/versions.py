@@ -19,11 +19,11 @@ LARGEST = 1 << 23
 """Bytes of such a file at most: lock files list every wheel."""
 LONGEST = 2_000
 """Characters of a line that are looked at; notebooks hold pictures in one line."""
-_NUMBER = r"(\d{1,4}(?:\.\d{1,4}){1,2}(?:\.?post\d{1,3})?)(?![\w.*])"
+_NUMBER = r"(\d{1,4}(?:\.\d{1,4}){1,3}(?:\.?post\d{1,3})?)(?![\w.*])"
 _PIN = rf"(?<![\w\-.])NAME(?:\[[\w,\- ]{{0,60}}\])?(?:\s{{0,3}}={{1,3}}\s{{0,3}}[\"']?|(?:\.git)?@)v?{_NUMBER}"
 """A pin in a requirement (``==``), or a tag in the address of a repository (``.git@v``)."""
-_TAG = r"(?:FROM|image:)\s.{0,200}(?<![A-Za-z])NAME(?:(?:-\w{1,20})?:v?)?(\d{1,4}(?:\.\d{1,4}){1,2})(?![\w.])"
-"""A version in the tag of an image."""
+_TAG = r"(?:FROM|image:)\s.{0,200}(?<![A-Za-z])NAME(?:(?:-\w{1,20})?:v?)?(\d{1,4}(?:\.\d{1,4}){2})(?![\w.])"
+"""A whole version in the tag of an image; two numbers name the line that an image is for."""
 _LOCKED = re.compile(r'(?m)^\[\[packages?\]\]\r?\nname = "([\w.\-]{1,100})"\r?\nversion = "([\w.+]{1,40})"')
 
 

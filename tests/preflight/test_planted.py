@@ -436,6 +436,8 @@ FAULTS = [
     ("swift.sh", "CFG063", "warning", {"more": "--adapters out/sft --beta 0.04"}),
     ("factory_pairs.yaml", "CFG064", "warning", {"more": "max_steps: 1\n"}),
     ("trl.py", "CFG064", "info", {"more": "warmup_steps=2, max_steps=10,"}),
+    ("dpo.py", "CFG066", "info", {"beta": 5.0}),
+    ("kto.sh", "CFG066", "info", {"beta": 5}),
     ("verl.sh", "CFG065", "warning", {"more": f"{ADAPTIVE} algorithm.kl_ctrl.target_kl=1e-4"}),
 ]
 SILENT: list[tuple[str, str, dict[str, object]]] = [
@@ -462,6 +464,7 @@ SILENT: list[tuple[str, str, dict[str, object]]] = [
     ("factory_pairs.yaml", "CFG063", {"more": f"{START}create_new_adapter: true\n"}),
     ("swift.sh", "CFG063", {"more": "--adapters out/sft --ref_adapters out/sft --beta 0.04"}),
     ("trl.py", "CFG064", {"more": "warmup_steps=0, max_steps=10,"}),
+    ("dpo.py", "CFG066", {"beta": 0.5}),
     ("verl.sh", "CFG065", {"more": f"{ADAPTIVE} algorithm.kl_ctrl.target_kl=0.1"}),
     ("verl.sh", "CFG065", {"more": "algorithm.kl_ctrl.target_kl=1e-4"}),
 ]

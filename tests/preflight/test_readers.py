@@ -732,6 +732,12 @@ KINDS = [
     ),
     ({"a.ipynb": notebook("GRPOConfig(num_generations=8)")}, {"group_size": 8, "world_size": 1}),
     ({"a.ipynb": notebook("GRPOConfig(num_generations=8)", "notebook_launcher(main)")}, {"world_size": None}),
+    # a program that calls the group otherwise than the trainer may count prompts in its batch
+    (
+        {"a.sh": "python grpo.py --group_size 8 --per_device_train_batch_size 1 --num_processes 8 --lr 1e-6"},
+        {"group_size": 8, "rollout_prompts": None, "generation_batch": None},
+    ),
+    ({"dpo.yaml": "stage: dpo\nlora: {rank: 32}\nbeta: 0.1\nlearning_rate: 5e-7\n"}, {"lora_r": 32, "use_peft": True}),
     # counts of prompts
     ({"a.sh": "python train.py --lr 1e-6 --group-size 4 --num-questions-per-step 16"}, {"rollout_prompts": 16}),
     # the name of a section is none where it is a value

@@ -162,7 +162,10 @@ HAND_WRITTEN = Framework(
     name="hand-written trainer",
     source="names that trainers usually give their settings",
     keys="flat",
-    settings={"mask_without_eos": ("code.mask_without_eos",)},
+    settings={
+        "mask_without_eos": ("code.mask_without_eos",),
+        "lora_r": ("lora.r", "lora.rank", "qlora.r", "lora_config.r", "peft_config.r"),
+    },
 )
 """What no framework recognises: keys are told by the names that trainers usually give them."""
 

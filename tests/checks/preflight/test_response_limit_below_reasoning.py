@@ -28,6 +28,8 @@ def test_message() -> None:
         ({"max_new_tokens": 512, "model": "Qwen/Qwen3-4B-Instruct-2507"}, None),
         ({"max_new_tokens": 512, "model": "Qwen/Qwen3-4B-Thinking-2507"}, "warning"),
         ({"max_new_tokens": 512, "model": "out/qwen3-8b-sft"}, None),
+        ({"max_new_tokens": 512, "model": "out/gemma", "enable_thinking": True}, "info"),
+        ({"max_new_tokens": 512, "model": "Qwen/Qwen3-8B", "enable_thinking": False}, None),
     ],
 )
 def test_boundary(settings: dict[str, Any], severity: str | None) -> None:
