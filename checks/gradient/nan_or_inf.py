@@ -40,13 +40,14 @@ def nan_or_inf(
     and not 0 does not enter the loss: **info**. The same applies where the KL coefficient is 0, and where responses
     still get different rewards after a NaN row, because NaN weights only generate garbage.
 
-    If only the gradient norm was NaN, it becomes a **warning** once the norm is finite and above 0 again: NaN weights
-    give no such gradient, so the trainer skipped that update. A later NaN stays a warning for no more rows than the
-    run recovered from before. It stays critical if the norm was NaN on more than half of the rows, because most
-    updates were then skipped.
+    If only the gradient norm was NaN, it becomes an **info** once the norm is finite and above 0 again, and a
+    **warning** starting at the third: NaN weights give no such gradient, so the trainer skipped that update. A later
+    NaN is no more than that for no more rows than the run recovered from before. It stays critical if the norm was NaN
+    on more than half of the rows, because most updates were then skipped.
 
     ## Thresholds
-    - `isolated`: infinite gradients up to which they are a warning.
+    - `isolated`: infinite gradients up to which they are a warning, and NaN that were skipped up to which they are an
+      info.
     - `refused_share`: share of rows, 0 to 1, above which skipped updates are not isolated.
 
     ## Why it matters
@@ -83,8 +84,8 @@ def nan_or_inf(
         "{what}{aside}.",
         hold=(1, 1),
         clear=1,
-        info=nan > 0,
-        warning=(infinite > 0) | survived,
+        info=(nan > 0) | survived,
+        warning=(infinite > 0) | (survived & (total(nan) > isolated)),
         error=(infinite > 0) & (infinite_so_far > isolated),
         what=words(_what, events, total(nan), infinite_so_far),
         nan=total(nan),
