@@ -70,20 +70,12 @@ def usual(key: str, index: Mapping[str, Entry]) -> str | None:
         return "group_size" if _DRAWN.fullmatch(key) and few(index[key].value) else None
     whole = underscored(key).lower()
     last = _OF_RL.sub("", whole)
-    if (
-        last in _ROLLOUTS
-        and not index.keys().isdisjoint(NAMES["of_a_critic"])
-        and not any(map(_PROMPTS.fullmatch, index))
-    ):
+    of_a_critic = last in _ROLLOUTS and not index.keys().isdisjoint(NAMES["of_a_critic"])
+    if of_a_critic and not any(map(_PROMPTS.fullmatch, index)):
         return None
-    name = "group_size" if key == "G" or PER_PROMPT.fullmatch(last) else None
-    name = (
-        name
-        or ("rollout_prompts" if _PROMPTS.fullmatch(last) else None)
-        or USUAL.get(whole)
-        or declared(whole)
-        or ("num_iterations" if _PASSES.fullmatch(whole) else None)
-    )
+    shaped = next((name for shape, name in _SHAPES if shape.fullmatch(last)), None)
+    repeated = "num_iterations" if _PASSES.fullmatch(whole) else None
+    name = "group_size" if key == "G" else shaped or USUAL.get(whole) or declared(whole) or repeated
     name = name or USUAL.get(last) or declared(last)
     value = index[key].value
     if name in _NUMBERS and isinstance(value, str) and not isinstance(value, Unresolved):

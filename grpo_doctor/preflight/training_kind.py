@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -218,7 +218,21 @@ def _builds_rl(facts: Facts) -> bool:
     return facts.script and stated and bool(facts.launch.imports_rl or of_title)
 
 
-CLUES: tuple[tuple[RunType, float, str, Callable[[Facts], object]], ...] = (
+Weighed = tuple[RunType, float, str, Callable[[Facts], object]]
+
+
+def _by_name(kind: RunType, names: re.Pattern[str]) -> Iterator[Weighed]:
+    """What the names of the method, the file and the program say for another kind than reinforcement learning."""
+    of_program = "the name of the started program indicates it"
+    yield kind, 7 * DECISIVE, "the document names the method", lambda f: f.method == kind
+    yield kind, DECISIVE, "the file name indicates it", lambda f: f.plain_title and names.search(f.launch.title)
+    yield kind, 20, of_program, lambda f: not f.grouped and f.called(names)
+    yield kind, 6, of_program, lambda f: names.search(f.launch.program)
+
+
+CLUES: tuple[Weighed, ...] = (
+    *_by_name("preference", _PREFERENCE),
+    *_by_name("supervised", _SUPERVISED),
     (
         "preference",
         10 * DECISIVE,
@@ -238,8 +252,6 @@ CLUES: tuple[tuple[RunType, float, str, Callable[[Facts], object]], ...] = (
         "the started program is supervised training",
         lambda f: f.started and _TUNES.fullmatch(f.started[-1].rsplit(".", 1)[-1]),
     ),
-    ("preference", 7 * DECISIVE, "the document names the method", lambda f: f.method == "preference"),
-    ("supervised", 7 * DECISIVE, "the document names the method", lambda f: f.method == "supervised"),
     ("evaluation", 6 * DECISIVE, "an evaluation file that imports its settings", _measures_what_another_trains),
     (
         "none",
@@ -294,37 +306,11 @@ CLUES: tuple[tuple[RunType, float, str, Callable[[Facts], object]], ...] = (
         lambda f: f.only_grouped and not f.training and f.answers,
     ),
     (
-        "supervised",
-        DECISIVE,
-        "the file name indicates it",
-        lambda f: f.plain_title and _SUPERVISED.search(f.launch.title),
-    ),
-    (
-        "preference",
-        DECISIVE,
-        "the file name indicates it",
-        lambda f: f.plain_title and _PREFERENCE.search(f.launch.title),
-    ),
-    (
-        "preference",
-        20,
-        "the name of the started program indicates it",
-        lambda f: not f.grouped and f.called(_PREFERENCE),
-    ),
-    (
         "preference",
         20,
         "a section of preference training",
         lambda f: f.has_section("dpo", "kto", "simpo", "orpo") and not f.grouped and not f.launch.program,
     ),
-    ("preference", 6, "the name of the started program indicates it", lambda f: _PREFERENCE.search(f.launch.program)),
-    (
-        "supervised",
-        20,
-        "the name of the started program indicates it",
-        lambda f: not f.grouped and f.called(_SUPERVISED),
-    ),
-    ("supervised", 5, "the name of the started program indicates it", lambda f: _SUPERVISED.search(f.launch.program)),
     (
         "rl",
         10,

@@ -193,23 +193,10 @@ def walk(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
                     | ast.AnnAssign(target=ast.Name(id=name), value=ast.Dict() | ast.Call() as held)
                 ) if isinstance(held, ast.Dict) or is_dict(held):
                     inside = name
-        stack += [(part, inside) for part in reversed(_parts(node)) if type(part) not in _BARE]
-
-
-def _parts(node: ast.AST) -> list[ast.AST]:
-    """The children of a node, as `ast.iter_child_nodes` has them at twice the cost."""
-    found: list[ast.AST] = []
-    for part in node.__dict__.values():
-        if isinstance(part, ast.AST):
-            found.append(part)
-        elif isinstance(part, list):
-            found += [item for item in part if isinstance(item, ast.AST)]
-    return found
+        stack += [(part, inside) for part in reversed(list(ast.iter_child_nodes(node)))]
 
 
 _MEANT = (ast.stmt, ast.Call, ast.Dict, ast.List)
-_BARE = frozenset((ast.Load, ast.Store, ast.Constant, ast.Name))
-"""What holds nothing that `walk` looks for; most nodes of a tree are such."""
 
 
 def name_of(function: ast.expr) -> str:
@@ -250,20 +237,7 @@ def called_by(path: Path) -> list[ast.Module]:
 def _elsewhere(text: str) -> ast.Module:
     """The tree of another file than the one that is read: every line is 0. Programs of one file may share it."""
     tree = parsed(text)[0]
-    waiting: list[ast.AST] = [tree]
-    while waiting:
-        node = waiting.pop()
-        held = node.__dict__
-        if "lineno" in held:
-            held["lineno"] = 0
-        for part in held.values():
-            if isinstance(part, ast.AST):
-                if type(part) not in _SHARED:
-                    waiting.append(part)
-            elif isinstance(part, list):
-                waiting += [item for item in part if isinstance(item, ast.AST)]
+    for node in ast.walk(tree):
+        if hasattr(node, "lineno"):
+            node.lineno = 0
     return tree
-
-
-_SHARED = frozenset((ast.Load, ast.Store))
-"""Nodes that stand on no line, of which a tree has very many."""
