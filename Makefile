@@ -7,7 +7,7 @@ PIP = $(BIN)/python -m pip install --quiet --quiet --no-compile --disable-pip-ve
 # Where it is set, no compiled module is ever kept, and every process would spend a quarter of a minute on torch and TRL.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test lint docs messages pictures advisories-repro goldens goldens-diff corpus corpus-fetch fuzz metamorphic licences audit sbom hashes lab seen test-old-trl test-hooks test-remote pages clean
+.PHONY: run test coverage lint pre-commit docs messages pictures advisories-repro goldens goldens-diff corpus corpus-fetch fuzz metamorphic licences audit sbom hashes lab seen test-old-trl test-hooks test-remote pages clean
 
 .venv/.train: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -28,6 +28,10 @@ run: .venv/.train  ## the main job on its embedded default
 test: .venv/.installed  ## the whole suite
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
+coverage: .venv/.installed  ## the suite with the branches that it enters, as a table in build/coverage.md
+	$(PIP) pytest-cov
+	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=markdown:build/coverage.md --cov-report=term:skip-covered
+
 lint: .venv/.installed  ## style, types, the one-way contract and the workflows
 	$(BIN)/ruff check grpo_doctor checks reports tests
 	$(BIN)/ruff format --check grpo_doctor checks reports tests
@@ -35,6 +39,9 @@ lint: .venv/.installed  ## style, types, the one-way contract and the workflows
 	$(BIN)/mypy grpo_doctor checks reports tests
 	$(BIN)/lint-imports
 	$(BIN)/zizmor --quiet --offline .github/workflows action.yml
+
+pre-commit: .venv-supply/.installed  ## the hooks of .pre-commit-config.yaml, on every file
+	.venv-supply/bin/pre-commit run --all-files
 
 seen: .venv/.installed  ## what each check has been seen on, over ../shared/logs and what the tests plant
 	$(BIN)/python -m tests.seen
@@ -60,7 +67,7 @@ metamorphic: .venv/.installed  ## what must not change a verdict, on ../shared/l
 
 .venv-supply/.installed: constraints.txt
 	test -x .venv-supply/bin/python || $(PYTHON) -m venv .venv-supply
-	.venv-supply/bin/pip install --quiet --constraint constraints.txt cyclonedx-bom pip-audit pip-tools zizmor
+	.venv-supply/bin/pip install --quiet --constraint constraints.txt cyclonedx-bom pip-audit pip-tools pre-commit zizmor
 	touch $@
 
 audit: .venv-supply/.installed  ## the workflows by zizmor, the dependencies of the core by pip-audit, which asks pypi.org

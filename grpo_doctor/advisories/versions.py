@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib import metadata
 
 from .database import names
 
@@ -28,6 +27,8 @@ _NUMBER = r"(\d{1,4}(?:\.\d{1,4}){1,3}(?:\.?post\d{1,3})?)(?![\w.]*(?:dev|rc|\+g
 
 def installed(packages: Iterable[str] | None = None) -> dict[str, str]:
     """The versions of these packages, or of all that have advisories, in the environment that runs this."""
+    from importlib import metadata
+
     found = {}
     for name in names() if packages is None else packages:
         try:

@@ -49,19 +49,18 @@ class EagerPlan:
 class EagerlyExamined(Examined):
     """One check whose alarms are known after the call."""
 
-    def __init__(self, check: Check, thresholds: Mapping[str, Any], averaged: bool) -> None:
-        self.check, self.averaged = check, averaged
-        self.plan = self.called = EagerPlan(check, self.own(thresholds))
+    called: EagerPlan | None = None
 
-    def begin(self) -> list[Alarm]:
+    def begin(self) -> tuple[Any, list[Alarm]]:
         """No alarms before the call; `block` adds them."""
-        return []
+        self.plan = self.called = EagerPlan(self.check, self.thresholds)
+        return self.called.begin(), []
 
     def block(self, alarms: list[Alarm], found: Any, at: int, rows: np.ndarray, steps: np.ndarray) -> None:
         """Passes the check's results on all rows to the alarms."""
+        assert self.called is not None
         assert self.called.fires is not None
-        self.take_fires(self.called.fires, self.averaged)
-        alarms += super().begin()
+        alarms += self.alarms_of(self.called.fires)
         super().block(alarms, found, at, rows, steps)
 
 
@@ -72,5 +71,5 @@ def diagnose_eagerly(
     """The diagnosis of a whole run by eager calls, and the plan of each called check."""
     examination = Examination(catalogue, run.settings, thresholds or {}, run.run_type, kind=EagerlyExamined)
     examination.block(run, 0, len(run))
-    plans = [examined.called for examined in examination.examined if isinstance(examined, EagerlyExamined)]
-    return diagnosis_from(run, catalogue, examination), [plan for plan in plans if plan.fires is not None]
+    called = [examined.called for examined in examination.examined if isinstance(examined, EagerlyExamined)]
+    return diagnosis_from(run, catalogue, examination), [plan for plan in called if plan is not None]

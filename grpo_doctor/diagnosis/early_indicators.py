@@ -11,6 +11,7 @@ import numpy as np
 from ..record import NUMBER_FIELDS
 from ..run import Table
 from ..series.derived import DERIVED
+from ..series.noise_model import median
 from ..series.trajectory import SUCCESS, TURNED
 
 BEYOND = 4.0
@@ -116,8 +117,8 @@ def _usual(column: np.ndarray, at: int) -> tuple[float, float] | None:
     usual = usual[np.isfinite(usual)][-max(begin // 2, LEAST) :]
     if len(usual) < LEAST:
         return None
-    middle = float(np.median(usual))
-    spread = 1.4826 * float(np.median(np.abs(usual - middle)))
+    middle = median(usual)
+    spread = 1.4826 * median(np.abs(usual - middle))
     return middle, max(spread, float(usual.std()) / 2, _rounding(middle))
 
 
@@ -138,4 +139,4 @@ def _left(name: str, column: np.ndarray, steps: np.ndarray, at: int, middle: flo
     if stays < SHIFTED:
         return None
     row = int(rows[-stays])
-    return Moved(name, int(steps[row]), at - row, middle, float(np.median(column[rows[-stays:]])))
+    return Moved(name, int(steps[row]), at - row, middle, median(column[rows[-stays:]]))

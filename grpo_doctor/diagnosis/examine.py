@@ -32,25 +32,24 @@ Arguments: TypeAlias = Callable[[Mapping[str, Any]], Sequence[Any]]
 class Examined:
     """One check applied to a run: computes its conditions on the rows and updates its alarms."""
 
+    plan: Any
+    fires: Fires
+
     def __init__(self, check: Check, thresholds: Mapping[str, Any], averaged: bool) -> None:
-        self.check = check
-        traced = check.traced(self.own(thresholds))
-        self.plan: Any = traced.plan
-        self.take_fires(traced.fires, averaged)
+        self.check, self.averaged = check, averaged
+        self.thresholds = {name: value for name, value in thresholds.items() if name in check.thresholds}
 
-    def own(self, thresholds: Mapping[str, Any]) -> dict[str, Any]:
-        """The thresholds that belong to the check."""
-        return {name: value for name, value in thresholds.items() if name in self.check.thresholds}
+    def begin(self) -> tuple[Any, list[Alarm]]:
+        """Traces the check; its memory and its alarms before the first row."""
+        traced = self.check.traced(self.thresholds)
+        self.plan = traced.plan
+        return self.plan.begin(), self.alarms_of(traced.fires)
 
-    def take_fires(self, fires: Fires, averaged: bool) -> None:
-        """Reads severities, hold and clear from the check's conditions."""
+    def alarms_of(self, fires: Fires) -> list[Alarm]:
+        """One alarm for each severity of the check's conditions."""
         self.fires = fires
-        self.levels = (self.check.severity, *(level for level, _ in fires.levels))
-        self.hold, self.clear = ((1, 1), 1) if averaged else (fires.hold or self.check.hold, fires.clear)
-
-    def begin(self) -> list[Alarm]:
-        """Its alarms before the first row."""
-        return [Alarm(level, self.hold, self.clear) for level in self.levels]
+        hold, clear = ((1, 1), 1) if self.averaged else (fires.hold or self.check.hold, fires.clear)
+        return [Alarm(level, hold, clear) for level in (self.check.severity, *(level for level, _ in fires.levels))]
 
     def take(self, alarms: list[Alarm], found: Any, at: int, row: int, step: int) -> tuple[list[Alarm], bool]:
         """The alarms after one row, the check's ``at``-th; and whether any started to fire."""
@@ -246,10 +245,11 @@ class Examination:
             for check in catalogue.checks.values()
             if check.predicate is not None and run_type in check.run_types
         ]
-        self.memories, self.alarms = [e.plan.begin() for e in self.examined], [e.begin() for e in self.examined]
+        self.memories: list[Any] = [(0,)] * len(self.examined)
+        self.alarms: list[list[Alarm]] = [[] for _ in self.examined]
         self.calm = [True] * len(self.examined)
         """Each check's state, its alarms, and whether all alarms are calm: the lists of one row do not change on the
-        next row, so a snapshot can share them."""
+        next row, so a snapshot can share them. A check begins before its first row."""
         fields = {f for e in self.examined for alternatives in e.check.arguments for f in alternatives}
         self.asked = sorted(f for f in fields if f.startswith(DECLARED))
         self.declared: dict[str, Any] = {}
@@ -263,6 +263,15 @@ class Examination:
         self.ever: frozenset[str] = frozenset()
         """Fields known on any row so far."""
         self.success = success_of(run_type)
+
+    def begin(self, place: int) -> None:
+        """Makes a check ready for its first row."""
+        self.memories[place], self.alarms[place] = self.examined[place].begin()
+
+    def begin_all(self) -> None:
+        """Makes every check ready, so that no row of a live run waits for it."""
+        for place in range(len(self.examined)):
+            self.begin(place)
 
     def block(self, run: Run, start: int, stop: int) -> None:
         """Rows ``start:stop`` of a run."""
@@ -313,6 +322,8 @@ class Examination:
         if not keep.all():
             arguments = [a[: np.count_nonzero(keep)] if steady(a) else a[keep] for a in arguments]
             numbers, steps = numbers[keep], steps[keep]
+        if not self.memories[place][0]:
+            self.begin(place)
         at = self.memories[place][0] + 1
         self.memories[place], found = examined.plan.block(self.memories[place], arguments, len(numbers))
         examined.block(self.alarms[place], found, at, numbers, steps)

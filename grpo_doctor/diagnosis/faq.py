@@ -11,6 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from ..run import Run
+from ..series.noise_model import median
 
 ROWS = 4
 """Minimum number of values for statements about two columns or a constant: any two numbers fit some rule. Explaining a
@@ -75,7 +76,7 @@ def _loss_is_zero(run: Run) -> str | None:
     if known is None:
         return None
     loss, signal = known
-    if np.abs(loss).max() > 2.1 * PRINTED or np.median(signal) <= 0:
+    if np.abs(loss).max() > 2.1 * PRINTED or median(signal) <= 0:
         return None
     return (
         "Why is the loss 0? With one update per rollout the ratio is 1 and the advantages sum to 0, so the loss is "
@@ -96,13 +97,13 @@ def _loss_is_negative(run: Run) -> str | None:
 
 def _chosen_is_negative(run: Run) -> str | None:
     known = _known(run, "chosen_reward", "rejected_reward")
-    if known is None or (known[0] < 0).mean() < 0.5 or np.median(known[0] - known[1]) <= 0:
+    if known is None or (known[0] < 0).mean() < 0.5 or median(known[0] - known[1]) <= 0:
         return None
     if known[0].min() <= RULED_OUT:
         return None
     return (
         "Why is the reward of the chosen responses negative? It is beta x log(policy / reference), and the loss uses "
-        f"only the margin ({np.median(known[0] - known[1]):.3g}): both responses may become less likely than "
+        f"only the margin ({median(known[0] - known[1]):.3g}): both responses may become less likely than "
         "under the reference model. Watch the margin and the reward accuracy on held-out pairs."
     )
 

@@ -66,6 +66,7 @@ class LiveDoctor:
         self.summary = Run(source, run_type=run_type)
         self.summary.settings = dict(settings or {})
         self.examination = Examination(self.catalogue, self.summary.settings, self.thresholds, run_type)
+        self.examination.begin_all()
         self._broadcast = {
             name: figure(value)
             for name, value in self.summary.settings.items()

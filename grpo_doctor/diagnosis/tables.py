@@ -11,6 +11,7 @@ import numpy as np
 
 from ..run import Run, Table
 from ..series import homogeneous
+from ..series.noise_model import median
 from .check import Finding, Severity
 
 _Columns: TypeAlias = Callable[[str], np.ndarray | None]
@@ -56,7 +57,7 @@ def _indicators(run: Run) -> Table | None:
             continue
         before = f"{_words(column[known[0]])} (step {run.steps[known[0]]})"
         late = column[known[-max(5, int(LATE * len(known))) :]]
-        observed = f"{_words(float(np.median(late)))} ({_words(late.min())} to {_words(late.max())})"
+        observed = f"{_words(median(late))} ({_words(late.min())} to {_words(late.max())})"
         rows.append([name, before, observed])
     if not rows:
         return None
@@ -106,7 +107,7 @@ def _columns_of(steps: list[dict[str, Any]]) -> _Columns:
 
 def _median(column: np.ndarray | None) -> float:
     known = np.empty(0) if column is None else column[~np.isnan(column)]
-    return float(np.median(known)) if np.isfinite(known).any() else math.nan
+    return median(known) if np.isfinite(known).any() else math.nan
 
 
 def _dead_row(task: str, column: _Columns, size: float) -> list[str] | None:

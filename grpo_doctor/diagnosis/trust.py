@@ -6,7 +6,6 @@ permission is given on the command line, in the environment, or in a file of the
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
 
@@ -62,6 +61,8 @@ def digest(folder: Path) -> str:
 
     Compiled files in ``__pycache__`` are left out: the catalogue never reads them for a user's own checks.
     """
+    import hashlib
+
     if not folder.is_dir():
         raise ConfigError(f"{folder}: not a folder of checks; see checks in [tool.grpo-doctor]")
     found = hashlib.sha256()

@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 
 from ..run import Run, RunType, Table
+from ..series.noise_model import median
 from ..series.trajectory import MEANT, VALID, Trajectory
 from ..series.trend import Outcome
 from .check import Confidence, Finding, Fires, Severity, Withheld
@@ -394,7 +395,7 @@ def unfinished(run: Run, last: int | None) -> list[str]:
     planned = run.settings.get("max_steps")
     if last is None or isinstance(planned, bool) or not isinstance(planned, int) or len(run) < 2:
         return []
-    apart = float(np.median(np.abs(np.diff(run.steps))))
+    apart = median(np.abs(np.diff(run.steps)))
     if planned - last < 2 * max(apart, 1.0):
         return []
     return [f"the log ends at step {last} of {planned}: the run is unfinished, and the report covers only these steps"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,18 +70,7 @@ class Snapshot:
     def restore(self) -> None:
         """Puts everything back; tensors are written only where they changed."""
         for saved in self.saved:
-            for tensor, value in saved["tensors"]:
-                if tensor.shape != value.shape or not torch.equal(tensor, value):
-                    tensor.data.copy_(value)
-            for parameter, required, gradient in saved["parameters"]:
-                parameter.requires_grad_(required)
-                parameter.grad = _copy_of(gradient)
-            for module, flags in saved["modules"]:
-                _put_back(module, flags)
-            for config, values in saved["configs"]:
-                if not _equal(vars(config), values):
-                    vars(config).clear()
-                    vars(config).update(copy.deepcopy(values))
+            _restore_model(saved)
         for parameter, value, gradient in self.beside:
             parameter.data.copy_(value)
             parameter.grad = _copy_of(gradient)
@@ -104,6 +93,22 @@ class Snapshot:
         torch.set_rng_state(torch_state)
         if cuda:
             torch.cuda.set_rng_state_all(cuda)
+
+
+def _restore_model(saved: Mapping[str, Any]) -> None:
+    """Puts back tensors, gradients, modes and configurations of one model."""
+    for tensor, value in saved["tensors"]:
+        if tensor.shape != value.shape or not torch.equal(tensor, value):
+            tensor.data.copy_(value)
+    for parameter, required, gradient in saved["parameters"]:
+        parameter.requires_grad_(required)
+        parameter.grad = _copy_of(gradient)
+    for module, flags in saved["modules"]:
+        _put_back(module, flags)
+    for config, values in saved["configs"]:
+        if not _equal(vars(config), values):
+            vars(config).clear()
+            vars(config).update(copy.deepcopy(values))
 
 
 def _of_optimizer(optimizer: torch.optim.Optimizer) -> tuple[list[dict[str, Any]], dict[torch.Tensor, Any]]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..diagnosis.check import Finding, Severity
+from ..series.noise_model import median
 from .charts import FEW, HUGE, PLACES, RANGES, Ground, Panel, healthy, timeline_rows
 
 HEIGHT = 1000
@@ -98,7 +99,7 @@ def multiples(series: Sequence[tuple[np.ndarray, np.ndarray, float | None]]) -> 
     together = np.concatenate([np.empty(0), *known])
     shared = scale_of(together) if len(together) else Scale(0.0, 1.0, False)
     ranges = [float(np.ptp(on_an_axis(values))) for values in known if len(values)]
-    alike = bool(ranges) and float(np.median(ranges)) > FLAT * (shared.high - shared.low)
+    alike = bool(ranges) and median(ranges) > FLAT * (shared.high - shared.low)
     drawn = []
     for (steps, values, onset), own in zip(series, known, strict=True):
         scale = shared if alike or not len(own) else scale_of(own)

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 import numpy as np
 
 from .expression import numpys
+from .noise_model import median
 
 State: TypeAlias = Any
 
@@ -125,7 +126,7 @@ class Baseline:
         if len(first) == self.rows or x != x:
             return state, value
         first = (*first, float(x))
-        value = float(np.median(first)) if len(first) == self.rows else value
+        value = median(first) if len(first) == self.rows else value
         return (first, value), value
 
     def block(self, state: State, xs: Any) -> tuple[State, Any]:

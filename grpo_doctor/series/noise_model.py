@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -26,6 +27,14 @@ CAP = 0.92
 """The largest autocorrelation that is accepted."""
 LENGTHS = 256
 """Number of cached series lengths."""
+
+
+def median(values: Sequence[float] | np.ndarray) -> float:
+    """`numpy.median`, which imports `numpy.ma` for it: a third of the time that numpy itself takes."""
+    ordered = np.sort(np.asarray(values, float))
+    if not len(ordered) or math.isnan(ordered[-1]):
+        return math.nan
+    return float(ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
 
 
 def mean(x: np.ndarray) -> Any:

@@ -362,6 +362,24 @@ class _Script(Definitions):
         """
         launch = Launch(f"script {self.imports}", complete=False, imports_rl=self.imports_rl)
         self.at = 1 << 30
+        self._declared_by_name(launch)
+        self._dictionaries(launch)
+        self._calls(launch)
+        for name, value, line in self.meant():
+            self.add(launch, name.lower(), value, line)
+        self._parameters_of_functions(launch)
+        for document, line in self.documents:
+            if line in self.named.values():
+                continue  # a module beside it loads that one, for whoever asks for an item
+            for word, entry in document.items():
+                launch.add(word, entry.value, line)
+        launch.entries = [e for e in launch.entries if e.value != 0 or not e.key.endswith(GREEDY)]
+        # what the modules beside it say comes after its own, and what cannot be told after what can
+        launch.entries.sort(key=lambda entry: (entry.line == 0, isinstance(entry.value, Unresolved)))
+        return launch
+
+    def _declared_by_name(self, launch: Launch) -> None:
+        """Options of the command line, fields and constants, attributes of what holds settings."""
         for name, (value, line) in self.options.items():
             if not ELSEWHERE.search(name):
                 self.add(launch, name, value, line)
@@ -376,12 +394,17 @@ class _Script(Definitions):
                 self.add(launch, attribute, value, line)
             elif self._holds_settings(owner):
                 self.add(launch, f"{owner}.{attribute}", value, line)
+
+    def _dictionaries(self, launch: Launch) -> None:
         for inside, node in self.dicts:
             for key, item in zip(node.keys, node.values, strict=True):
                 plain = isinstance(key, ast.Constant) and isinstance(key.value, str)
                 if plain and not isinstance(item, ast.Dict) and not ELSEWHERE.search(inside):
                     assert isinstance(key, ast.Constant)
                     self.add(launch, str(key.value), item, item.lineno)
+
+    def _calls(self, launch: Launch) -> None:
+        """Responses per prompt of calls that generate, and the arguments of calls that train."""
         held_out = self._held_out()
         groups = (_times(call) for name, call in self.calls if name in NAMES["group_calls"] and call not in held_out)
         for turns in islice(filter(None, groups), MANY):
@@ -399,18 +422,6 @@ class _Script(Definitions):
                     continue  # of a library for games
                 launch.add("algorithm", (learner[1] or learner[2]).lower(), call.lineno)
                 self._keywords(launch, "", call)
-        for name, value, line in self.meant():
-            self.add(launch, name.lower(), value, line)
-        self._parameters_of_functions(launch)
-        for document, line in self.documents:
-            if line in self.named.values():
-                continue  # a module beside it loads that one, for whoever asks for an item
-            for word, entry in document.items():
-                launch.add(word, entry.value, line)
-        launch.entries = [e for e in launch.entries if e.value != 0 or not e.key.endswith(GREEDY)]
-        # what the modules beside it say comes after its own, and what cannot be told after what can
-        launch.entries.sort(key=lambda entry: (entry.line == 0, isinstance(entry.value, Unresolved)))
-        return launch
 
     def _parameters_of_functions(self, launch: Launch) -> None:
         """Defaults of parameters: those of what trains first, then of constructors; the others are vague."""

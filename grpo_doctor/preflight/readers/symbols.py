@@ -89,6 +89,16 @@ class Gathered:
 
     def _take(self, node: ast.AST, inside: str) -> None:
         match node:
+            case ast.expr():
+                self._expression(node, inside)
+            case ast.For() | ast.If() | ast.Try() | ast.Match() | ast.With():
+                self._flow(node)
+            case _:
+                self._definition(node, inside)
+
+    def _definition(self, node: ast.AST, inside: str) -> None:
+        """What names something: assignments, imports, classes and functions."""
+        match node:
             case ast.Assign():
                 for target in node.targets:  # several as in ``config["lr"] = lr = 1e-6``
                     self._assigned(target, node, inside)
@@ -113,19 +123,12 @@ class Gathered:
                 self.ordered[owner] = [a.arg for a in (*node.args.posonlyargs, *node.args.args) if a.arg != "self"]
             case ast.Return(value=ast.expr() as value) if inside:
                 self.returned.setdefault(inside, []).append(value)
-            case ast.Call():
-                name = name_of(node.func)
-                if name in ("add_argument", "option"):
-                    self._option(node)
-                elif name.startswith("DEFINE_"):
-                    self._flag(node)
-                elif not ELSEWHERE.search(inside) or CONFIGURES.search(name):
-                    self.calls.append((name, node))
-                    self.within[node] = inside
-                if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
-                    self._called(node.func.value.id, node, inside)
-                if name in MAPPINGS and not ELSEWHERE.search(inside):
-                    self._dictionary(inside, as_dict(node))
+            case ast.AugAssign(target=ast.Name(id=owner), op=ast.BitOr(), value=value):
+                self._change(owner, Change(node.lineno, inside, None, value))
+
+    def _flow(self, node: ast.AST) -> None:
+        """Loops, branches and opened files."""
+        match node:
             case ast.For(target=ast.Name(id=name)):
                 self.loops[name] = node.iter
             case ast.For(
@@ -142,14 +145,31 @@ class Gathered:
             case ast.Match(cases=cases):
                 for one in cases:
                     self._branch(one.body, None)
-            case ast.AugAssign(target=ast.Name(id=owner), op=ast.BitOr(), value=value):
-                self._change(owner, Change(node.lineno, inside, None, value))
             case ast.With(items=[ast.withitem(ast.Call(args=[path, *_]), ast.Name(id=handle))]):
                 self.opened |= dict.fromkeys(_filled_from(handle, node.body), path)
+
+    def _expression(self, node: ast.expr, inside: str) -> None:
+        match node:
+            case ast.Call():
+                self._call(node, inside)
             case ast.List(elts=[_, _, _, *_]):
                 self.lists.append(node)
             case ast.Dict() if not ELSEWHERE.search(inside):
                 self._dictionary(inside, node)
+
+    def _call(self, node: ast.Call, inside: str) -> None:
+        name = name_of(node.func)
+        if name in ("add_argument", "option"):
+            self._option(node)
+        elif name.startswith("DEFINE_"):
+            self._flag(node)
+        elif not ELSEWHERE.search(inside) or CONFIGURES.search(name):
+            self.calls.append((name, node))
+            self.within[node] = inside
+        if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
+            self._called(node.func.value.id, node, inside)
+        if name in MAPPINGS and not ELSEWHERE.search(inside):
+            self._dictionary(inside, as_dict(node))
 
     def _assigned(self, target: ast.expr, node: ast.Assign, inside: str) -> None:
         match target:
