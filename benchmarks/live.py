@@ -38,6 +38,9 @@ LEVELS = {
     "rollout_weight_std": 0.1, "weight_clip_fraction": 0.01, "effective_sample_share": 0.95, "staleness_max": 1,
     "value_clip_fraction": 0.01, "repetition_rate": 0.02, "other_script_rate": 0.01, "prompt_echo_rate": 0.01,
     "aborted_rate": 0.01, "environment_failure_rate": 0.01, "prompts_per_update": 32, "tokens_per_update": 60_000,
+    "repeated_call_rate": 0.02, "unparsed_call_rate": 0.01, "refusal_rate": 0.01, "prompt_recovery": 0.9,
+    "response_chars_mean": 800, "right_chars_mean": 780, "wrong_chars_mean": 820, "length_reward_correlation": 0.05,
+    "right_unrewarded_rate": 0.01, "wrong_rewarded_rate": 0.01, "taskless_reward": 0.01, "failures_at_floor": 0.1,
 }  # fmt: skip
 """Usual levels of a healthy run; they scatter by a twentieth."""
 FIXED = {

@@ -193,9 +193,16 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     turns_per_response: Annotated[Number, "model turns in a multi-turn response"] = None
     tool_calls_per_response: Annotated[Number, "tool calls per response"] = None
     tool_failure_rate: Annotated[Number, "share of tool calls that failed, 0 to 1"] = None
+    repeated_call_rate: Annotated[
+        Number, "share of tool calls that repeat an earlier call of the same response, 0 to 1"
+    ] = None
+    unparsed_call_rate: Annotated[Number, "share of tool calls that could not be parsed, 0 to 1"] = None
     aborted_rate: Annotated[Number, "share of rollouts aborted without a response, 0 to 1"] = None
     environment_failure_rate: Annotated[
         Number, "share of rollouts in which the environment or its sandbox failed, 0 to 1"
+    ] = None
+    failures_at_floor: Annotated[
+        Number, "share of rollouts with a failed environment that got the lowest reward of the step, 0 to 1"
     ] = None
 
     # generation state
@@ -218,6 +225,29 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
         None
     )
     prompt_echo_rate: Annotated[Number, "share of responses that repeat their prompt, 0 to 1"] = None
+
+    refusal_rate: Annotated[Number, "share of responses that refuse or apologise, 0 to 1"] = None
+    prompt_recovery: Annotated[
+        Number,
+        "how often the response most similar to a response answers the same prompt: 0 as by chance, 1 always",
+    ] = None
+
+    # outcome, by responses whose texts are known
+    right_chars_mean: Annotated[Number, "mean length of right responses, characters"] = None
+    wrong_chars_mean: Annotated[Number, "mean length of wrong responses, characters"] = None
+    response_chars_mean: Annotated[Number, "mean length of responses, characters"] = None
+    length_reward_correlation: Annotated[
+        Number, "Pearson correlation of reward and length in characters within the step, -1 to 1"
+    ] = None
+    right_unrewarded_rate: Annotated[
+        Number, "share of responses with the reference answer that are not rewarded, 0 to 1"
+    ] = None
+    wrong_rewarded_rate: Annotated[
+        Number, "share of responses with a different number than the reference answer that are rewarded, 0 to 1"
+    ] = None
+    taskless_reward: Annotated[
+        Number, "mean reward of responses that do not depend on the prompt: empty, copied or one text for many prompts"
+    ] = None
 
     # the same fields for each task, and what happened
     by_task: Annotated[dict[str, dict[str, Any]] | None, "the same fields for each task, by task name"] = None

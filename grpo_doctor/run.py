@@ -58,8 +58,27 @@ def restarted(before: int, after: int, line: int | None = None) -> Event:
     return Event(kind="restart", message=said, line=line)
 
 
+class Call(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A tool call of a response: its name and arguments, the result, and the kind of failure if it failed."""
+
+    name: str = ""
+    arguments: str = ""
+    result: str | None = None
+    failure: str | None = None
+
+
 class Sample(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One response of the policy. Texts come from models and users: escape them wherever they are shown."""
+    """One response of the policy. Texts come from models and users: escape them wherever they are shown.
+
+    Attributes:
+        response: the policy's own text; results of tools are in ``calls``.
+        reference: accepted answers, where the dump has them.
+        finish: ``stop``, ``length``, ``aborted`` or ``environment`` (it failed).
+        tokens: length of the response in tokens.
+        turns: model turns in it.
+        calls: its tool calls; None if unknown.
+        signs: what the response shows, by the names in ``rollouts/words.toml``.
+    """
 
     step: int
     response: str
@@ -67,6 +86,16 @@ class Sample(msgspec.Struct, kw_only=True, omit_defaults=True):
     reward: float | None = None
     valid: bool | None = None
     task: str | None = None
+    group: str | None = None
+    success: float | None = None
+    advantage: float | None = None
+    components: dict[str, float] | None = None
+    reference: list[str] | None = None
+    finish: str | None = None
+    tokens: int | None = None
+    turns: int | None = None
+    calls: list[Call] | None = None
+    signs: list[str] | None = None
 
 
 class Reading(msgspec.Struct, kw_only=True):

@@ -18,6 +18,7 @@ from grpo_doctor.report.chart_layout import drawings, unit
 from grpo_doctor.report.charts import decisive, legend, panels
 from grpo_doctor.report.markup import digest, embedded, environment
 from grpo_doctor.report.model import Options
+from grpo_doctor.report.proofs import proofs
 from grpo_doctor.report.redaction import clean
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ def _run(diagnosis: Diagnosis, index: int, options: Options, most: int) -> dict[
         "legend": legend(shown, green=green),
         "unit": unit(shown[0].ground) if shown else "",
         "framework": words.framework(diagnosis.run),
+        "proofs": proofs(diagnosis) if options.samples else [],
         "responses": words.responses(diagnosis) if options.samples else [],
     }
 

@@ -32,6 +32,7 @@ from grpo_doctor.report.model import (  # fmt: skip
     when,
     withheld,
 )
+from grpo_doctor.report.proofs import proofs
 from grpo_doctor.run import Table
 
 if TYPE_CHECKING:
@@ -89,6 +90,9 @@ def _chapter(diagnosis: Diagnosis, index: int, options: Options) -> list[str]:
         parts += ["## What the numbers mean", _bullets(map(markdown, diagnosis.answers))]
     for table in diagnosis.tables:
         parts += [f"## {markdown(table.title)}", _table(table), *([markdown(table.note)] if table.note else [])]
+    for proof in proofs(diagnosis) if options.samples else ():
+        cells = [[markdown(cell.replace("\n", " ⏎ ")) for cell in row] for row in proof.rows]
+        parts += [f"## {proof.title}", _rows(proof.head, cells)]
     if options.samples and (shown := responses(diagnosis)):
         parts += [f"## Responses at step {shown[0].step}", *(fenced(sample.response) for sample in shown)]
     return [*parts, *_basis(diagnosis)]

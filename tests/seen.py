@@ -27,6 +27,7 @@ from .data import MADE_ILL
 from .peers import AT_HAND, reported
 from .preflight import test_planted
 from .probes import test_mutants, test_wide, twins
+from .rollouts.planted import DRIFTS
 from .threads.cases import KNOWN
 from .threads.configurations import SET
 from .threads.others import FOUND
@@ -71,13 +72,14 @@ def on_threads() -> Iterator[Seen]:
 
 
 def planted() -> Iterator[Seen]:
-    """Faults of a configuration, of the engine, of a run in TRL and of a trainer's twin."""
+    """Faults of a configuration, of the engine, of a run in TRL, of a trainer's twin and of made rollouts."""
     yield from ((code, "configurations", name) for name, code, _, _ in test_planted.FAULTS)
     yield from ((code, "faults", name) for name, fault in FAULTS.items() for code in fault.named_by)
     yield from ((code, "trainers", name) for name, code in MADE_ILL.items())
     yield from ((code, "twins", name) for code, names in test_mutants.CAUSES.items() for name in names.split())
     yield from ((code, "twins", name) for name, code, *_ in test_wide.SICK)
     yield from ((fault.code, "twins", fault.name) for fault in twins.FAULTS)
+    yield from ((code, "rollouts", f"{drift}: {task}") for drift, (code, _, tasks) in DRIFTS.items() for task in tasks)
 
 
 def counts() -> dict[str, dict[str, int]]:

@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, began, recent_mean
+from grpo_doctor.series import Column, began, recent_mean, words
 
 
 @check(
@@ -13,27 +13,32 @@ from grpo_doctor.series import Column, began, recent_mean
 def environment_failures_scored(
     environment_failure_rate: Column,
     step: Column,
+    failures_at_floor: Column = None,
     *,
     some: float = 0.1,
     most: float = 0.5,
+    masked: float = 0.5,
 ) -> Fires:
     """The environment fails in many rollouts, and unmasked failures are scored as wrong answers.
 
     ## What it sees
     The share of rollouts in which the environment or its sandbox failed, mean of the last 5 rows, above 10 %: a
-    **warning**. Above 50 % it is an **error**, and an outcome.
+    **warning**. Above 50 % it is an **error**, and an outcome. Where rollouts show that at most half of the failures
+    got the lowest reward of their step, it is an info.
 
     ## Thresholds
     - `some`: share of failed rollouts, 0 to 1: with eight responses per prompt, more than half of the groups contain
       one.
     - `most`: share of failed rollouts, 0 to 1, above which the reward measures the sandbox.
+    - `masked`: share of failures with the lowest reward, 0 to 1, up to which they are not scored as wrong answers.
 
     ## Why it matters
     A sandbox that times out gives a reward of 0 to a response that may have been right. The reward then depends on
     the load of the sandbox instead of the policy.
 
     ## Known false alarms
-    Trainers that mask or replace failed rollouts, and log the share all the same.
+    Trainers that mask or replace failed rollouts, and log the share all the same. Tools whose results are errors of
+    another system, such as its logs.
 
     ## Remedy
     Count the failures by message and fix the most frequent one. Mask failed rollouts; do not score them 0.
@@ -43,12 +48,20 @@ def environment_failures_scored(
     (`train/agg/all/has_error/mean`); SkyRL-Agent (`rollout_metrics/error_runtime`, and its mask).
     """
     now = recent_mean(environment_failure_rate)
-    over, mostly_over = now > some, now > most
+    floor = recent_mean(failures_at_floor)
+    scored = ~(floor <= masked)
+    over, mostly_over = now > some, (now > most) & scored
     return fires(
-        over,
-        "The environment failed in {now:.0%} of the rollouts in the last 5 steps.",
+        over & scored,
+        "The environment failed in {now:.0%} of the rollouts in the last 5 steps{scored}.",
+        info=over,
         error=mostly_over,
         suffered=mostly_over,
         onset=began(over, environment_failure_rate > some, step),
         now=now,
+        scored=words(_scored, floor),
     )
+
+
+def _scored(floor: float) -> str:
+    return f", and {floor:.0%} of the failures got the lowest reward" if floor == floor else ""

@@ -1,14 +1,13 @@
-from typing import Any
-
 import numpy as np
 
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.series import Column, baseline, each, kendall_tau, several, where
+from grpo_doctor.series import Column, baseline, each, kendall_tau, where
 
 
 @check("LEN007", severity="info")
 def length_normalisation_bias(
-    samples: Column,
+    wrong_chars_mean: Column,
+    right_chars_mean: Column,
     loss: Column = any_of("settings.loss_type", "settings.loss_agg_mode", optional=True),
     *,
     rows: int = 12,
@@ -18,13 +17,13 @@ def length_normalisation_bias(
     """Wrong answers get longer while right answers do not.
 
     ## What it sees
-    From the samples of each step: the mean length in characters of responses above and below the step's mean reward.
-    It fires where the ratio wrong to right rises over 12 rows with samples (Kendall's tau above 0.5) and wrong answers
-    are 25 % longer than on the first such row, on 3 of 5 rows. An info; a warning where the run declares a loss that
-    averages per sequence (TRL `grpo`, verl `seq-mean-...`).
+    From the rollouts or the saved responses of each step: the mean length in characters of right and wrong responses,
+    or of those above and below the step's mean reward. It fires where the ratio wrong to right rises over 12 rows
+    (Kendall's tau above 0.5) and wrong answers are 25 % longer than on the first such row, on 3 of 5 rows. An info; a
+    warning where the run declares a loss that averages per sequence (TRL `grpo`, verl `seq-mean-...`).
 
     ## Thresholds
-    - `rows`: rows with samples over which the trend is judged.
+    - `rows`: rows over which the trend is judged.
     - `tau`: Kendall's tau of the ratio wrong to right above which it rises.
     - `longer`: factor over the first length of wrong answers.
 
@@ -41,7 +40,7 @@ def length_normalisation_bias(
     ## Sources
     Dr. GRPO (arXiv 2503.20783), DAPO (2503.14476).
     """
-    wrong, right = several(2, _lengths, samples)
+    wrong, right = wrong_chars_mean, right_chars_mean
     known = (wrong == wrong) & (right == right)
     ratio = where(known, wrong / right, np.nan)
     biased = (kendall_tau(ratio, rows) > tau) & (wrong > longer * baseline(wrong, 1)) & (ratio > 1)
@@ -55,16 +54,3 @@ def length_normalisation_bias(
         wrong=wrong,
         right=right,
     )
-
-
-def _lengths(row: list[Any]) -> tuple[float, float]:
-    """Mean length in characters of the responses below the mean reward, and of those above it."""
-    scored = [(s.reward, len(s.response)) for s in row if s.reward is not None]
-    middle = sum([reward for reward, _ in scored]) / len(scored) if scored else 0.0
-    wrong = [length for reward, length in scored if reward < middle]
-    right = [length for reward, length in scored if reward > middle]
-    return _mean(wrong), _mean(right)
-
-
-def _mean(lengths: list[int]) -> float:
-    return sum(lengths) / len(lengths) if lengths else np.nan

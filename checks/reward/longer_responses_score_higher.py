@@ -1,31 +1,26 @@
-import math
-from typing import Any
-
-import numpy as np
-
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, baseline, each, recent_mean, total
+from grpo_doctor.series import Column, baseline, recent_mean, total
 
 
 @check("REW019", severity="warning", confidence="medium", explains=("LEN002",))
 def longer_responses_score_higher(
-    samples: Column,
+    length_reward_correlation: Column,
+    response_chars_mean: Column,
     *,
     correlation: float = 0.7,
     steps: int = 10,
-    responses: int = 4,
     grown: float = 1.5,
 ) -> Fires:
     """Within each step longer responses get higher rewards, and responses grow.
 
     ## What it sees
-    The correlation of reward and length (characters) among the responses that are saved at a step, mean of ten such
-    steps, above 0.7, and responses 1.5 times as long as at the first ones: a **warning**. Without the growth an info.
+    The correlation of reward and length (characters) among the responses of a step, or those that are saved, mean of
+    ten steps with four of them, above 0.7, and responses 1.5 times as long as at the first ones: a **warning**. Without
+    the growth an info.
 
     ## Thresholds
     - `correlation`: correlation of reward and length, -1 to 1: half of the variance of the reward.
     - `steps`: steps with saved responses over which it is averaged.
-    - `responses`: responses below which a step has no correlation.
     - `grown`: factor over the first mean length.
 
     ## Why it matters
@@ -42,8 +37,7 @@ def longer_responses_score_higher(
     ## Sources
     arXiv 2310.03716 (length explains most of the gain). rlprobe 0.1, pathology `reward_hack_length`.
     """
-    tie = each(lambda row: _tie(row, responses), samples)
-    size = each(_size, samples)
+    tie, size = length_reward_correlation, response_chars_mean
     mean, first, now = recent_mean(tie, steps), baseline(size), recent_mean(size, steps)
     follows = (mean > correlation) & (total(tie == tie) >= steps)
     return fires(
@@ -56,17 +50,3 @@ def longer_responses_score_higher(
         first=first,
         now=now,
     )
-
-
-def _size(row: list[Any]) -> float:
-    return float(np.mean([len(sample.response) for sample in row])) if row else math.nan
-
-
-def _tie(row: list[Any], least: int) -> float:
-    """Pearson correlation of reward and length among the responses of one step; NaN where either is constant."""
-    pairs = [(sample.reward, len(sample.response)) for sample in row if sample.reward is not None]
-    if len(pairs) < least:
-        return math.nan
-    rewards, lengths = np.array(pairs, float).T
-    spread = rewards.std() * lengths.std()
-    return float(np.mean((rewards - rewards.mean()) * (lengths - lengths.mean())) / spread) if spread > 0 else math.nan

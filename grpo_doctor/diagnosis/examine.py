@@ -11,6 +11,7 @@ import numpy as np
 
 from ..limits import spending, spent
 from ..record import OBJECT_FIELDS
+from ..rollouts import fill
 from ..run import WORDED, Run, figure
 from ..series import Memory, Words, steady
 from ..series.trajectory import FOLLOWED, STANDING, Trajectory, success_of
@@ -431,11 +432,14 @@ def diagnose(
 ) -> Diagnosis:
     """Runs all checks on a run and returns the diagnosis: problems, onsets, confidence and remedies.
 
+    What its samples show and no column says becomes columns of the run.
+
     Raises `OverBudgetError` if that takes more than `grpo_doctor.limits` allows.
     """
     catalogue = catalogue or load()
     examination = Examination(catalogue, run.settings, thresholds or {}, run.run_type)
     with spending():
+        fill(run)
         for start in range(0, len(run), BLOCK):
             examination.block(run, start, min(start + BLOCK, len(run)))
     return diagnosis_from(run, catalogue, examination)

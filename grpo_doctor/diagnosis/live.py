@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..record import NUMBER_FIELDS, OBJECT_FIELDS, TEXT_FIELDS, StepRecord
+from ..rollouts import completed, sampled, with_rollouts
 from ..run import BROADCAST, CORE, Run, RunType, Sample, continues, figure, merged, non_finite, restarted
 from ..series.derived import DERIVED
 from .catalogue import Catalogue, load
@@ -77,8 +78,23 @@ class LiveDoctor:
         self._known: dict[str, str] = {}
         self._recent: deque[dict[str, Any]] = deque(maxlen=KEPT)
 
-    def push(self, record: StepRecord, samples: list[Sample] | None = None) -> list[Finding]:
-        """Processes the record of a step; returns the findings that are new or more severe."""
+    def push(
+        self,
+        record: StepRecord,
+        samples: Sequence[Sample] | None = None,
+        *,
+        rollouts: Iterable[Sample | Mapping[str, Any]] | None = None,
+    ) -> list[Finding]:
+        """Processes the record of a step; returns the findings that are new or more severe.
+
+        Args:
+            record: what is known of the step.
+            samples: some of its responses, to be shown.
+            rollouts: all of its responses instead, as samples or as rows of any framework. They give the fields that
+                the record does not know.
+        """
+        if rollouts is not None:
+            record, samples = with_rollouts(record, rollouts)
         row = self._row = self._next(record, tuple(samples or ()))
         with np.errstate(all="ignore"):
             numbers, values = self._values(row)
@@ -141,6 +157,8 @@ class LiveDoctor:
     def _values(self, row: _Row) -> tuple[dict[str, float], dict[str, Any]]:
         """The known numbers of a row, and all known values including lists, events and samples."""
         record = row.records[0] if len(row.records) == 1 else merged(row.records)
+        if row.samples:
+            record = completed(record, sampled(row.samples))
         recorded = zip(NUMBER_FIELDS, _GET[NUMBER_FIELDS](record), strict=True)
         numbers = self._broadcast | {name: float(x) for name, x in recorded if x is not None and x == x}
         numbers["step"] = float(record.step)

@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from ..config import ConfigError
 from ..diagnosis.check import Finding, Severity
 from ..diagnosis.live import LiveDoctor
@@ -23,12 +21,10 @@ from ..readers import ReadError, read
 from ..readers.input import Input
 from ..readers.row_buffer import Rows
 from ..record import StepRecord
+from ..rollouts import completed
 from ..run import Run, Sample
 from .alerts import alert
 from .session import Action, Folder, Session, Stopped, actions_of, say, say_end, unused
-
-SHOWN = 4
-"""Responses of a step that become samples."""
 
 Told = Callable[[Finding, str], None]
 
@@ -77,12 +73,13 @@ class LoggedRun:
         metrics: Mapping[str, Any],
         samples: Sequence[Sample] = (),
         responses: Path | None = None,
+        rollouts: Sequence[Sample] = (),
     ) -> None:
-        """Takes what was logged at a step, some responses of it, and the file that holds all of them, if there is one.
+        """Takes what was logged at a step, some responses of it, or all of them, or the file that holds all of them.
 
-        What the file shows (rewards of groups, distinct responses) fills the fields that no metric gave.
+        What all of them show (rewards of groups, loops, tool calls) fills the fields that no metric gave.
         """
-        self._guarded(f"at step {step}", self._log, step, metrics, list(samples), responses)
+        self._guarded(f"at step {step}", self._log, step, metrics, list(samples), responses, rollouts)
 
     def stop_if_asked(self) -> None:
         """For trainers that end by an exception alone. Raises `TrainingStopped` where a finding asks for a stop."""
@@ -128,7 +125,14 @@ class LoggedRun:
             for line in words_before(config):
                 tell(f"grpo-doctor: {line}")
 
-    def _log(self, step: int, metrics: Mapping[str, Any], samples: list[Sample], responses: Path | None) -> None:
+    def _log(
+        self,
+        step: int,
+        metrics: Mapping[str, Any],
+        samples: list[Sample],
+        responses: Path | None,
+        rollouts: Sequence[Sample],
+    ) -> None:
         rows = self._rows()
         rows.add(dict(metrics), step=step)
         run = rows.run()
@@ -139,7 +143,7 @@ class LoggedRun:
             session = self.session = self.session or self._begin(run)
             session.doctor.summary.unread.update(run.unread)
             more, shown = _read_responses(responses)
-            session.push(_filled(record, more), [*samples, *shown])
+            session.push(record if more is None else completed(record, more), [*samples, *shown], rollouts)
 
     def _begin(self, run: Run) -> Session:
         source = str(self.folder.path / "records.jsonl")
@@ -161,7 +165,7 @@ class LoggedRun:
         self.folder.release()
 
 
-def _read_responses(path: Path | None) -> tuple[StepRecord | None, list[Sample]]:
+def _read_responses(path: Path | None) -> tuple[dict[str, Any] | None, list[Sample]]:
     """What a file of one step's responses shows; nothing where it is not there or cannot be read."""
     if path is None or not path.exists():
         return None, []
@@ -169,14 +173,7 @@ def _read_responses(path: Path | None) -> tuple[StepRecord | None, list[Sample]]
         (run,) = read(path)
     except (ReadError, ValueError):  # written to at this moment, or no such file after all
         return None, []
-    return next(run.records(), None), run.samples.get(0, [])[:SHOWN]
-
-
-def _filled(record: StepRecord, more: StepRecord | None) -> StepRecord:
-    """The record with what it does not know itself."""
-    known = {} if more is None else msgspec.structs.asdict(more)
-    fresh = {name: value for name, value in known.items() if value is not None and getattr(record, name) is None}
-    return msgspec.structs.replace(record, **fresh)
+    return next(run.rows(), None), run.samples.get(0, [])
 
 
 def actions_from_outside(on: str) -> dict[Severity, Action]:

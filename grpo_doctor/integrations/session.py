@@ -22,6 +22,7 @@ from ..readers import read
 from ..record import StepRecord, encode, portable, read_records
 from ..report import output
 from ..report.model import Options, render
+from ..rollouts import with_rollouts
 from ..run import Sample
 from .alerts import keep_report
 
@@ -273,8 +274,15 @@ class Session:
                 return f"{finding.code} {finding.name}"
         return None
 
-    def push(self, record: StepRecord, samples: list[Sample]) -> list[Finding]:
-        """Write a step, check it and act; return findings that are new or have got worse."""
+    def push(
+        self, record: StepRecord, samples: Sequence[Sample], rollouts: Sequence[Sample] | None = None
+    ) -> list[Finding]:
+        """Write a step, check it and act; return findings that are new or have got worse.
+
+        With all its ``rollouts``, they give the fields that the record does not know, and the samples.
+        """
+        if rollouts:
+            record, samples = with_rollouts(record, rollouts)
         self._append("samples.jsonl", [msgspec.json.encode(sample) for sample in samples])
         self._append("records.jsonl", [encode(record)])
         fresh = self.doctor.push(record, samples)

@@ -16,15 +16,13 @@ from __future__ import annotations
 
 import atexit
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
+from ..rollouts import rollouts_of
 from ..run import Sample
 from .scalars import LoggedRun
-
-SHOWN = 4
-"""Responses of a rollout that are kept as samples."""
 
 
 class Hook:
@@ -43,10 +41,23 @@ class Hook:
             atexit.register(self.run.finish)
         flat = list(chain.from_iterable(s if isinstance(s, Sequence) else [s] for s in samples))
         metrics = {**(rollout_extra_metrics or {}), **_metrics(flat, getattr(args, "reward_key", None))}
-        shown = [Sample(step=rollout_id, prompt=str(s.prompt), response=s.response) for s in flat[:SHOWN]]
-        self.run.log(rollout_id, metrics, shown)
+        key = getattr(args, "reward_key", None)
+        self.run.log(
+            rollout_id, metrics, rollouts=[one for sample in flat for one in _rollouts(rollout_id, sample, key)]
+        )
         self.run.stop_if_asked()
         return False
+
+
+def _rollouts(step: int, sample: Any, key: str | None) -> Iterator[Sample]:
+    """The rollout of one of slime's samples; none where it has no response yet."""
+    fields = {"prompt": sample.prompt, "response": sample.response, "reward": _reward(sample, key)}
+    status = str(getattr(sample.status, "value", sample.status))
+    return rollouts_of({**fields, "status": status, "group": sample.group_index}, step)
+
+
+def _reward(sample: Any, key: str | None) -> Any:
+    return sample.reward[key] if isinstance(sample.reward, Mapping) and key else sample.reward
 
 
 def _metrics(samples: Iterable[Any], key: str | None) -> dict[str, Any]:
@@ -54,7 +65,7 @@ def _metrics(samples: Iterable[Any], key: str | None) -> dict[str, Any]:
     groups: dict[Any, list[float]] = defaultdict(list)
     lengths, cut = [], []
     for sample in samples:
-        reward = sample.reward[key] if isinstance(sample.reward, Mapping) and key else sample.reward
+        reward = _reward(sample, key)
         if isinstance(reward, int | float):
             groups[sample.group_index].append(float(reward))
         lengths.append(sample.response_length)

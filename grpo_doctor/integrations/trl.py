@@ -31,7 +31,7 @@ from ..record import RecordWriter, portable
 from .alerts import alert
 from .session import Folder, Session, Stopped, actions_of, holds_a_run, say, say_end, unused
 from .trl_hooks import Seams
-from .trl_record import Local, merged
+from .trl_record import Local, merged, rollouts
 
 
 def attach(
@@ -220,7 +220,7 @@ class Attached:
         if self.session is not None:
             if self.last_step is None:
                 self._first(self.session)
-            self.session.push(merged(parts, step, self.settings), parts[0].samples(step))
+            self.session.push(merged(parts, step, self.settings), [], rollouts(parts, self.settings))
         self.seams.begin_step()
 
     def _go_unwatched(self, failure: str, step: int) -> None:

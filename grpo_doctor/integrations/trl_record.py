@@ -6,21 +6,21 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any
 
 import torch
+from msgspec.structs import replace
 from torch import Tensor
 
 from ..engine.logits import LogitStatistics
 from ..engine.losses import kl_tokens
 from ..engine.measure import LARGEST_K3
 from ..record import NUMBER_FIELDS, Event, StepRecord
+from ..rollouts import rollouts_of
 from ..run import Sample
 
-SHOWN = 4
-"""Number of responses per step to store as samples."""
 EQUAL = 1e-8
 """Rewards of a group that differ by less are equal; a std test fails on what float32 leaves of a mean."""
 
@@ -52,6 +52,8 @@ class Local:
     rewards: dict[str, tuple[float, list[float]]] = field(default_factory=dict)
     prompts: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
+    rollouts: list[Sample] = field(default_factory=list)
+    """Prompts and completions with their turns and tool calls."""
     responses: list[list[int]] = field(default_factory=list)
     """Ids of the responses, until they are counted."""
     lengths: list[int] = field(default_factory=list)
@@ -147,6 +149,8 @@ class Local:
             return
         self.prompts = [_text(p) for p in named["prompts"]]
         self.texts = [_text(c) for c in named["completions"]]
+        pairs = zip(named["prompts"], named["completions"], strict=True)
+        self.rollouts = [s for p, c in pairs for s in islice(rollouts_of({"prompt": p, "completion": c}), 1)]
         self.responses = [[int(i) for i in tokens] for tokens in named.get("completion_ids") or []]
         ended = ids.ends | {ids.pad}
         self.cut = [not tokens or tokens[-1] not in ended for tokens in self.responses]  # as TRL counts
@@ -168,13 +172,15 @@ class Local:
             if tool_mask is not None:
                 self.turns = (self.turns or 0) + len(turns)
 
-    def samples(self, step: int) -> list[Sample]:
-        """A few responses with what they earned."""
-        totals = total_rewards([self])
-        return [
-            Sample(step=step, prompt=prompt[:2000], response=text[:2000], reward=reward)
-            for prompt, text, reward in list(zip(self.prompts, self.texts, totals, strict=False))[:SHOWN]
-        ]
+
+def rollouts(parts: Sequence[Local], settings: Mapping[str, Any]) -> list[Sample]:
+    """All responses of a step with what they earned, where every reward function was seen."""
+    said = [sample for part in parts for sample in part.rollouts]
+    known = len(parts[0].rewards) >= int(settings.get("reward_functions", 1))
+    totals = total_rewards(parts) if known else []
+    if len(totals) != len(said):
+        return said
+    return [replace(s, reward=None if math.isnan(r) else r) for s, r in zip(said, totals, strict=True)]
 
 
 def trained_mask(inputs: Mapping[str, Any]) -> Tensor:

@@ -44,6 +44,7 @@ KINDS = {
     "configurations": "planted configuration(s)",
     "twins": "wrong twin(s) of a trainer",
     "peers": "labelled run(s) that another tool generates",
+    "rollouts": "made run(s) with a drift planted in the rollouts",
 }
 """Kinds of evidence, as `tests/seen.py` counts them, and how a page names them."""
 

@@ -160,6 +160,16 @@ def test_completions_jsonl_and_parquet(tmp_path: Path) -> None:
             "advantage_std": 0.612366614,
             "advantage_min": -0.7071,
             "advantage_max": 0.7071,
+            "repetition_rate": 0,
+            "prompt_echo_rate": 0,
+            "refusal_rate": 0,
+            "aborted_rate": 0,
+            "other_script_rate": 0,
+            "prompt_recovery": -0.5,
+            "success_rate": 0.75,
+            "response_chars_mean": 2,
+            "right_chars_mean": 2,
+            "wrong_chars_mean": 2,
         }
     )
     assert [(s.prompt, s.response, s.reward) for s in run.samples[1]][:2] == [("p0", "c0", 1.0), ("p0", "c1", 0.0)]

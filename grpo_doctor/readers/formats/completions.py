@@ -1,35 +1,33 @@
-"""Completions with their rewards, one a row: TRL's parquet and JSONL, ms-swift's JSONL, verl's rollouts.
+"""Rollouts, one a row or many: Parquet, JSONL and JSON of any framework, by the names in ``rollouts/names.csv``.
 
-They become samples, and the statistics of the step that only they can tell: rewards, groups, advantages, repeats.
+They become samples, and the statistics of the step that only they can tell: rewards, groups, tool calls, loops.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
-import numpy as np
-
 from ...limits import spent
+from ...rollouts import Steps, rollouts_of, step_of
+from ...rollouts.words import NAMES
 from ...run import Run, RunBuilder, Sample
 from ..input import Head, Input, NotRead, ReadError
 from ..row_buffer import Rows
-from ..values import loaded, number, whole
+from ..values import loaded
+from . import json_rows
 
 FORMAT = "completions"
-_TEXTS = (
-    "completion", "response", "output", "generated_text", "generation", "answer_text", "completion_text",
-    "response_text", "output_text",
-)  # fmt: skip
-_PROMPTS = ("prompt", "input", "question", "instruction")
-_REWARDS = ("reward", "score", "rewards", "total_reward", "reward_total", "scalar_reward", "reward_scores")
-_STEPS = ("step", "global_step", "gen_step", "checkpoint_step")
 _PARQUET = b"PAR1"
 _HEADERS = 2
 """Rows of another type at most that stand before the first completion, such as one of the settings."""
-_MOST = 200_000
+_MOST = 8
+"""Rollouts of a row that are looked at to know what it is."""
+_LOOK = 64
+"""Rows after which the budget is looked at."""
 _AT_ONCE = 4_096
 """Rows of Parquet that are read at once."""
 _LISTED = 256
@@ -38,39 +36,59 @@ _ROOM = 1 << 28
 """Bytes that the texts of these rows may take."""
 _VALUE = 5
 """Bytes of a document that take as much memory as a value in a list."""
-_EQUAL = 1e-6
+_HELD_OUT = re.compile(r"(?i)(?:^|[^a-z])(?:val|validation|evals?|evaluation)(?:[^a-z]|$)")
+"""Names of files and folders that hold the responses of an evaluation."""
+_TALK = re.compile(r'"(?:role|from)"\s*:\s*"(?:assistant|gpt)"')
+_KEYS = re.compile(r'"(\w{1,40})"\s*:')
 
 
 def sniff(head: Head) -> int:
     if head.raw.startswith(_PARQUET):
         return 3
+    text = head.text.lstrip("\ufeff \t\r\n")
+    if text[:1] == "[" or (text[:1] == "{" and not isinstance(loaded(head.lines[0]), dict)):
+        return _sniff_document(text)
     lines = [line for line in head.lines[: 2 * _HEADERS] if line.strip()][: 1 + _HEADERS]
     rows = [loaded(line) for line in lines if line.lstrip().startswith("{")]
-    held = next((row for row in rows if isinstance(row, dict) and _first(row, _TEXTS) is not None), None)
+    held = next((row for row in rows if isinstance(row, dict) and _rollouts(row)), None)
     if held is None or not (held is rows[0] or "type" in held):
         return 0
-    return 3 if _first(held, _PROMPTS) is not None or _reward(held) is not None else 0
+    return 3 if any(sample.prompt or sample.reward is not None for sample in _rollouts(held)) else 0
+
+
+def _sniff_document(text: str) -> int:
+    """Whether one JSON document, of which this is the beginning, holds rollouts: by the names in it."""
+    keys = {key.lower() for key in _KEYS.findall(text)}
+    earned = keys & {*NAMES["reward"], *NAMES["success"], *NAMES["advantage"]}
+    said = keys & {*NAMES["response"]} and keys & {*NAMES["prompt"]}
+    return 3 if earned and (said or _TALK.search(text)) else 0
+
+
+def _rollouts(row: Mapping[str, Any], step: int | None = None) -> list[Sample]:
+    return list(islice(rollouts_of(row, step), _MOST))
 
 
 def read(file: Input) -> list[Run]:
-    if file.head().raw.startswith(_PARQUET) and not set(_names(file)) & set(_TEXTS):
+    if file.head().raw.startswith(_PARQUET) and not {*_names(file)} & {*NAMES["response"], *NAMES["messages"]}:
         return _table(file)
-    steps: dict[int, list[Mapping[str, Any]]] = {}
+    path = file.path
+    step = step_of(path.name, path.parent.name)
+    steps = Steps()
     for taken, row in enumerate(_rows(file)):
-        if taken == _MOST:
-            file.notes.append(NotRead(f"only the first {_MOST} completions were read"))
-            break
-        step = whole(next((row[key] for key in _STEPS if key in row), None))
-        steps.setdefault(step, []).append(row)
+        for sample in rollouts_of(row, step):
+            steps.add(sample)
+        if taken % _LOOK == 0:
+            spent()
+    if not steps and _is_document(file.head()):
+        return json_rows.read(file)
     builder = RunBuilder(file.source, FORMAT)
-    for step in sorted(steps):
-        rows = steps[step]
-        builder.add({"step": step, **_statistics(rows)})
-        for row in rows:
-            text, prompt = _first(row, _TEXTS), _first(row, _PROMPTS)
-            builder.sample(Sample(step=step, response=_text(text), prompt=_text(prompt), reward=_reward(row)))
+    for fields, shown in steps.fields():
+        builder.add(fields)
+        for sample in shown:
+            builder.sample(sample)
     run = builder.finish()
-    run.run_type = "rl" if "reward_mean" in run.columns or "advantage_std" in run.columns else "evaluation"
+    earns = "reward_mean" in run.columns or "advantage_std" in run.columns
+    run.run_type = "rl" if earns and not _HELD_OUT.search(f"{path.parent.name}/{path.stem}") else "evaluation"
     run.mapping["reward"] = "reward_mean"
     run.notes += file.notes
     return [run]
@@ -85,26 +103,34 @@ def _table(file: Input) -> list[Run]:
 
 
 def _rows(file: Input) -> Iterator[Mapping[str, Any]]:
-    if file.head().raw.startswith(_PARQUET):
+    head = file.head()
+    if head.raw.startswith(_PARQUET):
         yield from _parquet(file)
-        return
-    for line, text in file.lines():
-        row = loaded(text) if text.strip() else None
-        if isinstance(row, dict):
-            if _first(row, _TEXTS) is not None or "type" not in row:
-                yield from _single(row)
-        elif row is not None:
-            file.notes.append(NotRead(f"line {line} is not a row and was skipped"))
+    elif _is_document(head):
+        yield from _document(loaded(file.text().strip("\ufeff \t\r\n")))
+    else:
+        for line, text in file.lines():
+            row = loaded(text) if text.strip() else None
+            if isinstance(row, dict):
+                yield row
+            elif row is not None:
+                file.notes.append(NotRead(f"line {line} is not a row and was skipped"))
 
 
-def _single(row: dict[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The rows of a batch that is logged as columns: ``{"completion": [...], "reward": [...]}``."""
-    texts = _first(row, _TEXTS)
-    if not (isinstance(texts, list) and texts and all(isinstance(text, str) for text in texts)):
-        yield row
-        return
-    for i in range(len(texts)):
-        yield {k: v[i] if isinstance(v, list) and len(v) == len(texts) else v for k, v in row.items()}
+def _is_document(head: Head) -> bool:
+    text = head.text.lstrip("\ufeff \t\r\n")
+    return text[:1] == "[" or not isinstance(loaded(head.lines[0]), dict)
+
+
+def _document(value: Any) -> Iterator[Mapping[str, Any]]:
+    """The rows of a document: a list of them, a table of columns and data, or one row that holds the others."""
+    if isinstance(value, dict) and isinstance(value.get("columns"), list) and isinstance(value.get("data"), list):
+        for row in value["data"]:
+            yield dict(zip(map(str, value["columns"]), row, strict=False))
+    elif isinstance(value, dict):
+        yield value
+    elif isinstance(value, list):
+        yield from (row for row in value if isinstance(row, dict))
 
 
 def _parquet(file: Input) -> Iterator[Mapping[str, Any]]:
@@ -148,70 +174,3 @@ def _opened(file: Input) -> Iterator[Any]:
             yield pyarrow.parquet.ParquetFile(stream)
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ReadError(f"{file.path}: not a complete Parquet file: {' '.join(str(error).split())}") from None
-
-
-def _first(row: Mapping[str, Any], names: tuple[str, ...]) -> Any:
-    return next((row[name] for name in names if row.get(name) is not None), None)
-
-
-def _text(value: Any) -> str:
-    """Text of a message, of a list of messages, or of what else there is."""
-    if isinstance(value, list):
-        return "\n".join(_text(part) for part in value)
-    if isinstance(value, dict):
-        return _text(value.get("content", value.get("text", "")))
-    return "" if value is None else str(value)
-
-
-def _reward(row: Mapping[str, Any]) -> float | None:
-    """The reward of a row; where there is none by name, the one function's."""
-    for name in _REWARDS:
-        held = row.get(name)
-        if isinstance(held, dict):  # the whole beside its parts, or the one function's
-            held = _first(held, _REWARDS) if len(held) > 1 else next(iter(held.values()), None)
-        if not isinstance(held, list) and (value := number(held)) is not None:
-            return value
-    known = (*_STEPS, "advantage", "advantages")
-    others = [v for k, v in row.items() if k not in known and isinstance(v, float) and not isinstance(v, bool)]
-    return others[0] if len(others) == 1 else None
-
-
-def _statistics(rows: list[Mapping[str, Any]]) -> dict[str, Any]:
-    texts = Counter(_text(_first(row, _TEXTS)) for row in rows)
-    found: dict[str, Any] = {
-        "unique_rate": len(texts) / len(rows),
-        "top_pattern_share": max(texts.values()) / len(rows),
-    }
-    rewards = [_reward(row) for row in rows]
-    known = np.array([r for r in rewards if r is not None], float)
-    if len(known):
-        found |= {"reward_mean": known.mean(), "reward_std": known.std()}
-        found |= {"reward_min": known.min(), "reward_max": known.max()}
-    groups = _groups(rows, rewards)
-    if groups:
-        dead = sum(max(group) - min(group) < _EQUAL for group in groups)
-        found |= {"groups": len(groups), "zero_variance_groups": dead, "live_groups": len(groups) - dead}
-        found |= {"group_size": len(groups[0]), "group_rewards": groups}
-    advantages = [v for row in rows if (v := number(row.get("advantage"))) is not None]
-    if advantages:
-        distinct = sorted({round(abs(v), 6) for v in advantages if abs(v) > _EQUAL})
-        found |= {"advantage_mean": float(np.mean(advantages)), "advantage_std": float(np.std(advantages))}
-        found |= {"advantage_min": min(advantages), "advantage_max": max(advantages)}
-        found["advantage_abs_values"] = distinct[:8]
-    return found
-
-
-def _groups(rows: list[Mapping[str, Any]], rewards: list[float | None]) -> list[list[float]]:
-    """Rewards of neighbours with one prompt; empty unless all groups are of one size above 1."""
-    groups: list[list[float]] = []
-    last: str | None = None
-    for row, reward in zip(rows, rewards, strict=True):
-        prompt = _text(_first(row, _PROMPTS))
-        if reward is None or not prompt:
-            return []
-        if prompt != last:
-            groups.append([])
-        groups[-1].append(reward)
-        last = prompt
-    sizes = {len(group) for group in groups}
-    return groups if len(sizes) == 1 and min(sizes) > 1 else []

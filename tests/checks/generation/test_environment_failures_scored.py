@@ -26,3 +26,17 @@ def test_boundary(rate: str, severity: str | None, kind: str | None) -> None:
 
 def test_it_begins_where_single_steps_leave_the_limit() -> None:
     assert find("GEN012", environment_failure_rate="0x10 0.1x5 0.4x5").onset_step == 16
+
+
+@pytest.mark.parametrize(("at_floor", "severity"), [("0.5x9", "info"), ("0.51x9", "error"), ("?x9", "error")])
+def test_failures_that_do_not_get_the_lowest_reward_are_an_info(at_floor: str, severity: str) -> None:
+    found = find("GEN012", environment_failure_rate="0.6x9", failures_at_floor=at_floor)
+    assert found.severity == severity
+
+
+def test_the_share_of_failures_with_the_lowest_reward_is_reported() -> None:
+    found = find("GEN012", environment_failure_rate="0.43x10", failures_at_floor="0.9x10")
+    assert found.message == (
+        "The environment failed in 43% of the rollouts in the last 5 steps, and 90% of the failures got the lowest "
+        "reward."
+    )

@@ -1,0 +1,51 @@
+from grpo_doctor import Fires, check, fires
+from grpo_doctor.series import Column, baseline, began, recent_mean
+
+
+@check("DIV007", severity="warning", confidence="high", explains=("REW009", "LEN002", "STL001"), explains_from="error")
+def prompts_echoed(
+    prompt_echo_rate: Column,
+    step: Column,
+    reward_gained: Column = None,
+    reward_fallen: Column = None,
+    *,
+    some: float = 0.2,
+    risen: float = 0.1,
+    most: float = 0.5,
+) -> Fires:
+    """Responses repeat their prompt instead of answering it.
+
+    ## What it sees
+    The share of responses that repeat their prompt, mean of the last 5 rows that have it: as logged by the trainer, or
+    counted in rollouts and saved responses. There a response counts if four fifths of its first 600 characters are in
+    its prompt word by word. Above 20 % and 10 points above the first rows' share: a **warning**. Above 50 % in a run
+    whose reward has not gained: an **error**.
+
+    ## Thresholds
+    - `some`: share of responses that repeat the prompt, 0 to 1.
+    - `risen`: rise of that share since the first rows: some models restate the question from the start.
+    - `most`: share of responses, 0 to 1, above which the policy mostly copies.
+
+    ## Why it matters
+    A copy has no answer. It is a safe text for a policy that is rewarded for length or for words of the prompt, or
+    whose prompt tokens are inside the loss mask.
+
+    ## Known false alarms
+    Tasks whose answer is the prompt itself: copying, editing, formatting.
+
+    ## Remedy
+    Check that prompt tokens are outside the loss mask. Score one copied prompt yourself: its reward must be the lowest.
+
+    ## Sources
+    PAD002 tests the usual cause: a policy that is trained on prompt tokens writes prompts.
+    """
+    first, now = baseline(prompt_echo_rate), recent_mean(prompt_echo_rate)
+    copied = (now > some) & (now - first >= risen)
+    return fires(
+        copied,
+        "{now:.0%} of the responses repeat their prompt ({first:.0%} at the start).",
+        error=copied & (now > most) & ~(reward_gained & ~reward_fallen),
+        onset=began(copied, prompt_echo_rate > some, step),
+        now=now,
+        first=first,
+    )

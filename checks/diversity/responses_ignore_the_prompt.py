@@ -1,0 +1,53 @@
+from grpo_doctor import Fires, check, fires
+from grpo_doctor.series import Column, baseline, began, recent_mean
+
+
+@check(
+    "DIV008", severity="warning", confidence="medium", explains=("REW009", "DIV002", "STL001"), explains_from="error"
+)
+def responses_ignore_the_prompt(
+    prompt_recovery: Column,
+    step: Column,
+    reward_gained: Column = None,
+    reward_fallen: Column = None,
+    *,
+    before: float = 0.4,
+    left: float = 0.25,
+) -> Fires:
+    """Responses converge on one template and no longer depend on the prompt.
+
+    ## What it sees
+    How often the response most similar to a response, by shared words, answers the same prompt: 0 is the share that a
+    permutation of the prompts gives, 1 is always. It is computed on the first 64 responses of a step, where several
+    answer one prompt. Mean of the last 5 rows at most a quarter of the first rows' mean, which was 0.4 or more: a
+    **warning**, and an **error** where the reward has not gained.
+
+    ## Thresholds
+    - `before`: prompt recovery of the first rows from which responses depended on their prompts.
+    - `left`: share of it, 0 to 1, that is left.
+
+    ## Why it matters
+    Entropy within a prompt can stay high while all prompts get the same reasoning with other words. The reward then
+    measures luck, and neither entropy nor distinct responses show it.
+
+    ## Known false alarms
+    Prompts that turn alike during a curriculum. Answers of one word.
+
+    ## Remedy
+    Read the responses to three different prompts. Filter prompts by the spread of their rewards, so that the gradient
+    depends on the prompt, and roll back to the checkpoint before the fall.
+
+    ## Sources
+    RAGEN-2, arXiv 2604.06268 (template collapse: mutual information of prompt and response against a permutation).
+    """
+    first, now = baseline(prompt_recovery), recent_mean(prompt_recovery)
+    alike = (first >= before) & (now <= left * first)
+    return fires(
+        alike,
+        "Responses no longer depend on their prompt: the most similar response answers the same prompt in {now:.0%} of "
+        "the cases beyond chance ({first:.0%} at the start).",
+        error=alike & ~(reward_gained & ~reward_fallen),
+        onset=began(alike, prompt_recovery <= left * first, step),
+        now=now,
+        first=first,
+    )

@@ -1,0 +1,54 @@
+from grpo_doctor import Fires, check, fires
+from grpo_doctor.series import Column, began, best, known_median, latest, where
+
+
+@check("GEN013", severity="warning", confidence="medium", explains=("GEN010",))
+def failing_tools_avoided(
+    tool_calls_per_response: Column,
+    tool_failure_rate: Column,
+    step: Column,
+    *,
+    rows: int = 3,
+    used: float = 0.5,
+    left: float = 0.5,
+    failing: float = 0.3,
+) -> Fires:
+    """Tool calls failed often, and the policy has learned to call less.
+
+    ## What it sees
+    Tool calls per response, median of 3 rows, at most half of the highest such median, which was 0.5 or more. The share
+    of calls that failed, median of 3 rows, was 30 % or more where calls were the most frequent.
+
+    ## Thresholds
+    - `rows`: rows of the medians.
+    - `used`: calls per response from which the policy used the tool.
+    - `left`: share of the highest median, 0 to 1, that is left.
+    - `failing`: share of failed calls, 0 to 1, where calls were the most frequent.
+
+    ## Why it matters
+    Calls that fail cost reward, whatever their reason. Where the tool or its parser is broken, the policy learns to
+    avoid a tool that it needs, and does not come back to it once the tool works.
+
+    ## Known false alarms
+    A policy that used to call at random and now calls where it helps: the success rate then rises.
+
+    ## Remedy
+    Count the failures by message and fix the most frequent one first. Then roll back to the checkpoint before the calls
+    fell. Mask calls that failed for a reason that the policy cannot see.
+
+    ## Sources
+    verl-project/verl#4998 (tool calls fall to none); GAIR-NLP/ToRL#27.
+    """
+    now, failed = known_median(tool_calls_per_response, rows), known_median(tool_failure_rate, rows)
+    most = best(now)
+    at_most = latest(where(now >= most, failed, float("nan")))
+    avoided = (most >= used) & (now <= left * most) & (at_most >= failing)
+    return fires(
+        avoided,
+        "Tool calls per response fell from {most:.2g} at most to {now:.2g}, after {at_most:.0%} of them had failed.",
+        hold=(1, 1),
+        onset=began(avoided, tool_calls_per_response <= left * most, step),
+        most=most,
+        now=now,
+        at_most=at_most,
+    )

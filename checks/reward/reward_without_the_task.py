@@ -1,0 +1,47 @@
+from grpo_doctor import Fires, check, fires
+from grpo_doctor.series import Column, recent_mean
+
+
+@check(
+    "REW022", kind="defect", severity="warning", confidence="high", explains=("REW002", "DIV002", "DIV008", "LEN001")
+)
+def reward_without_the_task(
+    taskless_reward: Column,
+    reward_mean: Column,
+    reward_std: Column,
+    reward_max: Column,
+    *,
+    high: float = 0.9,
+) -> Fires:
+    """Responses that ignore the task get as much reward as the others.
+
+    ## What it sees
+    The mean reward of empty responses, copies of the prompt, and texts of more than 40 characters that answer three or
+    more prompts word by word, mean of 5 rows with three or more of them. At least the mean reward of all responses,
+    while rewards differ: a **warning**, and an **error** from 90 % of the highest reward.
+
+    ## Thresholds
+    - `high`: share of the highest reward, 0 to 1, for an error.
+
+    ## Why it matters
+    A reward that can be had without the task is found within a few steps, and everything else is unlearned.
+
+    ## Known false alarms
+    Classification, where one sentence is the right answer to many prompts. Refusals that are asked for.
+
+    ## Remedy
+    Give these responses the lowest reward. Score an empty response, a copy of the prompt and one fixed text before
+    training starts.
+
+    ## Sources
+    arXiv 2507.08794 (one fixed opening fools a model that judges answers).
+    """
+    free_of_it, excess = recent_mean(taskless_reward), recent_mean(taskless_reward - reward_mean)
+    free = (excess >= 0) & (recent_mean(reward_std) > 0)
+    return fires(
+        free,
+        "Responses that ignore the task have a mean reward of {reward:.3g}; all responses have {mean:.3g}.",
+        error=free & (free_of_it >= high * reward_max) & (reward_max > 0),
+        reward=free_of_it,
+        mean=free_of_it - excess,
+    )

@@ -1,0 +1,55 @@
+from grpo_doctor import Fires, check, fires
+from grpo_doctor.series import Column, recent_mean
+
+
+@check(
+    "REW021",
+    kind="defect",
+    severity="warning",
+    confidence="high",
+    explains=("STL001", "REW001", "ADV003"),
+    explains_from="error",
+    invalidates=("the mean reward: right answers count as wrong",),
+)
+def right_answers_unrewarded(
+    right_unrewarded_rate: Column,
+    *,
+    some: float = 0.1,
+    most: float = 0.5,
+) -> Fires:
+    """Right answers are not rewarded: the verifier misses them.
+
+    ## What it sees
+    Rollouts whose marked final answer (`\\boxed{}`, `<answer>`, `####`) equals the reference answer, after removing
+    spacing, units, money signs and thousands separators, and with fractions as numbers: the share that is not rewarded,
+    mean of 5 rows with three or more such answers. From 10 % a **warning**, from 50 % an **error**. Rewarded means in
+    the upper half of the step's rewards, or marked as correct.
+
+    ## Thresholds
+    - `some`: share of right answers that are not rewarded, 0 to 1: above the noise of a good verifier.
+    - `most`: share, 0 to 1, from which the verifier misses most of them.
+
+    ## Why it matters
+    A right answer with reward 0 is pushed down as if it were wrong. The policy then learns the spelling that the
+    verifier knows, and the measured success rate is too low.
+
+    ## Known false alarms
+    Rewards that also require a form, such as reasoning tags, or that subtract length: right answers without them are
+    unrewarded on purpose.
+
+    ## Remedy
+    Read the responses below and score them yourself. Compare numbers as numbers, for example with math-verify, and
+    accept every form that the prompt allows.
+
+    ## Sources
+    arXiv 2505.14625 (TinyV: more than 38 % of the responses that a rule marks wrong are right).
+    """
+    missed = recent_mean(right_unrewarded_rate)
+    often = missed >= some
+    return fires(
+        often,
+        "{missed:.0%} of the responses with the reference answer are not rewarded.",
+        hold=(1, 1),
+        error=often & (missed >= most),
+        missed=missed,
+    )

@@ -1,0 +1,58 @@
+from grpo_doctor import Fires, check, fires
+from grpo_doctor.series import Column, recent_mean, total
+
+
+@check(
+    "REW020",
+    kind="defect",
+    severity="warning",
+    confidence="high",
+    explains=("STL001", "REW015", "REW017"),
+    invalidates=("the reward since step {onset}: it does not depend on the answer",),
+)
+def wrong_answers_rewarded(
+    right_unrewarded_rate: Column,
+    wrong_rewarded_rate: Column,
+    *,
+    rows: int = 5,
+    some: float = 0.1,
+    reversed_by: float = 0.2,
+) -> Fires:
+    """The reward is as frequent for wrong answers as for right ones.
+
+    ## What it sees
+    Rollouts whose marked final answer is a number and whose reference answer is known: the share of right answers that
+    are rewarded minus the share of wrong ones (Youden's J), mean of 5 rows with three or more of each. At most 0, with
+    more than 10 % of the wrong answers rewarded: a **warning**. At most -0.2: an **error**. Rewarded means in the upper
+    half of the step's rewards, or marked as correct.
+
+    ## Thresholds
+    - `rows`: rows with right and wrong answers.
+    - `some`: share of wrong answers that are rewarded, 0 to 1.
+    - `reversed_by`: difference by which wrong answers are rewarded more often.
+
+    ## Why it matters
+    With J at 0 the expected gradient does not depend on the answer, and below 0 training makes the policy worse.
+
+    ## Known false alarms
+    A reward for something else than the answer, such as a phase that trains the format only. A reference column that
+    holds another quantity than the answer.
+
+    ## Remedy
+    Score ten right and ten wrong answers yourself. Check that answers and references stay paired after shuffling, and
+    that the extraction takes the answer and not a number of the prompt.
+
+    ## Sources
+    arXiv 2510.00915 (learning from a noisy verifier needs J above 0).
+    """
+    right, wrong = recent_mean(right_unrewarded_rate, rows), recent_mean(wrong_rewarded_rate, rows)
+    known = (right_unrewarded_rate == right_unrewarded_rate) & (wrong_rewarded_rate == wrong_rewarded_rate)
+    youden = 1 - right - wrong
+    random = (youden <= 0) & (wrong > some) & (total(known) >= rows)
+    return fires(
+        random,
+        "{paid:.0%} of the right answers and {wrong:.0%} of the wrong answers are rewarded.",
+        error=random & (youden <= -reversed_by),
+        paid=1 - right,
+        wrong=wrong,
+    )

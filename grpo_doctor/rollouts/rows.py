@@ -1,0 +1,304 @@
+"""Rows of rollouts become samples: flat rows, columns, messages, turns and rows inside rows, by one table of names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from ..run import Call, Sample
+from .tools import OF_ENVIRONMENT, failure, judged, of_action, of_message, offered, split
+from .words import FINISHES, NAMES, WORDS
+
+_DEEPEST = 4
+"""Rows inside rows that are opened: episodes of trajectories of steps."""
+_MOST = 10_000
+"""Rollouts of one row at most."""
+_ASSISTANT, _TOOL = (frozenset(WORDS["roles"][role]) for role in ("assistant", "tool"))
+_ACTIONS = ("thought", "action", "response", "model_response", "completion", "output", "assistant")
+_OBSERVED = ("observation", "env_response", "tool_response", "result", "feedback")
+_TEXTS = ("content", "text", "value", "choices", "message")
+"""Keys below which a message, or what an API returns, holds its text."""
+_REWARDING = re.compile(r"rew|score|acc|correct|format|func", re.IGNORECASE)
+"""Words of a column that holds the value of one reward function."""
+_OF_FILE = re.compile(r"(?:step|completions|rollouts?|iter(?:ation)?|gen)[-_ ]?0*(\d{1,9})(?!\d)|^0*(\d{1,9})$")
+_LONGEST_ID = 200
+
+
+def step_of(name: str, folder: str) -> int | None:
+    """The step in the name of a file or of its folder: ``12.jsonl``, ``step_12/rank_0.jsonl``."""
+    for part in (name.split(".", 1)[0], folder):
+        if found := _OF_FILE.search(part):
+            return int(found[1] or found[2])
+    return None
+
+
+class _Row(NamedTuple):
+    """A row with the keys of its fields, and the mappings in it that may hold the others."""
+
+    values: Mapping[str, Any]
+    places: Mapping[str, tuple[str, ...]]
+    parts: tuple[dict[str, Any], ...]
+
+    def __call__(self, field: str) -> Any:
+        """The value of a field, at the top or in a mapping below it; None where there is none."""
+        for key in self.places.get(field, ()):
+            if (value := self.values[key]) is not None:
+                return value
+        for part in self.parts:
+            for key in _places(tuple(part)).get(field, ()):
+                if (value := part[key]) is not None:
+                    return value
+        return None
+
+
+_OF_NAME = {name: (field, rank) for field, names in NAMES.items() for rank, name in enumerate(names)}
+
+
+@lru_cache(512)
+def _places(keys: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """Field to the keys that hold it, the surest first."""
+    found: dict[str, list[tuple[int, str]]] = {}
+    for key in keys:
+        if (told := _OF_NAME.get(str(key).lower().replace(" ", "_"))) is not None:
+            found.setdefault(told[0], []).append((told[1], key))
+    return {field: tuple(key for _, key in sorted(held)) for field, held in found.items()}
+
+
+def _row(values: Mapping[str, Any]) -> _Row:
+    places = _places(tuple(values))
+    texts = {key for field in ("prompt", "response") for key in places.get(field, ())}
+    return _Row(values, places, tuple(v for k, v in values.items() if isinstance(v, dict) and k not in texts))
+
+
+def rollouts_of(row: Mapping[str, Any], step: int | None = None) -> Iterator[Sample]:
+    """The rollouts of a row; none where it holds no response."""
+    for number, values in enumerate(_opened(row, _DEEPEST)):
+        if number == _MOST:
+            return
+        sample = _sample(_row(values), step)
+        if sample is not None:
+            yield sample
+
+
+def _opened(row: Mapping[str, Any], deep: int) -> Iterator[Mapping[str, Any]]:
+    """The rows of one rollout each in a row."""
+    places = _places(tuple(row))
+    for key in (*places.get("response", ()), *places.get("rollouts", ())):
+        texts = row[key]
+        if isinstance(texts, list) and texts and isinstance(texts[0], str):
+            lists = {k: v for k, v in row.items() if isinstance(v, list) and len(v) == len(texts)}
+            singular = {k.rstrip("s"): v for k, v in lists.items() if k.rstrip("s") not in row}
+            for place, text in enumerate(texts):
+                own = {k: v[place] for k, v in {**lists, **singular}.items()}
+                yield {**row, **own, "response": text}
+            return
+    for key in places.get("rollouts", ()) if deep else ():
+        inner = row[key]
+        inner = list(inner.values()) if isinstance(inner, dict) else inner
+        if isinstance(inner, list) and inner and all(isinstance(child, dict) for child in inner):
+            if _role(inner[0]) is not None:  # messages
+                continue
+            above = {k: v for k, v in row.items() if k != key and not isinstance(v, list)}
+            for child in inner:
+                yield from _opened({**above, **child}, deep - 1)
+            return
+    yield row
+
+
+def _sample(row: _Row, step: int | None) -> Sample | None:
+    prompt, response = row("prompt"), row("response")
+    turns: int | None = None
+    calls: list[Call] | None = None
+    response = None if isinstance(response, dict) and not prompt_text(response) else response
+    talk = next((v for f in ("messages", "turns") if isinstance(v := row(f), list) and _spoken(v)), None)
+    if isinstance(response, list) and _spoken(response):
+        _, text, calls, turns = conversation(response)
+        asked = prompt_text(prompt)
+    elif response is None and talk is not None:
+        asked, text, calls, turns = conversation(talk)
+        asked = prompt_text(prompt) or asked
+        if not turns:
+            return None  # a prompt, or a data set
+    elif response is not None and not isinstance(response, bool | int | float):
+        text, calls = split(prompt_text(response))
+        asked = prompt_text(prompt)
+        turns = 1 + sum(call.result is not None for call in calls)
+    else:
+        return None
+    if not calls and not row("tools") and not offered(asked):
+        calls = None
+    own = whole(row("step"))
+    return Sample(
+        step=own if own is not None else step or 0,
+        response=text,
+        prompt=asked or None,
+        calls=calls,
+        turns=turns if calls is not None or turns != 1 else None,
+        group=_identity(row("group")),
+        task=_word(row("task")),
+        reference=_references(row("reference")),
+        tokens=whole(row("tokens")),
+        advantage=figure(row("advantage")),
+        valid=_flag(row("valid")),
+        **_ended(row),
+        **_earned(row),
+    )
+
+
+def _spoken(value: list[Any]) -> bool:
+    """Whether a list is a conversation: messages, or turns of actions and observations."""
+    first = next((turn for turn in value if isinstance(turn, dict)), None)
+    return first is not None and (_role(first) is not None or any(key in first for key in _ACTIONS))
+
+
+def _role(turn: Mapping[str, Any]) -> str | None:
+    role = turn.get("role", turn.get("from"))
+    return role.lower() if isinstance(role, str) else None
+
+
+def conversation(turns: list[Any]) -> tuple[str, str, list[Call], int]:
+    """What was asked, what the policy said, its tool calls with their results, and its turns."""
+    asked: list[str] = []
+    said: list[str] = []
+    calls: list[Call] = []
+    count = 0
+    for role, text, made in _messages(turns):
+        waiting = next((call for call in calls if call.result is None and call.failure is None), None)
+        if role == "assistant":
+            own, tagged = split(text)
+            said.append(own)
+            calls += [*tagged, *made]
+            count += 1
+        elif not count:
+            asked.append(text)
+        elif waiting is not None:
+            waiting.result = text
+        elif role == "tool" and not any(call.result == text for call in calls):
+            calls.append(Call(name="tool", result=text))
+    return "\n".join(asked), "\n".join(said), [judged(call) for call in calls], count
+
+
+def _messages(turns: list[Any]) -> Iterator[tuple[str, str, list[Call]]]:
+    """Role, text and tool calls of each message; a turn with an observation and an action is two."""
+    for turn in turns:
+        if not isinstance(turn, dict):
+            continue
+        role = _role(turn)
+        if isinstance(inner := turn.get("message"), dict) and role is None:  # a choice, as APIs return it
+            turn, role = inner, _role(inner) or "assistant"
+        if role is not None:
+            kind = "assistant" if role in _ASSISTANT else "tool" if role in _TOOL else "user"
+            yield kind, prompt_text(turn), of_message(turn)
+            continue
+        yield from _turn(turn)
+
+
+def _turn(turn: Mapping[str, Any]) -> Iterator[tuple[str, str, list[Call]]]:
+    """The messages of a turn of thoughts, actions and observations, in the order of its keys."""
+    said: list[str] = []
+    made: list[Call] = []
+    for key, value in turn.items():
+        if value is None or key not in (*_ACTIONS, *_OBSERVED):
+            continue
+        if key in _ACTIONS:
+            if isinstance(value, dict) and (call := of_action(value)) is not None:
+                made.append(call)
+            else:
+                said.append(prompt_text(value))
+            continue
+        if said or made:
+            yield "assistant", "\n".join(said), made
+            said, made = [], []
+        yield "user", prompt_text(value), []
+    if said or made:
+        yield "assistant", "\n".join(said), made
+
+
+def prompt_text(value: Any, deep: int = _DEEPEST) -> str:
+    """Text of a message, of a list of messages, or of what else there is."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "\n".join(prompt_text(part, deep - 1) for part in value) if deep else ""
+    if isinstance(value, dict):
+        inner = next((value[key] for key in _TEXTS if value.get(key) is not None), None)
+        return prompt_text(inner, deep - 1) if deep else ""
+    return "" if value is None else str(value)
+
+
+def _earned(row: _Row) -> dict[str, Any]:
+    """Reward, its components and whether the answer was right."""
+    held = row("reward")
+    parts: dict[str, float] = {}
+    for source in (row("components"), held):
+        if isinstance(source, dict):
+            parts |= {str(k): value for k, v in source.items() if (value := figure(v)) is not None}
+    reward = None if isinstance(held, dict | list) else figure(held)
+    if reward is None and parts and isinstance(held, dict):
+        named = [parts[name] for name in NAMES["reward"] if name in parts]
+        reward = named[0] if named else next(iter(parts.values())) if len(held) == 1 else None
+    success = figure(row("success"))
+    if reward is None or not parts:
+        taken = {key for field, keys in row.places.items() if field != "success" for key in keys}
+        left = {k: v for k, v in row.values.items() if isinstance(v, float) and k not in taken}
+        if reward is None and len(left) == 1:
+            reward = next(iter(left.values()))
+        elif not parts:
+            parts = {k: v for k, v in left.items() if _REWARDING.search(k)}
+    known = success if success is not None and 0 <= success <= 1 else None
+    return {"reward": reward, "components": parts if len(parts) > 1 else None, "success": known}
+
+
+def _ended(row: _Row) -> dict[str, Any]:
+    """How the rollout ended."""
+    word = row("finish")
+    finish = FINISHES.get(word.lower().rpartition(".")[2]) if isinstance(word, str) else None
+    if (error := row("error")) and failure(str(error)) in OF_ENVIRONMENT:
+        finish = "environment"
+    return {"finish": finish}
+
+
+def _references(value: Any) -> list[str] | None:
+    if isinstance(value, dict):
+        value = next((value[name] for name in (*NAMES["reference"], "value") if value.get(name) is not None), None)
+    values = value if isinstance(value, list) else [value]
+    found = [text for held in values[:20] if isinstance(held, str | int | float) and (text := str(held).strip())]
+    return found or None
+
+
+def _identity(value: Any) -> str | None:
+    return str(value)[:_LONGEST_ID] if isinstance(value, str | int) else None
+
+
+def _word(value: Any) -> str | None:
+    return value if isinstance(value, str) and 0 < len(value) <= _LONGEST_ID else None
+
+
+def _flag(value: Any) -> bool | None:
+    held = figure(value)
+    return None if held is None or held not in (0, 1) else bool(held)
+
+
+def figure(value: Any) -> float | None:
+    """A number, or the number that a text is; inspect's letters C and I are 1 and 0."""
+    if isinstance(value, bool | int | float):
+        try:
+            return float(value)
+        except OverflowError:
+            return None
+    if isinstance(value, dict) and "value" in value:
+        return figure(value["value"])
+    if isinstance(value, str) and len(value) < 40:
+        try:
+            return {"C": 1.0, "I": 0.0}[value] if value in ("C", "I") else float(value)
+        except ValueError:
+            return None
+    return None
+
+
+def whole(value: Any) -> int | None:
+    """A whole number that a record could hold; None where there is none."""
+    held = figure(value)
+    return int(held) if held is not None and abs(held) <= 2**62 else None

@@ -1,0 +1,405 @@
+"""Samples become the record fields of their step: what every rollout says, in memory that does not hold the texts."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from ..record import StepRecord
+from ..run import Run, Sample
+from .answers import MARKERS, agrees, final_answer
+from .rows import rollouts_of
+from .texts import echoes, foreign, refuses, repeats, scripts
+from .tools import OF_ENVIRONMENT
+
+_MEASURES = (
+    "chars tokens repetition_rate prompt_echo_rate refusal_rate valid_rate truncated_rate aborted_rate "
+    "turns_per_response tool_calls_per_response failed unparsed repeated environment success_rate agrees reward "
+    "advantage taskless"
+).split()
+"""Numbers of one rollout; NaN where unknown."""
+_PLACE = {name: place for place, name in enumerate(_MEASURES)}
+_MEANS = (
+    "repetition_rate prompt_echo_rate refusal_rate valid_rate truncated_rate turns_per_response "
+    "tool_calls_per_response success_rate"
+).split()
+"""Measures whose mean is a field of the record, and of which some responses tell as well as all."""
+PLAIN, SIGNED, CUT = 8, 3, 2000
+"""Responses of a step that are kept to be shown, those for each sign beyond them, and the characters of each."""
+_COMPARED = 64
+"""Responses of a step, the first, that are compared with each other."""
+_SAMPLED = frozenset(
+    "repetition_rate prompt_echo_rate other_script_rate response_chars_mean right_chars_mean wrong_chars_mean "
+    "length_reward_correlation".split()
+)
+"""Fields that a few responses of a step tell as well as all of them."""
+_EQUAL = 1e-6
+_FEWEST = 3
+"""Responses from which a mean over a part of a step is told."""
+_TEMPLATE = 3
+"""Prompts that get one and the same text, from which it does not depend on the prompt."""
+_LONGER = 1.25
+"""Factor over the mean length of right responses from which a wrong one is long."""
+_SHORT = 40
+"""Characters up to which two prompts may have the same answer by right."""
+
+
+class Steps:
+    """Collects rollouts by step; keeps numbers of all of them, and the texts of a few."""
+
+    def __init__(self) -> None:
+        self._steps: dict[int, _Step] = {}
+        self._tools = False
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def add(self, sample: Sample) -> None:
+        """Adds one rollout."""
+        step = self._steps.get(sample.step)
+        if step is None:
+            step = self._steps[sample.step] = _Step()
+        step.add(sample)
+        self._tools = self._tools or bool(sample.calls)
+
+    def fields(self) -> Iterator[tuple[dict[str, Any], list[Sample]]]:
+        """The record fields of each step, in their order, with the responses that are kept of it."""
+        for number in sorted(self._steps):
+            step = self._steps[number]
+            found = step.text_fields(self._tools) | step.batch_fields()
+            yield {"step": number, **{k: v for k, v in found.items() if v == v}}, step.shown
+
+
+def with_rollouts(
+    record: StepRecord, rollouts: Iterable[Sample | Mapping[str, Any]]
+) -> tuple[StepRecord, list[Sample]]:
+    """The record of a step with what all its rollouts show, and those of them that are kept to be shown."""
+    steps = Steps()
+    for rollout in rollouts:
+        for sample in (rollout,) if isinstance(rollout, Sample) else rollouts_of(rollout):
+            steps.add(msgspec.structs.replace(sample, step=record.step))
+    fields, shown = next(steps.fields(), ({}, []))
+    return completed(record, fields), shown
+
+
+def sampled(samples: Iterable[Sample]) -> dict[str, float]:
+    """The record fields that a few responses of a step tell."""
+    step = _Step()
+    for sample in samples:
+        step.add(sample)
+    return {k: v for k, v in step.text_fields(tools=False).items() if k in _SAMPLED and v == v}
+
+
+def completed(record: StepRecord, fields: Mapping[str, Any]) -> StepRecord:
+    """The record with fields that it does not know itself."""
+    held = {k: getattr(record, k) for k in fields if k != "step"}
+    fresh = {k: fields[k] for k, value in held.items() if value is None or value != value}
+    return msgspec.structs.replace(record, **fresh) if fresh else record
+
+
+def fill(run: Run) -> None:
+    """Adds what the samples of a run show to the rows on which it is unknown."""
+    for row, samples in run.samples.items():
+        for name, value in sampled(samples).items():
+            column = run.columns.setdefault(name, np.full(len(run), math.nan))
+            if math.isnan(column[row]):
+                column[row] = value
+
+
+class _Step:
+    """The rollouts of one step: a row of numbers each."""
+
+    def __init__(self) -> None:
+        self.rows = array("d")
+        self.texts, self.groups = array("q"), array("q")
+        self.components: dict[str, list[float]] = {}
+        self.shown: list[Sample] = []
+        self._signed: Counter[str] = Counter()
+        self._asked: Counter[str] = Counter()
+        self._written: Counter[str] = Counter()
+        self._first: dict[int, set[int]] = {}
+        self._compared: list[tuple[int, frozenset[str]]] | None = []
+        self._recovery = math.nan
+        self._low, self._high = math.inf, -math.inf
+        self._right = [0.0, 0]
+
+    def add(self, sample: Sample) -> None:
+        text, prompt = sample.response, sample.prompt or ""
+        group, identity = hash(prompt or sample.group), hash(text)
+        self.texts.append(identity)
+        self.groups.append(group)
+        measured = _measured(sample)
+        other = self._scripts(text, prompt) if prompt else math.nan
+        measured["taskless"] = self._taskless(text, group, identity, measured)
+        self.rows.extend([measured.get(name, math.nan) for name in _MEASURES])
+        for name, value in (sample.components or {}).items():
+            held = self.components.setdefault(name, [0.0, 0])
+            held[0] += value
+            held[1] += 1
+        if self._compared is not None:
+            self._compare(group, text)
+        self._show(sample, self._signs(measured, other))
+
+    def _scripts(self, text: str, prompt: str) -> float:
+        written, asked = scripts(text), scripts(prompt)
+        for counts, total in ((written, self._written), (asked, self._asked)):
+            for name, letters in counts.items():
+                total[name] += letters
+        return foreign(written, asked)
+
+    def _taskless(self, text: str, group: int, identity: int, measured: dict[str, float]) -> float:
+        """Whether a response can be had without its task: empty, copied, or one text for several prompts."""
+        if not text.strip() or measured["prompt_echo_rate"] == 1:
+            return 1.0
+        if len(text) <= _SHORT or len(self._first) > _COMPARED:
+            return 0.0
+        prompts = self._first.setdefault(identity, set())
+        prompts.add(group)
+        return float(len(prompts) >= _TEMPLATE)
+
+    def _signs(self, measured: dict[str, float], other: float) -> list[str]:
+        """What the response shows, by the names of ``words.toml``."""
+        reward = measured["reward"]
+        if reward == reward:
+            self._low, self._high = min(self._low, reward), max(self._high, reward)
+        paid = _paid(reward, measured["success_rate"], self._low, self._high)
+        agreed = measured["agrees"]
+        shown = {
+            "loop": measured["repetition_rate"] == 1,
+            "other script": other > 0.3,
+            "echo": measured["prompt_echo_rate"] == 1,
+            "same text for several prompts": measured["taskless"] == 1 and measured["aborted_rate"] == 0,
+            "empty": measured["aborted_rate"] == 1,
+            "no tool call": measured["tool_calls_per_response"] == 0,
+            "failed tool call": measured["failed"] > 0,
+            "environment failure": measured["environment"] == 1,
+            "right but not rewarded": agreed == 1 and paid == 0,
+            "wrong but rewarded": agreed == 0 and paid == 1,
+            "wrong and long": paid == 0 and measured["chars"] > _LONGER * self._right_chars(paid, measured["chars"]),
+        }
+        return [name for name, true in shown.items() if true]
+
+    def _right_chars(self, paid: float, chars: float) -> float:
+        """Mean length of the right responses so far; NaN before the first."""
+        self._right[0] += chars * (paid == 1)
+        self._right[1] += paid == 1
+        return self._right[0] / self._right[1] if self._right[1] else math.nan
+
+    def _show(self, sample: Sample, signs: list[str]) -> None:
+        """Keeps the first responses of a step, and a few more for each sign."""
+        fresh = [sign for sign in signs if self._signed[sign] < SIGNED]
+        if len(self.shown) < PLAIN or fresh:
+            self._signed.update(fresh)
+            cut = {"response": _cut(sample.response), "prompt": None if sample.prompt is None else _cut(sample.prompt)}
+            self.shown.append(msgspec.structs.replace(sample, signs=signs or None, **cut))
+
+    def _compare(self, group: int, text: str) -> None:
+        assert self._compared is not None
+        self._compared.append((group, frozenset(text.lower().split())))
+        if len(self._compared) == _COMPARED:
+            self._recovery, self._compared = recovery(self._compared), None
+
+    def _column(self, name: str) -> np.ndarray:
+        return np.frombuffer(self.rows, float).reshape(-1, len(_MEASURES))[:, _PLACE[name]]
+
+    def text_fields(self, tools: bool) -> dict[str, Any]:
+        """Means over responses; with ``tools``, a response that calls none has 0 calls."""
+        if not len(self.texts):
+            return {}
+        if tools:
+            calls = self._column("tool_calls_per_response")
+            calls[np.isnan(calls)] = 0
+        found = {name: _mean(self._column(name)) for name in _MEANS}
+        found["other_script_rate"] = foreign(self._written, self._asked)
+        found["response_chars_mean"] = _mean(self._column("chars"))
+        total = float(np.nansum(self._column("tool_calls_per_response")))
+        if total:
+            found["tool_failure_rate"] = float(np.nansum(self._column("failed"))) / total
+            found["unparsed_call_rate"] = float(np.nansum(self._column("unparsed"))) / total
+            found["repeated_call_rate"] = float(np.nansum(self._column("repeated"))) / total
+        return found | self._outcomes()
+
+    def _outcomes(self) -> dict[str, float]:
+        """Length, answers and texts by what the reward made of them."""
+        reward, chars, agreed = self._column("reward"), self._column("chars"), self._column("agrees")
+        known = reward[np.isfinite(reward)]
+        low, high = (known.min(), known.max()) if len(known) else (math.nan, math.nan)
+        success = self._column("success_rate")
+        paid = np.array([_paid(r, s, low, high) for r, s in zip(reward.tolist(), success.tolist(), strict=True)])
+        middle = known.mean() if len(known) else math.nan
+        failed, taskless = self._column("environment") == 1, self._column("taskless") == 1
+        found = {
+            "right_chars_mean": _mean(chars[(success > 0.5) | (np.isnan(success) & (reward > middle))]),
+            "wrong_chars_mean": _mean(chars[(success <= 0.5) | (np.isnan(success) & (reward < middle))]),
+            "length_reward_correlation": _correlation(reward, chars),
+        }
+        judged = (paid == paid) & ~failed
+        right, wrong = (agreed == 1) & judged, (agreed == 0) & judged
+        found["right_unrewarded_rate"] = _mean(1 - paid[right]) if right.sum() >= _FEWEST else math.nan
+        found["wrong_rewarded_rate"] = _mean(paid[wrong]) if wrong.sum() >= _FEWEST else math.nan
+        found["taskless_reward"] = _mean(reward[taskless]) if taskless.sum() >= _FEWEST else math.nan
+        if failed.any() and low < high:
+            found["failures_at_floor"] = _mean((reward[failed] <= low + _EQUAL).astype(float))
+        return found
+
+    def batch_fields(self) -> dict[str, Any]:
+        """What only all responses of a step tell: rewards, groups, duplicates, and rollouts that were lost."""
+        texts = np.frombuffer(self.texts, np.int64)
+        counts = np.unique(texts, return_counts=True)[1]
+        found: dict[str, Any] = {
+            "unique_rate": len(counts) / len(texts),
+            "top_pattern_share": int(counts.max()) / len(texts),
+            "aborted_rate": _mean(self._column("aborted_rate")),
+            "environment_failure_rate": _mean(self._column("environment")),
+            "response_length_mean": _mean(self._column("tokens")),
+        }
+        if self._compared is not None:
+            self._recovery, self._compared = recovery(self._compared), None
+        found["prompt_recovery"] = self._recovery
+        return found | self._rewards() | self._advantages()
+
+    def _rewards(self) -> dict[str, Any]:
+        reward = self._column("reward")
+        known = reward[np.isfinite(reward)]
+        found: dict[str, Any] = {}
+        if len(known):
+            found = {"reward_mean": float(known.mean()), "reward_std": float(known.std())}
+            found |= {"reward_min": float(known.min()), "reward_max": float(known.max())}
+        if len(self.components) > 1:
+            found["reward_components"] = {name: total / n for name, (total, n) in self.components.items()}
+        if len(known) == len(reward) and (groups := _groups(np.frombuffer(self.groups, np.int64), reward)):
+            dead = sum(max(group) - min(group) < _EQUAL for group in groups)
+            found |= {"groups": len(groups), "zero_variance_groups": dead, "live_groups": len(groups) - dead}
+            found |= {"group_size": len(groups[0]), "group_rewards": groups}
+        return found
+
+    def _advantages(self) -> dict[str, Any]:
+        values = self._column("advantage")
+        values = values[np.isfinite(values)]
+        if not len(values):
+            return {}
+        found: dict[str, Any] = {"advantage_mean": float(values.mean()), "advantage_std": float(values.std())}
+        found |= {"advantage_min": float(values.min()), "advantage_max": float(values.max())}
+        found["advantage_abs_values"] = sorted({round(abs(v), 6) for v in values.tolist() if abs(v) > _EQUAL})[:8]
+        return found
+
+
+def _measured(sample: Sample) -> dict[str, float]:
+    """The numbers of one rollout."""
+    text, prompt, calls = sample.response, sample.prompt or "", sample.calls
+    known = calls is not None
+    kinds = [call.failure for call in calls or ()]
+    asked = any(call.failure != "invalid call" for call in calls or ())
+    lost = (not text.strip() and not calls) or sample.finish == "aborted"
+    environment = any(kind in OF_ENVIRONMENT for kind in kinds) or sample.finish == "environment"
+    answer = final_answer(text)
+    agreed = agrees(answer, sample.reference) if answer is not None and sample.reference else None
+    return {
+        "chars": len(text),
+        "tokens": _number(sample.tokens),
+        "repetition_rate": repeats(text),
+        "prompt_echo_rate": echoes(text, prompt) if prompt else math.nan,
+        "refusal_rate": refuses(text),
+        "valid_rate": math.nan if lost else _valid(sample, text, prompt),
+        "truncated_rate": math.nan if sample.finish is None else sample.finish == "length",
+        "aborted_rate": lost,
+        "turns_per_response": _number(sample.turns),
+        "tool_calls_per_response": len(calls) if calls is not None else math.nan,
+        "failed": sum(kind is not None for kind in kinds) if known else math.nan,
+        "unparsed": sum(kind == "invalid call" for kind in kinds) if known else math.nan,
+        "repeated": _repeated(sample) if known else math.nan,
+        "environment": environment if asked or sample.finish is not None else math.nan,
+        "success_rate": _number(sample.success),
+        "agrees": _number(agreed),
+        "reward": _number(sample.reward),
+        "advantage": _number(sample.advantage),
+    }
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _valid(sample: Sample, text: str, prompt: str) -> float:
+    """Whether a response has the form that its dump or its prompt asks for; NaN where neither says."""
+    if sample.valid is not None:
+        return float(sample.valid)
+    wanted = [marker for marker in MARKERS if marker in prompt]
+    return float(any(marker in text for marker in wanted)) if wanted else math.nan
+
+
+def _repeated(sample: Sample) -> int:
+    """Calls that repeat an earlier call of the same response."""
+    made = [(call.name, call.arguments) for call in sample.calls or () if call.arguments]
+    return len(made) - len(set(made))
+
+
+def _paid(reward: float, success: float, low: float, high: float) -> float:
+    """1 for a response that counts as right, 0 for others: by its success, else by the upper half of the rewards; where
+    all rewards are equal, above 0."""
+    if success == success:
+        return float(success > 0.5)
+    border = (low + high) / 2 if high > low else 0.0
+    return float(reward > border) if reward == reward else math.nan
+
+
+def _mean(values: np.ndarray) -> float:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else math.nan
+
+
+def _correlation(one: np.ndarray, other: np.ndarray) -> float:
+    """Pearson correlation; NaN for fewer than 4 pairs, or where either is constant."""
+    known = np.isfinite(one) & np.isfinite(other)
+    one, other = one[known], other[known]
+    spread = one.std() * other.std() if len(one) >= 4 else 0.0
+    return float(np.mean((one - one.mean()) * (other - other.mean())) / spread) if spread > 0 else math.nan
+
+
+def _groups(keys: np.ndarray, rewards: np.ndarray) -> list[list[float]]:
+    """Rewards by prompt, in the order of the prompts; empty unless all groups are of one size above 1."""
+    _, first, counts = np.unique(keys, return_index=True, return_counts=True)
+    size = int(counts[0])
+    if size < 2 or (counts != size).any():
+        return []
+    order = np.argsort(first[np.unique(keys, return_inverse=True)[1]], kind="stable")
+    grouped: list[list[float]] = rewards[order].reshape(-1, size).tolist()
+    return grouped
+
+
+def recovery(compared: list[tuple[int, frozenset[str]]]) -> float:
+    """How often the response whose words are most like those of a response answers the same prompt.
+
+    0 is what a permutation of the prompts gives, 1 is always; ties count by their share. NaN where no two responses
+    share a prompt, or all do.
+    """
+    groups = np.array([group for group, _ in compared])
+    n = len(groups)
+    same = (groups[:, None] == groups[None, :]) & ~np.eye(n, dtype=bool)
+    chance = same.sum() / max(n * (n - 1), 1)
+    if not 0 < chance < 1:
+        return math.nan
+    words = {word: place for place, word in enumerate(set().union(*(held for _, held in compared)))}
+    has = np.zeros((n, max(len(words), 1)), np.float32)
+    for row, (_, held) in enumerate(compared):
+        has[row, [words[word] for word in held]] = 1
+    both = has @ has.T
+    sizes = has.sum(1)
+    alike = np.where(np.eye(n, dtype=bool), -1, both / np.maximum(sizes[:, None] + sizes[None, :] - both, 1))
+    nearest = alike >= alike.max(1, keepdims=True) - 1e-6
+    own = same.any(1)
+    hits = ((nearest & same).sum(1) / nearest.sum(1))[own]
+    expected = (same.sum(1) / (n - 1))[own].mean()
+    return float((hits.mean() - expected) / (1 - expected))
+
+
+def _cut(text: str) -> str:
+    """The beginning and the end of a text."""
+    half = CUT // 2
+    return text if len(text) <= CUT else f"{text[:half]} […] {text[-half:]}"

@@ -1,0 +1,119 @@
+"""Tool calls of a response, from a transcript with tags or from messages, and how they failed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from ..run import Call
+from .words import WORDS, any_word
+
+_TAGS = WORDS["tools"]
+_CALL = re.compile(rf"<({'|'.join(_TAGS['calls'])})>(.*?)(</\1>|\Z)", re.DOTALL)
+_RESULT = re.compile(rf"<({'|'.join(_TAGS['results'])})>(.*?)(?:</\1>|\Z)", re.DOTALL)
+_FENCED = re.compile(r"```(?:python|py|bash|sql)\n(.*?)```\s*```output\n(.*?)(?:```|\Z)", re.DOTALL)
+_ANY = re.compile(rf"<(?:{'|'.join((*_TAGS['calls'], *_TAGS['results']))})>|```output\n")
+_OFFERED = any_word(_TAGS["offered"])
+_STRUCTURED = frozenset(_TAGS["structured"])
+_FUNCTION = re.compile(r"<function=([\w.-]+)")
+_LOOKED = 300
+"""Characters at either end of a result in which a failure is looked for: documents speak of errors, too."""
+_KINDS = [(any_word(kind["words"]), kind["kind"]) for kind in WORDS["failures"]]
+OF_ENVIRONMENT = frozenset(kind["kind"] for kind in WORDS["failures"] if kind.get("environment")) | {"empty result"}
+"""Kinds of failure that are not the policy's."""
+
+
+@lru_cache(256)
+def offered(prompt: str) -> bool:
+    """Whether a prompt offers tools."""
+    return _OFFERED.search(prompt) is not None
+
+
+def failure(result: str) -> str | None:
+    """The kind of failure that the result of a call shows; None if it shows none."""
+    if not result.strip():
+        return "empty result"
+    shown = result if len(result) <= 2 * _LOOKED else f"{result[:_LOOKED]}\n{result[-_LOOKED:]}"
+    return next((kind for words, kind in _KINDS if words.search(shown)), None)
+
+
+def split(text: str) -> tuple[str, list[Call]]:
+    """The policy's own part of a transcript, and its tool calls."""
+    if ("<" not in text and "```output" not in text) or _ANY.search(text) is None:
+        return text, []
+    fenced = [Call(name="code", arguments=code, result=out) for code, out in _FENCED.findall(text)]
+    text = _FENCED.sub(lambda match: f"```\n{match[1]}```", text)
+    marks = sorted((*_CALL.finditer(text), *_RESULT.finditer(text)), key=lambda match: match.start())
+    calls: list[Call] = []
+    for mark in marks:
+        if mark.re is _CALL:
+            calls.append(_call(mark))
+        elif calls and calls[-1].result is None:
+            calls[-1].result = mark[2]
+        else:  # parallel calls: their results follow in their order
+            waiting = next((call for call in calls if call.result is None and call.failure is None), None)
+            if waiting is not None:
+                waiting.result = mark[2]
+    return _RESULT.sub("", text), [judged(call) for call in (*fenced, *calls)]
+
+
+def _call(mark: re.Match[str]) -> Call:
+    """A call between tags; one that is cut or cannot be parsed says so."""
+    body = mark[2].strip()
+    if mark[1] not in _STRUCTURED:
+        return Call(name=mark[1], arguments=body)
+    if named := _FUNCTION.search(body):
+        return Call(name=named[1], arguments=body)
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        value = None
+    if not isinstance(value, dict) or not value.get("name") or not mark[3]:
+        return Call(name=mark[1], arguments=body, failure="invalid call")
+    return Call(name=str(value["name"]), arguments=_arguments(value.get("arguments", value.get("parameters"))))
+
+
+def of_message(message: dict[str, Any]) -> list[Call]:
+    """The tool calls of an assistant message as OpenAI's API has them."""
+    found = []
+    for call in message.get("tool_calls") or ():
+        if not isinstance(call, dict):
+            continue
+        inner = call.get("function")
+        function = inner if isinstance(inner, dict) else call
+        name = function.get("name") or (inner if isinstance(inner, str) else "")
+        arguments = _arguments(function.get("arguments"))
+        broken = not name or (isinstance(function.get("arguments"), str) and not _is_object(arguments))
+        found.append(Call(name=str(name), arguments=arguments, failure="invalid call" if broken else None))
+    return found
+
+
+def of_action(action: Mapping[str, Any]) -> Call | None:
+    """The tool call that an action of an agent is; None if it names no tool."""
+    name = next((action[key] for key in ("tool_name", "tool", "name") if isinstance(action.get(key), str)), None)
+    if name is None:
+        return None
+    given = next((action[key] for key in ("tool_args", "arguments", "args", "input") if key in action), None)
+    return Call(name=name, arguments=_arguments(given))
+
+
+def _is_object(arguments: str) -> bool:
+    try:
+        return not arguments.strip() or isinstance(msgspec.json.decode(arguments), dict)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return False
+
+
+def _arguments(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else msgspec.json.encode(value).decode()
+
+
+def judged(call: Call) -> Call:
+    """A call with the kind of failure that its result shows."""
+    if call.failure is None and call.result is not None:
+        call.failure = failure(call.result)
+    return call

@@ -1,0 +1,60 @@
+"""Responses before and after the onset of a finding, in reports."""
+
+from pathlib import Path
+
+import pytest
+
+from grpo_doctor.diagnosis.examine import diagnose
+from grpo_doctor.diagnosis.verdict import Diagnosis
+from grpo_doctor.readers import read
+from grpo_doctor.report.model import Options, render
+from grpo_doctor.report.proofs import proofs
+from tests.rollouts.planted import write
+
+SECRET = "sk-" + "a1B2" * 12
+
+
+def diagnosis(folder: Path, task: str, drift: str) -> Diagnosis:
+    (run,) = read(write(folder, task, drift))
+    return diagnose(run)
+
+
+def test_three_responses_before_and_three_after_the_onset_are_shown(tmp_path: Path) -> None:
+    found = diagnosis(tmp_path, "search", "environment")
+    (proof,) = [proof for proof in proofs(found) if proof.finding.code == "GEN012"]
+    assert (len(proof.before), len(proof.after)) == (3, 3)
+    assert all("TimeoutError" in text for text in proof.after)
+    assert not any("TimeoutError" in text for text in proof.before)
+    assert all(text.startswith(f"step {proof.finding.onset_step - 1}") for text in proof.before)
+
+
+@pytest.mark.parametrize("format", ["html", "markdown"])
+def test_reports_show_the_responses_side_by_side_and_leave_them_out_on_request(tmp_path: Path, format: str) -> None:
+    found = diagnosis(tmp_path, "math", "loop")
+    shown = render(format, [found], Options(static=True))
+    assert "Responses that show DIV005" in shown
+    assert "let me compute this sum once more" in shown
+    without = render(format, [found], Options(static=True, samples=False))
+    assert "Responses that show" not in without
+    assert "let me compute this sum once more" not in without
+
+
+@pytest.mark.parametrize(
+    "format", ["html", "markdown", "text", "json", "summary", "github", "sarif", "junit", "gitlab"]
+)
+def test_no_format_shows_texts_without_samples(tmp_path: Path, format: str) -> None:
+    found = diagnosis(tmp_path, "math", "loop")
+    assert "compute this sum" not in render(format, [found], Options(static=True, samples=False))
+
+
+@pytest.mark.parametrize("format", ["html", "markdown"])
+def test_texts_are_escaped_and_secrets_removed(tmp_path: Path, format: str) -> None:
+    found = diagnosis(tmp_path, "math", "loop")
+    for samples in found.run.samples.values():
+        for sample in samples:
+            sample.response = f"<script>alert(1)</script> | api_key={SECRET} {sample.response}"
+    shown = render(format, [found], Options(static=True))
+    assert "Responses that show DIV005" in shown
+    outside_code = shown if format == "html" else "\n".join(row for row in shown.splitlines() if row.startswith("|"))
+    assert "<script>alert" not in outside_code
+    assert SECRET not in shown

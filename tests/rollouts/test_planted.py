@@ -1,0 +1,33 @@
+"""Every drift that is planted into rollouts is reported on every task, and no check reports one in the whole runs."""
+
+from pathlib import Path
+
+import pytest
+
+from grpo_doctor.diagnosis.examine import diagnose
+from grpo_doctor.diagnosis.verdict import Diagnosis
+from grpo_doctor.readers import read
+from tests.rollouts.planted import DRIFTS, LAYOUTS, ONSET, write
+
+OF_TEXTS = {code for code, _, _ in DRIFTS.values()}
+
+
+def diagnosis(folder: Path, task: str, drift: str | None, seed: int = 0) -> Diagnosis:
+    (run,) = read(write(folder, task, drift, seed))
+    return diagnose(run)
+
+
+@pytest.mark.parametrize(("drift", "task"), [(drift, task) for drift in DRIFTS for task in DRIFTS[drift][2]])
+def test_a_planted_drift_is_reported_after_its_onset(tmp_path: Path, drift: str, task: str) -> None:
+    code = DRIFTS[drift][0]
+    found = diagnosis(tmp_path, task, drift).finding(code)
+    assert found is not None
+    assert found.onset_step >= ONSET
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("task", LAYOUTS)
+def test_a_run_without_a_drift_is_healthy_and_silent(tmp_path: Path, task: str, seed: int) -> None:
+    found = diagnosis(tmp_path, task, None, seed)
+    assert found.verdict == "healthy"
+    assert OF_TEXTS.isdisjoint(finding.code for finding in found.findings)

@@ -1,0 +1,222 @@
+"""Rows of rollouts in the layouts of many frameworks become the same samples."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from grpo_doctor.rollouts import rollouts_of, step_of
+from grpo_doctor.run import Sample
+
+USER = {"role": "user", "content": "What is 2+2? You can call tools."}
+CALL = {
+    "role": "assistant",
+    "content": "Let me compute. ",
+    "tool_calls": [{"id": "a", "type": "function", "function": {"name": "calc", "arguments": '{"x": "2+2"}'}}],
+}
+RESULT = {"role": "tool", "tool_call_id": "a", "content": "4"}
+SAID = {"role": "assistant", "content": "So <answer>4</answer>"}
+TALK = [USER, CALL, RESULT, SAID]
+
+FLAT: dict[str, Mapping[str, Any]] = {
+    "TRL": {"step": 3, "prompt": [USER], "completion": [SAID], "accuracy_reward": 1.0, "advantage": 0.5},
+    "verl": {"input": "What is 2+2?", "output": "So <answer>4</answer>", "gts": "4", "score": 1.0, "step": 3, "acc": 1},
+    "OpenRLHF": {"prompt": "What is 2+2?", "output": "So <answer>4</answer>", "reward": 1.0, "global_step": 3},
+    "SkyRL": {
+        "input_prompt": "What is 2+2?", "output_response": "So <answer>4</answer>", "score": 1.0, "stop_reason": "stop",
+        "env_extras": {"global_step": 3, "ground_truth": "4"},
+    },
+    "verifiers": {
+        "example_id": 7, "prompt": [USER], "completion": [SAID], "answer": "4", "reward": 1.0, "step": 3,
+        "metrics": {"correct": 1.0, "format": 1.0},
+    },
+    "slime": {
+        "rollout_id": 3, "prompt": "What is 2+2?", "response": "So <answer>4</answer>", "reward": 1.0, "label": "4",
+        "response_length": 9, "status": "completed",
+    },
+    "ART": {"messages": [USER, SAID], "reward": 1.0, "metrics": {"win": 1}, "metadata": {"step": 3}},
+    "rLLM": {
+        "id": "a", "is_correct": True, "termination_reason": "ENV_DONE", "step": 3, "reward": 1.0,
+        "trajectories": [{"steps": [{"observation": "What is 2+2?", "model_response": "So <answer>4</answer>"}]}],
+    },
+    "Inspect": {
+        "step": 3, "input": "What is 2+2?", "target": "4", "messages": [USER, SAID],
+        "scores": {"match": {"value": "C", "answer": "4"}},
+    },
+    "nested": {"trajectory": {"reward": 1.0}, "prompt": "What is 2+2?", "response": "So <answer>4</answer>", "step": 3},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", FLAT)
+def test_each_layout_gives_step_text_and_reward(layout: str) -> None:
+    (sample,) = rollouts_of(FLAT[layout])
+    assert (sample.step, sample.response, sample.reward) == (3, "So <answer>4</answer>", 1.0)
+    assert sample.prompt is not None
+    assert sample.prompt.startswith("What is 2+2?")
+
+
+def test_what_else_a_row_says_is_kept() -> None:
+    (verl,) = rollouts_of(FLAT["verl"])
+    assert (verl.reference, verl.success) == (["4"], 1)
+    (slime,) = rollouts_of(FLAT["slime"])
+    assert (slime.tokens, slime.finish, slime.reference) == (9, "stop", ["4"])
+    (verifiers,) = rollouts_of(FLAT["verifiers"])
+    assert (verifiers.group, verifiers.components) == ("7", {"correct": 1.0, "format": 1.0})
+    (skyrl,) = rollouts_of(FLAT["SkyRL"])
+    assert (skyrl.finish, skyrl.reference) == ("stop", ["4"])
+    (trl,) = rollouts_of(FLAT["TRL"])
+    assert trl.advantage == 0.5
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"messages": TALK, "reward": 1.0},
+        {"prompt": [USER], "completion": TALK[1:], "reward": 1.0},
+        {"trajectories": [{"messages": TALK, "reward": 1.0}]},
+        {
+            "prompt": USER["content"],
+            "response": 'Let me compute. <tool_call>{"name": "calc", "arguments": {"x": "2+2"}}</tool_call>'
+            "<tool_response>4</tool_response>So <answer>4</answer>",
+            "reward": 1.0,
+        },
+    ],
+    ids=["messages", "completion of messages", "trajectories", "a transcript with tags"],
+)
+def test_calls_are_read_with_their_results(row: Mapping[str, Any]) -> None:
+    (sample,) = rollouts_of(row)
+    assert sample.calls is not None
+    (call,) = sample.calls
+    assert (call.name, call.result, call.failure) == ("calc", "4", None)
+    assert "2+2" in call.arguments
+    assert "4</tool_response>" not in sample.response
+    assert sample.turns == 2
+
+
+def test_turns_of_actions_and_observations_are_read_in_their_order() -> None:
+    action = {"tool_name": "get_pods", "tool_args": {"namespace": "default"}}
+    steps = [
+        {"thought": "Look first.", "action": action, "observation": "3 pods"},
+        {"thought": "Done.", "action": "end"},
+    ]
+    (sample,) = rollouts_of({"steps": steps, "reward": 1.0})
+    assert sample.calls is not None
+    assert [(call.name, call.result) for call in sample.calls] == [("get_pods", "3 pods")]
+    assert (sample.response, sample.turns) == ("Look first.\nDone.\nend", 2)
+    before = [{"observation": "What is 2+2?", "response": "4"}]
+    (other,) = rollouts_of({"steps": before, "reward": 1.0})
+    assert (other.prompt, other.response) == ("What is 2+2?", "4")
+
+
+def test_what_an_api_returns_is_a_response() -> None:
+    (sample,) = rollouts_of({"input": "2+2", "output": {"choices": [{"message": {"content": "4"}}]}, "reward": 1.0})
+    assert sample.response == "4"
+    assert list(rollouts_of({"input": "2+2", "output": {"stop_reason": "stop"}, "reward": 1.0})) == []
+
+
+@pytest.mark.parametrize(
+    ("result", "kind"),
+    [
+        ("TimeoutError: no answer after 30 s", "time-out"),
+        ("Execution timed out", "time-out"),
+        ("HTTP 503: try again", "HTTP error"),
+        ("429 Too Many Requests", "HTTP error"),
+        ("ConnectionError: connection refused", "connection failure"),
+        ("sandbox is not running", "sandbox failure"),
+        ("JSONDecodeError: Expecting value", "invalid call"),
+        ("Error: missing required argument 'query'", "invalid call"),
+        ("Traceback (most recent call last):\n  NameError: x", "exception"),
+        ("Error: division by zero", "error"),
+        ("", "empty result"),
+        ("  \n", "empty result"),
+        ("4", None),
+        ('{"error": null, "value": 4}', None),
+        ("The article on the 404 error page " + "of the web " * 80, None),
+        ("Doc 1: " + "text " * 100 + " a timeout " + "text " * 100, None),
+    ],
+)
+def test_the_kind_of_a_failure_is_told_by_its_result(result: str, kind: str | None) -> None:
+    row = {"messages": [USER, CALL, {**RESULT, "content": result}, SAID], "reward": 0.0}
+    (sample,) = rollouts_of(row)
+    assert sample.calls is not None
+    assert sample.calls[0].failure == kind
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["<tool_call>{'name': calc</tool_call>", '<tool_call>{"arguments": {}}</tool_call>', '<tool_call>{"name": "calc"'],
+)
+def test_a_call_that_cannot_be_parsed_is_invalid(call: str) -> None:
+    (sample,) = rollouts_of({"prompt": "use the tool", "response": call, "reward": 0.0})
+    assert sample.calls is not None
+    assert [one.failure for one in sample.calls] == ["invalid call"]
+
+
+def test_several_responses_of_one_row_are_several_rollouts() -> None:
+    row = {"prompt": "p", "responses": ["a", "b"], "rewards": [0.0, 1.0], "step": 2}
+    assert [(s.response, s.reward, s.prompt) for s in rollouts_of(row)] == [("a", 0.0, "p"), ("b", 1.0, "p")]
+    columns = {"prompt": ["p", "q"], "completion": ["a", "b"], "reward": [0.0, 1.0]}
+    assert [(s.prompt, s.response) for s in rollouts_of(columns)] == [("p", "a"), ("q", "b")]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"prompt": "p"},
+        {"loss": 0.5, "step": 1},
+        {"messages": [USER]},
+        {"response": 0.5},
+        {"prompt": "p", "output": None},
+    ],
+)
+def test_rows_without_a_response_are_no_rollouts(row: Mapping[str, Any]) -> None:
+    assert list(rollouts_of(row)) == []
+
+
+def test_tools_that_a_prompt_does_not_offer_are_unknown() -> None:
+    (without,) = rollouts_of({"prompt": "What is 2+2?", "response": "4"})
+    (offered,) = rollouts_of({"prompt": "Call the tool.", "response": "4"})
+    assert (without.calls, offered.calls) == (None, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "folder", "step"),
+    [
+        ("12.jsonl", "rollouts", 12),
+        ("completions_00012.parquet", "x", 12),
+        ("rank_0.jsonl", "step_12", 12),
+        ("0012.jsonl", "train", 12),
+        ("global_step_12.jsonl.gz", "x", 12),
+        ("results.jsonl", "run7", None),
+        ("rollout_ckpt_200_gsmk_qwen.jsonl", "logs", None),
+    ],
+)
+def test_the_step_is_read_from_the_name(name: str, folder: str, step: int | None) -> None:
+    assert step_of(name, folder) == step
+
+
+def test_depth_and_number_of_rollouts_of_a_row_are_bounded() -> None:
+    row: dict[str, Any] = {"response": "a"}
+    for _ in range(50):
+        row = {"samples": [row]}
+    assert list(rollouts_of(row)) == []
+    assert len(list(rollouts_of({"responses": ["a"] * 20_000}))) == 10_000
+
+
+@pytest.mark.parametrize(
+    ("row", "finish"),
+    [
+        ({"error": "EnvironmentTimeout"}, "environment"),
+        ({"error": {"error": "SandboxError", "message": "sandbox unavailable"}}, "environment"),
+        ({"error": "AssertionError: 3 != 4"}, None),
+        ({"status": "failed"}, None),  # the task, not its environment
+        ({"stop_reason": "timeout"}, "environment"),
+        ({"finish_reason": "length"}, "length"),
+        ({"termination_reason": "TerminationReason.MAX_TURNS_EXCEEDED"}, "length"),
+        ({"status": "aborted"}, "aborted"),
+    ],
+)
+def test_how_a_rollout_ended_is_told_by_its_own_words(row: Mapping[str, Any], finish: str | None) -> None:
+    (sample,) = rollouts_of({"prompt": "p", "response": "a", **row})
+    assert isinstance(sample, Sample)
+    assert sample.finish == finish
