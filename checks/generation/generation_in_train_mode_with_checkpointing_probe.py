@@ -45,15 +45,18 @@ def probe_mode(
     shown = own or shown or inner.training
     if not own:
         model.train()
+    pad = craft.special_ids(tokenizer).pad
+    copies = probes.generations.copies_that_generate(lambda: sample(ids, real), model, pad)
+    shown = shown or any(copy.training for copy in copies)
     as_is = probes.sampling.sampled(sample, ids, real, model)
-    with probes.model_modes.held_in_eval(model):
+    with probes.model_modes.held_in_eval(model, *copies):
         wanted = probes.sampling.sampled(sample, ids, real, model)
         share = probes.sampling.agreement(as_is, wanted, ids.shape[1])
         again = wanted if share == 1 else probes.sampling.sampled(sample, ids, real, model)
     if probes.sampling.agreement(wanted, again, ids.shape[1]) < 1:
         raise probes.Unjudged("the sampler is not reproducible: the same random state gives different tokens")
     first = float((as_is[:, ids.shape[1]] == wanted[:, ids.shape[1]]).float().mean())
-    dropout = share < limit and _of_dropout(sample, model, ids, real) >= limit
+    dropout = share < limit and _of_dropout(sample, [model, *copies], ids, real) >= limit
     mode = "the mode left by an update" if shown else "train mode (if an update leaves the model in it)"
     return fires(
         share < limit,
@@ -67,10 +70,10 @@ def probe_mode(
     )
 
 
-def _of_dropout(sample: Any, model: Any, ids: Any, real: Any) -> float:
+def _of_dropout(sample: Any, models: list[Any], ids: Any, real: Any) -> float:
     """Share of equal tokens in the mode that the model is in and in eval mode, where nothing is dropped out."""
-    with probes.model_modes.without_dropout(model):
-        found = probes.sampling.sampled(sample, ids, real, model)
-        with probes.model_modes.held_in_eval(model):
-            wanted = probes.sampling.sampled(sample, ids, real, model)
+    with probes.model_modes.without_dropout(*models):
+        found = probes.sampling.sampled(sample, ids, real, models[0])
+        with probes.model_modes.held_in_eval(*models):
+            wanted = probes.sampling.sampled(sample, ids, real, models[0])
     return float(probes.sampling.agreement(found, wanted, ids.shape[1]))

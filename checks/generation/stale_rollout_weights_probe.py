@@ -39,6 +39,7 @@ def probe_seams(
     steps = step is not None and not isinstance(step, probes.updates.PlainStep)
     if sync is None and not steps and any(c is not reference for c in copies):
         raise probes.Unjudged("a copy of the model generates, and neither sync nor step says when it is given weights")
+    before_copies = [(c, {n: p.detach().clone() for n, p in c.named_parameters()}) for c in copies]
     if not _moved(model, ids, real):
         raise probes.Unjudged("the trainable weights have no say in the model's next token")
     if sync is not None:
@@ -48,11 +49,27 @@ def probe_seams(
         step([p for p, _ in pairs], responses, probes.loss_trials.spread(len(rows), model))
     after = probes.sampling.sampled(sample, ids, real, model)
     share = probes.sampling.agreement(before, after, ids.shape[1])
+    stale, held = _stale(model, before_copies)
+    if stale and len(stale) < held:
+        return fires(
+            True,
+            "After the update {stale} of {held} weights of the sampler are still the old ones: {names}.",
+            stale=len(stale),
+            held=held,
+            names=", ".join(stale[:3]) + (" …" if len(stale) > 3 else ""),
+        )
     return fires(
         share == 1,
         "Every trainable weight was changed, but the sampler still returns the same tokens, so it uses other weights.",
         share=share,
     )
+
+
+def _stale(model: Any, copies: Any) -> tuple[list[str], int]:
+    """The trainable weights that the sampler's copies still hold as they were before, and how many they hold."""
+    trained = dict(probes.loss_trials.trainable(probes.intercept.language_model(model)))
+    pairs = [(n, p, before[n]) for c, before in copies for n, p in c.named_parameters() if n in trained]
+    return [name for name, now, before in pairs if now.equal(before)], len(pairs)
 
 
 def _moved(model: Any, ids: Any, real: Any) -> bool:

@@ -15,6 +15,7 @@ def gradient_accumulation_overwrites(
     prompts: Any = None,
     settings: Any = None,
     loss: Any = None,
+    sync: Any = None,
     *,
     limit: float = 0.999,
     low_precision: float = 0.99,
@@ -56,7 +57,7 @@ def gradient_accumulation_overwrites(
     huggingface/transformers#34191 (token means of unequal micro-batches).
     """
     if step is not None and optimizer is not None and not isinstance(step, probes.updates.PlainStep):
-        kept = _kept(step, optimizer, model, *probes.loss_trials.trial(render, tokenizer, model, prompts))
+        kept = _kept(step, sync, optimizer, model, *probes.loss_trials.trial(render, tokenizer, model, prompts))
         if kept is not None and kept < limit:
             return fires(
                 True,
@@ -157,7 +158,7 @@ def _split(backward: Any, model: Any, made: Any, responses: Any) -> tuple[float,
     return worst, ratio
 
 
-def _kept(step: Any, optimizer: Any, model: Any, prompts: Any, responses: Any) -> float | None:
+def _kept(step: Any, sync: Any, optimizer: Any, model: Any, prompts: Any, responses: Any) -> float | None:
     """Cosine of the gradients with which a step is made first, and after a step on other samples; None without them."""
     import torch
 
@@ -177,6 +178,8 @@ def _kept(step: Any, optimizer: Any, model: Any, prompts: Any, responses: Any) -
         for made, said in (second, first, second):
             probes.model_modes.fixed_chance()
             step(made, said, probes.loss_trials.torch_of([1.0, -0.5][: len(made)] * len(made), model)[: len(made)])
+            if sync is not None:  # else the next samples would count as stale
+                sync()
     if len(seen) != 3 or len({len(g) for g in seen}) > 1 or not all(bool(g.any()) for g in seen):
         return None
     alone, between, after = seen

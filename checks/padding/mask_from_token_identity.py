@@ -57,11 +57,13 @@ def mask_from_token_identity(
         return [bool(marked[0, p]) for p in positions]
 
     ends = trained(eos, [words[0], words[1], eos])
+    if ends[2] or not ends[0]:
+        return None
     inner = trained(eos, [words[0], eos, words[1], eos])
     otherwise = trained(other, [words[0], words[1], eos])
     by_identity = (native == eos and inner[2] and not inner[1] and not inner[3]) or otherwise[2]
     return fires(
-        ends[0] and not ends[2] and by_identity,
+        by_identity,
         "With pad == EOS the mask excludes the EOS of every response"
         + (" (this run uses a different pad id)." if native != eos else "."),
         info=native != eos,

@@ -19,16 +19,18 @@ def probe_ratio(
     low_precision: float = 5e-2,
 ) -> Fires | None:
     """## What this certifies, and what it does not
-    The probe scores canary responses twice without an update between: with `old_logprobs` where the adapter has it,
-    else with `logprobs`, and then with `logprobs` in the mode in which the trainer's own step leaves the model. Of
-    a `loss` that is one function, it compares the forward that the gradient goes through with the one that acts as
-    the old policy, and asks whether its clip stops a push before any update, as where old scores have another
-    temperature (a clip that shuts out 1 itself stops all tokens of one sign and pushes the others alike: RAT007
-    says so). A mean |ratio - 1| above 1e-2 (5e-2 in half precision) is a finding; a warning where nothing shows
-    that updates are made in train mode, and where dropout in the loss is the reason. Where the old scores come
-    from the policy's own module or from the reference's, the weights are then changed a little: the old scores
-    must follow. It certifies that scoring is the same function at rollout time and at update time, in the
-    trainer's process. It does not certify the generator's own log-probabilities: GEN004 and RAT004 do.
+    The probe scores canary responses twice without an update between: with `old_logprobs` where the adapter has
+    it, else with `logprobs`, and then with `logprobs` in the mode in which the trainer's own step leaves the
+    model. Of a `loss` that is one function, it compares the forward that the gradient goes through with the one
+    that acts as the old policy, and asks whether its clip stops a push before any update, as where old scores have
+    another temperature (a clip that shuts out 1 itself stops all tokens of one sign and pushes the others alike:
+    RAT007 says so). Where a loss samples for itself and weighs tokens by its sampler's log-probabilities, all
+    tokens of a response must have the same weight, or be discounted. A mean |ratio - 1| above 1e-2 (5e-2 in half
+    precision) is a finding; a warning where nothing shows that updates are made in train mode, and where dropout
+    in the loss is the reason. Where the old scores come from the policy's own module or from the reference's, the
+    weights are then changed a little: the old scores must follow. It certifies that scoring is the same function
+    at rollout time and at update time, in the trainer's process. It does not certify the generator's own
+    log-probabilities: GEN004 and RAT004 do.
 
     ## Thresholds of the probe
     - `limit`: mean |ratio - 1| without an update, up to which scoring is the same.
@@ -52,6 +54,10 @@ def probe_ratio(
                 stopped=stopped,
                 tokens=tokens,
             )
+
+        uneven = _uneven(loss, model, render, tokenizer, prompts)
+        if uneven is not None:
+            return uneven
 
     def off_one() -> tuple[float, bool]:
         """Mean |ratio - 1|, and whether that is more than the precision explains."""
@@ -89,6 +95,9 @@ def probe_ratio(
     )
 
 
+FAR = 0.5
+"""Log-ratio by which what the sampler says of a token is changed."""
+
 Rows = list[list[int]]
 
 
@@ -122,7 +131,8 @@ def _mode_of_update(model: Any, step: Any, loss: Any, prompts: Any, responses: A
     model.eval()
     own = step is not None and not isinstance(step, probes.updates.PlainStep)
     if own:
-        step(prompts, responses, probes.loss_trials.spread(len(prompts), model))
+        with probes.loss_trials.weights_kept(model):
+            step(prompts, responses, probes.loss_trials.spread(len(prompts), model))
     elif loss is not None:
         loss(prompts, responses, probes.loss_trials.spread(len(prompts), model))
     return True if model.training else (False if own else None)
@@ -144,6 +154,30 @@ def _stopped(loss: Any, model: Any, render: Any, tokenizer: Any, prompts: Any) -
         stopped += int((lowered & ~raised).sum())
         stopped += int((raised & ~lowered).sum()) if bool((raised & lowered).any()) else 0
     return stopped, tokens
+
+
+def _uneven(loss: Any, model: Any, render: Any, tokenizer: Any, prompts: Any) -> Fires | None:
+    """Fires where the sampler's log-probabilities weigh the tokens of one response differently before any update, other
+    than by a discount; None where they weigh nothing."""
+    push = probes.gradient_effect
+    made, responses = push.four(render, tokenizer, model, prompts, [5, 4, 6, 5])
+    with probes.intercept.precision() as precision:
+        found = push.sampler_weights(loss, model, made, responses, FAR)
+    apart = 1.1 if precision.half is None else 2.0
+    for weight in found[0] if found is not None else ():
+        size = weight[weight != 0].abs()
+        if len(size) < 3:
+            continue
+        steps = size[1:] / size[:-1]
+        if float(size.max() / size.min()) > apart and float(steps.max() / steps.min()) > apart:
+            return fires(
+                True,
+                "Before any update the tokens of one response have importance weights that differ by a factor of "
+                "{factor:.2g}: sampler and loss give the same tokens different log-probabilities.",
+                error=True,
+                factor=float(size.max() / size.min()),
+            )
+    return None
 
 
 def _shut(push: Any) -> bool:

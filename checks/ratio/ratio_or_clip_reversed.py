@@ -85,7 +85,28 @@ def ratio_or_clip_reversed(
     fired = made_up and found is not None and bool(found.when)
     if fired and found is not None and (found.evidence["along"] or not found.evidence["against"]):
         raise probes.Unjudged("the loss samples in a loop of its own whose draws cannot be forced")
-    return found
+    if found is not None and bool(found.when):
+        return found
+    weights = None if made_up else probes.gradient_effect.sampler_weights(loss, model, made, responses, FAR)
+    return found if weights is None else _of_weights(weights[1])
+
+
+def _of_weights(times: list[float]) -> Fires:
+    """Fires where what the sampler says weighs tokens the wrong way, or twice: a token that the policy finds exp(FAR)
+    times as likely as its sampler did is weighed up to that, and one that it finds exp(-FAR) times as likely, down."""
+    told = [math.exp(FAR * (-1) ** n) for n in range(len(times))]
+    some = [(t, r) for t, r in zip(times, told, strict=True) if abs(t) > 0.02]  # a clip or a mask may stop a token
+    inverted = sum((t - 1) * (r - 1) < 0 and abs(t - 1) > 0.05 for t, r in some)
+    twice = sum(abs(math.log(abs(t))) > 1.3 * FAR for t, _ in some)
+    return fires(
+        inverted > 0 or twice > 0,
+        "{what}",
+        error=True,
+        what=f"The importance weight is inverted in {inverted} of {len(some)} samples: tokens that the sampler was "
+        "less likely to draw than the policy get less weight."
+        if inverted
+        else f"The importance weight is applied more than once in {twice} of {len(some)} samples.",
+    )
 
 
 def _of_objective(objective: Any, log_ratios: list[float]) -> Any:

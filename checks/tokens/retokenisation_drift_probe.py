@@ -72,6 +72,8 @@ def _of_turns(speaks: Any, model: Any, tokenizer: Any, prompts: Any, turns: Any)
         try:
             reasoned = probes.multi_turn.spoken(speaks, model, tokenizer, prompts, _REASONING)
             elsewhere = sum(s.elsewhere for s in reasoned)
+        except probes.NotApplicable:
+            pass  # only a tool call is answered
         except probes.Unjudged:
             lost = True
     if not (elsewhere or lost):

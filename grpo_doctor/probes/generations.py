@@ -14,7 +14,7 @@ from torch import Tensor
 from .crafted_inputs import batch_of, pad_left, pad_right, row_ids
 from .entry_points import Ids, Unjudged
 from .forced_draws import OLDER, ForcedDraws, Undrawn, by_logits, forced
-from .intercept import Forward, around, forwards, language_model, logits_of
+from .intercept import Forward, around, beside_ids, forwards, language_model, logits_of
 
 
 class Call(NamedTuple):
@@ -106,6 +106,50 @@ def put_through(mask: Callable[..., Any], prompts: Sequence[Ids], responses: Seq
     ]
 
 
+CONVERSATIONS: list[dict[tuple[int, ...], list[Ids]]] = []
+"""What the policy says, turn by turn, in conversations that a probe hands to a loss; the innermost last."""
+
+
+@contextmanager
+def in_turns(conversations: Sequence[tuple[Ids, list[Ids]]]) -> Iterator[None]:
+    """Scripted responses that are one of these conversations are served a turn at a time inside the block."""
+    CONVERSATIONS.append({tuple(ids): turns for ids, turns in conversations})
+    try:
+        yield
+    finally:
+        CONVERSATIONS.pop()
+
+
+class _Turns:
+    """Conversations that are under way: a row that goes on with what was answered before gets its next turn."""
+
+    def __init__(self, turns: Sequence[list[Ids]]) -> None:
+        self.turns = turns
+        self.before: list[Ids] = []
+        """Of the conversations that have begun, everything up to the last answer."""
+        self.count: list[int] = []
+
+    def __call__(self, rows: Sequence[Ids]) -> list[Ids]:
+        taken: set[int] = set()
+        return [self._next(row, taken) for row in rows]
+
+    def _next(self, row: Ids, taken: set[int]) -> Ids:
+        begun = [n for n in range(len(self.before)) if n not in taken and self.count[n] < len(self.turns[n])]
+        on = [n for n in begun if row[: len(self.before[n])] == self.before[n]]
+        if not on and len(self.before) == len(self.turns):
+            on = begun  # what was said before is given in other ids
+        if not on:
+            self.before.append([])
+            self.count.append(0)
+        at = on[0] if on else len(self.before) - 1
+        taken.add(at)
+        turns = self.turns[at % len(self.turns)]
+        answer = turns[self.count[at] % len(turns)]
+        self.count[at] += 1
+        self.before[at] = [*row, *answer]
+        return list(answer)
+
+
 class _Scripted:
     """Responses that are served in order, whoever asks for them, and what was asked.
 
@@ -122,9 +166,15 @@ class _Scripted:
         self.draws = None if by_logits() else ForcedDraws()
         self._loop = _Loop(serve, self._take_back, self._went_on, pad, pad if end is None else end, self.draws)
         self.calls: list[Call] = []
+        known = CONVERSATIONS[-1] if CONVERSATIONS else {}
+        turns = [known.get(tuple(r)) for r in responses]
+        self._turns = _Turns([t for t in turns if t is not None]) if turns and None not in turns else None
 
     def serve(self, ids: Tensor, real: Tensor, module: Any, looped: bool = False) -> list[Ids]:
-        rows = [list(self._responses[(self._served + n) % len(self._responses)]) for n in range(len(ids))]
+        if self._turns is not None:
+            rows = self._turns([row[r > 0].tolist() for row, r in zip(ids, real, strict=True)])
+        else:
+            rows = [list(self._responses[(self._served + n) % len(self._responses)]) for n in range(len(ids))]
         self._served += len(ids)
         self.calls.append(Call(ids, real, module, rows, looped))
         return rows
@@ -143,12 +193,14 @@ class _Scripted:
         times = int(asked(kwargs, "num_return_sequences") or 1)
         ids = ids.repeat_interleave(times, 0)
         real = attended(kwargs, inputs, module, self._pad).repeat_interleave(times, 0)
+        beside = beside_ids(module, ids, real, kwargs)
         tokens = torch.cat([ids, pad_right(self.serve(ids, real, module), self._pad, ids.device)], 1)
         if not asked(kwargs, "return_dict_in_generate"):
             return tokens
+        sampled_with(tokens)
         written = (tokens[:, ids.shape[1] :] != self._pad).to(real)
         with torch.no_grad():
-            logits = logits_of(module, tokens, torch.cat([real, written], 1))
+            logits = logits_of(module, tokens, torch.cat([real, written], 1), beside)
         return _Generated(tokens, logits[:, ids.shape[1] - 1 : -1], float(asked(kwargs, "temperature") or 1.0))
 
     def own(self, call: Any, module: Any, *args: Any, **kwargs: Any) -> Any:

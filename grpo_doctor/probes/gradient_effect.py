@@ -25,6 +25,9 @@ from .sample_layout import Sample, located
 SIGNS = (1.0, 1.0, -1.0, -1.0)
 """Advantages of four samples: centred, and changed by every shift, reversal and interleaving of the rows."""
 
+MIXES = 1
+"""A state of the random generators in which a shuffle of four samples gives some the place of one of the other sign."""
+
 LOUD = 1e6
 """By so much advantages are raised where the loss has others of its own, a critic's, that would hide them."""
 
@@ -40,6 +43,8 @@ class Push(NamedTuple):
     """(R,) bool: of these logits the token's own is moved most, up or down."""
     outside: int
     """Positions beside the response that are moved."""
+    weight: Tensor
+    """(R,) by what the gradient of each token's log-probability is multiplied; 0 where the token is all but certain."""
 
 
 def four(
@@ -67,6 +72,7 @@ def pushes(
     signs: Sequence[float] = SIGNS,
     log_ratios: Sequence[float] | None = None,
     temperature: float = 1.0,
+    sampler_alone: bool = False,
 ) -> list[Push]:
     """One `Push` a sample.
 
@@ -74,11 +80,12 @@ def pushes(
         signs: the advantages.
         log_ratios: by how much the policy's log-probability of each sample's first token exceeds the old one, where
             the loss takes old log-probabilities from a forward without gradient.
+        sampler_alone: whether only what the loss's own sampler says of its tokens is lower.
     """
     some = torch_of(signs, model)
 
     def taken(advantages: Tensor) -> _Gradients:
-        with _older(model, responses, log_ratios, temperature, places):
+        with _older(model, responses, log_ratios, temperature, places, sampler_alone):
             return _gradients(loss, model, prompts, responses, advantages)
 
     if not any(log_ratios or ()):
@@ -87,7 +94,7 @@ def pushes(
         places = detached(loss, [model], prompts, responses, some) if log_ratios is not None else frozenset()
         given, parts, share = _owed(taken, some)
     whole, largest = (max(float(g.abs().max()) for _, g in each) for each in (given, parts))
-    return _pushes(parts, responses, max(share * largest, 1e-6 * whole))
+    return _pushes(parts, responses, max(share * largest, 1e-6 * whole), temperature)
 
 
 _Gradients = list[tuple[Forward, Tensor]]
@@ -366,7 +373,7 @@ def temperature_of(
 
 def _gradients(loss: Callable[..., Tensor], model: torch.nn.Module, *samples: Any) -> list[tuple[Forward, Tensor]]:
     """What moves the logits, each time with the same chance: a trainer may shuffle its rows."""
-    fixed_chance()
+    fixed_chance(MIXES)
     with watched(model) as seen:
         value = loss(*samples)
         if value.requires_grad:
@@ -374,24 +381,47 @@ def _gradients(loss: Callable[..., Tensor], model: torch.nn.Module, *samples: An
     return [(f, f.logits.grad.float()) for f in seen if f.logits.grad is not None]
 
 
-def _pushes(parts: Sequence[tuple[Forward, Tensor]], responses: Sequence[Ids], least: float) -> list[Push]:
+def sampler_weights(
+    loss: Callable[..., Tensor], model: torch.nn.Module, prompts: Sequence[Prompt], responses: Sequence[Ids], far: float
+) -> tuple[list[Tensor], list[float]] | None:
+    """(R,) the weights of the tokens of each sample, and by what that of the first one is multiplied where the sampler
+    says a log-probability of it that is lower by ``far``, then higher, in turn. None where the sampler has no say."""
+    with scripted_sampling() as sampling:
+        temperature = temperature_of(loss, model, prompts, responses) or 1.0
+    if not sampling.inputs:
+        return None
+    ratios = [far * (-1) ** n for n in range(len(responses))]
+    own = pushes(loss, model, prompts, responses, temperature=temperature)
+    told = pushes(loss, model, prompts, responses, log_ratios=ratios, temperature=temperature, sampler_alone=True)
+    times = [float(b.towards[0] / a.towards[0]) if a.trained[0] else 1.0 for a, b in zip(own, told, strict=True)]
+    pairs = [(a.towards[a.trained], b.towards[a.trained]) for a, b in zip(own, told, strict=True)]
+    moved = any(bool(((b - a).abs() > 0.05 * a.abs()).any()) for a, b in pairs)
+    return ([p.weight for p in own], times) if moved else None
+
+
+def _pushes(
+    parts: Sequence[tuple[Forward, Tensor]], responses: Sequence[Ids], least: float, temperature: float = 1.0
+) -> list[Push]:
     found = located([f for f, _ in parts], [[]] * len(responses), responses)
     gradient = {id(f): g for f, g in parts}
     out = []
     for sample in found:
         if sample is None:
             raise Unjudged("the batch of the loss does not hold the sampled ids; see GEN005")
-        out.append(_push(sample, gradient[id(sample.forward)][sample.row], least))
+        out.append(_push(sample, gradient[id(sample.forward)][sample.row], least, temperature))
     return out
 
 
-def _push(sample: Sample, gradient: Tensor, least: float) -> Push:
+def _push(sample: Sample, gradient: Tensor, least: float, temperature: float) -> Push:
     at = gradient[sample.predicting()]
     size, target = at.abs(), torch.tensor(sample.response, device=at.device)
     trained = size.amax(-1) > least
     towards = -at.gather(-1, target[:, None]).squeeze(-1) * trained
+    logits = sample.forward.logits[sample.row, sample.predicting()].detach().float() / temperature
+    chance = logits.softmax(-1).gather(-1, target[:, None]).squeeze(-1)
+    weight = towards / (1 - chance) * (chance < 0.9)
     moved = int(sample.of_logits((gradient.abs().amax(-1) > least).float(), 0.0).sum())
-    return Push(towards, trained, size.argmax(-1) == target, moved - int(trained.sum()))
+    return Push(towards, trained, size.argmax(-1) == target, moved - int(trained.sum()), weight)
 
 
 @contextmanager
@@ -401,6 +431,7 @@ def _older(
     log_ratios: Sequence[float] | None,
     temperature: float,
     places: frozenset[int],
+    sampler_alone: bool = False,
 ) -> Iterator[None]:
     """Forwards without gradient, and sampling loops, give the first token of each response a log-probability that is
     lower by its log-ratio.
@@ -410,7 +441,7 @@ def _older(
     apart = Apart(places)
 
     def older(forward: Forward) -> Tensor | None:
-        if log_ratios is None or not apart(forward):
+        if log_ratios is None or not apart(forward) or (sampler_alone and not sampling.made(forward)):
             return None
         logits = forward.logits.clone()
         for sample, log_ratio in zip(located([forward], [[]] * len(responses), responses), log_ratios, strict=True):
@@ -426,7 +457,7 @@ def _older(
     if log_ratios is not None:
         OLDER.append(drawn)
     try:
-        with forwards([model], older):
+        with scripted_sampling() as sampling, forwards([model], older):
             yield
     finally:
         if log_ratios is not None:

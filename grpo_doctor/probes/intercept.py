@@ -120,8 +120,36 @@ def _logits_in(output: Any) -> Tensor | None:
     return found if isinstance(found, Tensor) else None
 
 
-def logits_of(model: Any, ids: Tensor, real: Tensor) -> Tensor:
+BESIDE_PROMPTS: dict[tuple[int, ...], dict[str, Tensor]] = {}
+"""What a trainer gave its model with each prompt beside ids: pixel values, image grids, audio features."""
+
+
+def beside_ids(model: Any, ids: Tensor, real: Tensor, given: dict[str, Any]) -> dict[str, Tensor]:
+    """What a generation from prompts (N, P) was given beside their ids; of copies of one prompt it is remembered."""
+    takes = inspect.signature(language_model(model).forward).parameters
+    beside = {n: v for n, v in given.items() if n in takes and n not in _TEXT and isinstance(v, Tensor)}
+    if bool((ids == ids[:1]).all()):
+        prompt = tuple(ids[0][real[0] > 0].tolist())
+        BESIDE_PROMPTS[prompt] = {n: v[: len(v) // len(ids)] for n, v in beside.items()}
+    return beside
+
+
+def _beside(ids: Tensor, real: Tensor) -> dict[str, Tensor]:
+    """The same for rows that begin with such prompts, one after the other."""
+    rows = [tuple(row[r > 0].tolist()) for row, r in zip(ids, real, strict=True)] if BESIDE_PROMPTS else []
+    known = [max((p for p in BESIDE_PROMPTS if row[: len(p)] == p), key=len, default=()) for row in rows]
+    found = [BESIDE_PROMPTS[prompt] for prompt in known if prompt]
+    names = dict.fromkeys(name for beside in found for name in beside)
+    return {name: torch.cat([beside[name] for beside in found if name in beside]) for name in names}
+
+
+_TEXT = ("input_ids", "inputs", "inputs_embeds", "attention_mask", "position_ids", "cache_position")
+
+
+def logits_of(model: Any, ids: Tensor, real: Tensor, beside: dict[str, Tensor] | None = None) -> Tensor:
     """Logits (N, T, V) of a model for ids (N, T) and their attention mask, positions counted without padding.
+
+    Images and the like go with the ids: those that are given, or else those with which the prompts were generated from.
 
     A model that takes no attention mask is given each row alone, without its padding.
     """
@@ -137,6 +165,7 @@ def logits_of(model: Any, ids: Tensor, real: Tensor) -> Tensor:
     }
     given |= {"targets": ids, "start_pos": 0}  # without targets some models give the logits of the last place alone
     known = {name: value for name, value in given.items() if name in takes}
+    known |= _beside(ids, real) if beside is None else beside
     output = model(**known) if "input_ids" in takes else model(ids, **known)
     logits = _logits_in(output)
     if logits is None or logits.shape[1] != ids.shape[1]:

@@ -276,6 +276,18 @@ def plain_cosine(
     return None if float(left.norm()) <= 1e-6 * float(ways[0].norm()) else found
 
 
+@contextmanager
+def weights_kept(model: torch.nn.Module) -> Iterator[None]:
+    """What an update does to the trainable weights in the block is undone: a sampler's copy still has the old ones."""
+    before = [(parameter, parameter.detach().clone()) for _, parameter in trainable(model)]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for parameter, value in before:
+                parameter.copy_(value)
+
+
 def move(model: torch.nn.Module) -> None:
     """Changes every trainable weight by little, from a fixed random state."""
     generator = torch.Generator().manual_seed(1)

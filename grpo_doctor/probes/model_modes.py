@@ -28,10 +28,11 @@ def fixed_chance(seed: int = 0) -> None:
 
 
 @contextmanager
-def without_dropout(model: torch.nn.Module | None) -> Iterator[None]:
-    """No dropout inside the block, in whatever mode the model is."""
+def without_dropout(*models: torch.nn.Module | None) -> Iterator[None]:
+    """No dropout inside the block, in whatever mode the models are."""
     kept = [
         (m, name, value)
+        for model in models
         for m in (model.modules() if model is not None else ())
         for name, value in vars(m).items()
         if isinstance(value, float)
@@ -48,22 +49,18 @@ def without_dropout(model: torch.nn.Module | None) -> Iterator[None]:
 
 
 @contextmanager
-def held_in_eval(model: torch.nn.Module) -> Iterator[None]:
-    """The model stays in eval mode without gradient checkpointing, whatever the block asks of it."""
-    modules = list(model.modules())
+def held_in_eval(*models: torch.nn.Module) -> Iterator[None]:
+    """The models stay in eval mode without gradient checkpointing, whatever the block asks of them."""
+    modules = [m for model in models for m in model.modules()]
     training = [m.training for m in modules]
     checkpointing = [(m, m.gradient_checkpointing) for m in modules if hasattr(m, "gradient_checkpointing")]
-    model.eval()
     for module, _ in checkpointing:
         object.__setattr__(module, "gradient_checkpointing", False)
-
-    def stay(*args: Any, **kwargs: Any) -> Any:
-        return model
-
     with ExitStack() as stack:
-        for one in dict.fromkeys([model, language_model(model)]):
+        for model in dict.fromkeys(one for m in models for one in (m, language_model(m))):
+            model.eval()
             for name in ("train", "gradient_checkpointing_enable"):
-                stack.enter_context(replaced(one, name, stay))
+                stack.enter_context(replaced(model, name, lambda *args, own=model, **kwargs: own))
         try:
             yield
         finally:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import re
+import warnings
 from collections.abc import Callable, Sequence
+from re import _parser as parser  # type: ignore[attr-defined]  # the only parser of regular expressions at hand
 from typing import Any, NamedTuple
 
 from .crafted_inputs import PROMPTS, canaries, flat_ids, plain_ids, special_ids
-from .entry_points import Adapter, Ids, Prompt, Unjudged
+from .entry_points import Adapter, Ids, NotApplicable, Prompt, Unjudged
 from .from_rollout import Rolled
+from .generations import in_turns
 from .gradient_effect import pushes
+from .trainer_objects import written_in
 
 
 class Spoken(NamedTuple):
@@ -46,9 +53,83 @@ def spoken(
 ) -> list[Spoken]:
     """Four conversations. ``roll`` returns ids (`rollout`), or ids and their mask (`env_mask`), one pair a prompt.
 
-    ``turns`` are what the policy says, turn by turn, so that the environment answers; canary tokens without it.
+    ``turns`` are what the policy says, turn by turn, so that the environment answers. Without it canary tokens are
+    said, and where nothing answers them, a call of a tool as the trainer's own code or prompts write it.
     Raises `Unjudged` where nothing is said between two turns, or where the turns cannot be found in the ids.
     """
+    try:
+        return _spoken(roll, model, tokenizer, prompts, turns)
+    except NotApplicable:
+        if turns is not None:
+            raise
+    for call in calls_of(roll, list(prompts or PROMPTS))[:MOST_CALLS]:
+        try:
+            return _spoken(roll, model, tokenizer, prompts, (call, FINAL))
+        except Unjudged:
+            continue
+    raise NotApplicable("rollout makes one turn")
+
+
+MOST_CALLS = 12
+"""Ways to call a tool that are tried: each is a rollout."""
+
+FINAL = "It is done."
+"""What the policy says after a tool has answered."""
+
+
+def calls_of(roll: Callable[..., Any], prompts: Sequence[Prompt]) -> list[str]:
+    """Texts that may call a tool: examples in the prompts, what a regular expression of the trainer matches, a pair of
+    tags that its code names with a call or a word between them."""
+    texts, patterns = written_in([getattr(roll, "rollout", roll)])
+    words = [str(m.get("content")) for p in prompts for m in (p if isinstance(p, list) else [{"content": p}])]
+    shown = [found[0] for text in (*words, *texts) for found in re.finditer(r"<(\w+)>[^<>]{1,80}</\1>", text)]
+    searched = [text for text in texts if len(text) < 120 and "(" in text and ("\\" in text or ".*" in text)]
+    matched = [example for p in (*patterns, *searched) if (example := _matching(p)) is not None]
+    tags = dict.fromkeys(tag for text in texts for tag in re.findall(r"<(\w+)>", text))
+    inside = ('\n{"name": "tool", "arguments": {}}\n', "1")
+    named = [f"<{tag}>{words}</{tag}>" for tag in tags for words in inside]
+    return list(dict.fromkeys([*shown, *matched, *named]))
+
+
+def _matching(pattern: str) -> str | None:
+    """A short text that a regular expression matches; None where it is none, or matches nothing that can be made."""
+    with contextlib.suppress(re.error, KeyError, OverflowError, RecursionError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        text = _example(parser.parse(pattern, re.DOTALL))
+        if re.search(pattern, text, re.DOTALL) and text != pattern:
+            return text
+    return None
+
+
+def _example(parsed: Any) -> str:
+    return "".join(_EXAMPLES[str(kind)](value) for kind, value in parsed)
+
+
+_EXAMPLES: dict[str, Callable[[Any], str]] = {
+    "LITERAL": chr,
+    "ANY": lambda _: "1",
+    "NOT_LITERAL": lambda _: "1",
+    "AT": lambda _: "",
+    "CATEGORY": lambda kind: {"CATEGORY_SPACE": " "}.get(str(kind), "1"),
+    "RANGE": lambda ends: chr(ends[0]),
+    "IN": lambda some: "1" if str(some[0][0]) == "NEGATE" else _example(some[:1]),
+    "BRANCH": lambda branch: _example(branch[1][0]),
+    "SUBPATTERN": lambda group: _example(group[3]),
+    "MAX_REPEAT": lambda repeat: _example(repeat[2]) * max(repeat[0], min(1, repeat[1])),
+    "MIN_REPEAT": lambda repeat: _example(repeat[2]) * max(repeat[0], min(1, repeat[1])),
+    "ASSERT": lambda _: "",
+    "ASSERT_NOT": lambda _: "",
+}
+"""A text for each kind of part of a regular expression."""
+
+
+def _spoken(
+    roll: Callable[[Sequence[Prompt]], Any],
+    model: Any,
+    tokenizer: Any,
+    prompts: Sequence[Prompt] | None,
+    turns: Sequence[str] | None,
+) -> list[Spoken]:
     chosen = [list(prompts or PROMPTS)[n % len(prompts or PROMPTS)] for n in range(4)]
     masks: list[list[bool] | None] = []
 
@@ -95,10 +176,17 @@ def of_mask(conversations: Sequence[Spoken], end: int | None) -> Count:
 
 def of_loss(loss: Callable[..., Any], model: Any, conversations: Sequence[Spoken]) -> Count:
     """How far what a loss trains is off."""
-    found = pushes(loss, model, [s.prompt for s in conversations], [s.ids for s in conversations])
+    with in_turns([(s.ids, _turns(s)) for s in conversations]):
+        found = pushes(loss, model, [s.prompt for s in conversations], [s.ids for s in conversations])
     foreign = missed = 0
     for push, one in zip(found, conversations, strict=True):
         pairs = list(zip(push.trained.tolist(), one.generated, strict=True))
         foreign += sum(trained and not own for trained, own in pairs)
         missed += sum(own and not trained for trained, own in pairs)
     return Count(foreign, missed)
+
+
+def _turns(one: Spoken) -> list[Ids]:
+    """What the policy generated, turn by turn."""
+    runs = itertools.groupby(zip(one.generated, one.ids, strict=True), key=lambda pair: pair[0])
+    return [[i for _, i in run] for own, run in runs if own]

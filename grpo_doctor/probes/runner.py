@@ -29,6 +29,7 @@ from .crafted_inputs import PROMPTS, device_of, pad_left, special_ids
 from .entry_points import RESOURCES, SEAMS, Adapter, AdapterError, NotApplicable, Unjudged, Unseen, WrongShape
 from .forced_draws import Undrawn, Ways
 from .generations import copies_that_generate
+from .intercept import BESIDE_PROMPTS
 from .saved_cases import crafted
 from .state_guard import Snapshot
 from .tokenizers import readable
@@ -249,6 +250,7 @@ def examine(
     """One result a probe, after which the snapshot of the adapter is put back."""
     _refuse_unknown(catalogue)
     called: dict[str, tuple[Any, ...]] = {}
+    BESIDE_PROMPTS.clear()
     as_given = adapter
     adapter = dataclasses.replace(adapter, tokenizer=readable(adapter.tokenizer, adapter.model))
     seams = completed(_counted(adapter, called))

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from .crafted_inputs import device_of, flat_ids, pad_left, pad_right, special_ids
 from .entry_points import Ids, Unjudged
-from .generations import SERVING, scripted_generate
+from .generations import SERVING, sampled_with, scripted_generate
 from .intercept import logits_of
 from .model_modes import without_dropout
 from .tokenizers import readable
@@ -86,8 +86,10 @@ class _Scores:
         written = [[1] * len(answer) + [0] * (width - len(answer)) for answer in self.said]
         answers = pad_right(self.said, pad, device)
         real = torch.cat([real, torch.tensor(written, device=device)], 1)
+        tokens = torch.cat([ids, answers], 1)
+        sampled_with(tokens)
         with torch.no_grad(), without_dropout(self.model):
-            logits = logits_of(self.model, torch.cat([ids, answers], 1), real)[:, ids.shape[1] - 1 : -1].float()
+            logits = logits_of(self.model, tokens, real)[:, ids.shape[1] - 1 : -1].float()
         table = (logits / self.temperature).log_softmax(-1)
         picked = table.gather(-1, answers[..., None])
         return picked.squeeze(-1), (table > picked).sum(-1) + 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -36,6 +37,9 @@ class Snapshot:
         trained = {id(p): p for o in optimizers.values() for g in o.param_groups for p in g["params"]}
         self.beside = [(p, p.detach().clone(), _copy_of(p.grad)) for n, p in trained.items() if n not in self.known]
         """What the optimizers train outside the models, such as the head of a critic."""
+        self.counters = [(own, _numbers(own)) for one in found.own for own in (vars(one), *_inside(one, dict))]
+        """Which samples are stale, or which are drawn, is told by a step counter and a buffer of the trainer's own."""
+        self.buffers = [(own, list(own)) for one in found.own for own in _inside(one, list, deque)]
         self.schedulers = [(s, _values(s)) for s in found.schedulers]
         self.saved_tokenizer = {n: getattr(self.tokenizer, n, None) for n in _TOKENIZER}
         self.saved_settings = copy.deepcopy(self.settings)
@@ -71,6 +75,11 @@ class Snapshot:
         """Puts everything back; tensors are written only where they changed."""
         for saved in self.saved:
             _restore_model(saved)
+        for own, numbers in self.counters:
+            own.update({name: value for name, value in numbers.items() if _is_number(own.get(name))})
+        for buffer, items in self.buffers:
+            buffer.clear()
+            buffer.extend(items)
         for parameter, value, gradient in self.beside:
             parameter.data.copy_(value)
             parameter.grad = _copy_of(gradient)
@@ -136,6 +145,19 @@ def _equal(one: Any, other: Any) -> bool:
         return bool(one == other)
     except (RuntimeError, ValueError):
         return False
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float)
+
+
+def _numbers(own: dict[Any, Any]) -> dict[Any, int | float]:
+    return {name: value for name, value in own.items() if _is_number(value)}
+
+
+def _inside(one: Any, *kinds: type) -> list[Any]:
+    """The attributes of an object that are exactly of these kinds."""
+    return [value for value in vars(one).values() if type(value) in kinds]
 
 
 class _Flags(NamedTuple):

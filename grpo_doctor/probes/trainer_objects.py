@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import gc
 import os
+import re
 import sys
 import types
 from collections import deque
@@ -22,6 +23,8 @@ MOST = 200_000
 
 WANTED = (torch.nn.Module, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler)
 
+_NO_STATE = (type, types.ModuleType, types.FunctionType, *WANTED)
+
 _LIBRARIES = (os.path.dirname(os.__file__), os.path.dirname(os.path.dirname(__file__)))
 
 
@@ -32,6 +35,8 @@ class Held(NamedTuple):
     """With a parameter that one of the optimizers trains, and inside no other of them."""
     optimizers: list[torch.optim.Optimizer]
     schedulers: list[torch.optim.lr_scheduler.LRScheduler]
+    own: list[Any]
+    """Objects of the user's own classes: their counters and buffers move with every call."""
     whole: bool
     """Whether everything was looked at."""
 
@@ -42,21 +47,46 @@ def held(functions: Iterable[Callable[..., Any]]) -> Held:
     optimizers: list[torch.optim.Optimizer] = []
     schedulers: list[torch.optim.lr_scheduler.LRScheduler] = []
     kinds: list[tuple[type, list[Any]]] = list(zip(WANTED, (modules, optimizers, schedulers), strict=True))
-    left: deque[Any] = deque(functions)
-    known = {id(one): one for one in left}
-    while left and len(known) < MOST:
-        one = left.popleft()
+    own: list[Any] = []
+    everything, whole = _reached(functions)
+    for one in everything:
         for kind, found in kinds:
             if issubclass(type(one), kind):  # a lazy proxy may answer isinstance by importing a library
                 found.append(one)
-        for other in _beyond(one):
-            if gc.is_tracked(other) and id(other) not in known and not _of_library(other):
-                known[id(other)] = other
-                left.append(other)
+        if hasattr(one, "__dict__") and not isinstance(one, _NO_STATE) and not _of_library(type(one)):
+            own.append(one)
     trained = {id(p) for o in optimizers for group in o.param_groups for p in group["params"]}
     outer = [m for m in modules if any(id(p) in trained for p in m.parameters())]
     inner = {id(child) for m in outer for child in m.modules() if child is not m}
-    return Held([m for m in outer if id(m) not in inner], optimizers, schedulers, not left)
+    return Held([m for m in outer if id(m) not in inner], optimizers, schedulers, own, whole)
+
+
+def _reached(functions: Iterable[Callable[..., Any]]) -> tuple[list[Any], bool]:
+    """The objects that functions lead to, nearest first, and whether these are all."""
+    known = {id(one): one for one in functions}
+    left = deque(known.values())
+    while left and len(known) < MOST:
+        for other in _beyond(left.popleft()):
+            if gc.is_tracked(other) and id(other) not in known and not _of_library(other):
+                known[id(other)] = other
+                left.append(other)
+    return list(known.values()), not left
+
+
+def written_in(functions: Iterable[Callable[..., Any]]) -> tuple[list[str], list[str]]:
+    """The texts and the regular expressions in the user's own code that functions lead to, nearest first."""
+    texts: dict[str, None] = {}
+    patterns: dict[str, None] = {}
+    for one in _reached(functions)[0]:
+        codes = [one.__code__] if isinstance(one, types.FunctionType) else []
+        for code in codes:
+            codes += [c for c in code.co_consts if isinstance(c, types.CodeType)]
+            texts.update(dict.fromkeys(c for c in code.co_consts if isinstance(c, str)))
+        if type(one) is dict or hasattr(one, "__dict__"):
+            values = (one if type(one) is dict else vars(one)).values()
+            patterns.update(dict.fromkeys(v.pattern for v in values if isinstance(v, re.Pattern)))
+            texts.update(dict.fromkeys(v for v in values if type(v) is str))
+    return list(texts), [p for p in patterns if isinstance(p, str)]
 
 
 def _beyond(one: Any) -> Iterable[Any]:

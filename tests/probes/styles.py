@@ -118,7 +118,7 @@ class Left:
     ) -> None:  # fmt: skip
         self.tok, self.rendered = make_tokenizer(tokenizer, pad, bos), {}  # type: ignore[var-annotated]
         self.pad = self.tok.pad_token_id if self.tok.pad_token_id is not None else self.tok.eos_token_id
-        model = make_model(self.tok, arch)
+        model = self.built(arch)
         if precision == "bf16":
             model = model.bfloat16()
         self.reference: Any = copy.deepcopy(model).requires_grad_(False)
@@ -141,6 +141,9 @@ class Left:
         self.sampler = copy.deepcopy(model) if sampler else model
         own = [p for p in self.model.parameters() if p.requires_grad]
         self.optimizer = torch.optim.AdamW(own, lr=1e-3, maximize=maximize)
+
+    def built(self, arch: str) -> Any:
+        return make_model(self.tok, arch)
 
     # rollout
 

@@ -19,10 +19,12 @@ from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.diagnosis.check import Finding, Severity
 from grpo_doctor.diagnosis.verdict import Diagnosis
 from grpo_doctor.probes import run_probes
+from tests.probes.recent import Agent, Looking, Replayed
 from tests.probes.styles import Left, Packed, Scores, Shifted, Turns
 
 TWO = ("rollout", "loss")
 STYLES: dict[str, type[Left]] = {"left": Left, "shifted": Shifted, "packed": Packed, "turns": Turns}
+RECENT: dict[str, type[Left]] = {"replayed": Replayed, "agent": Agent, "looking": Looking}
 
 
 class Fault(NamedTuple):
@@ -40,7 +42,7 @@ class Fault(NamedTuple):
 
     def trainer(self, style: str) -> Left:
         """The sick trainer."""
-        kind = type("Sick", (STYLES[style],), {n: _method(n, f) for n, f in self.methods.items()})
+        kind = type("Sick", ({**STYLES, **RECENT}[style],), {n: _method(n, f) for n, f in self.methods.items()})
         trainer: Left = kind(**self.options)
         if self.made is not None:
             self.made(trainer)
