@@ -69,9 +69,9 @@ def reports() -> dict[str, str]:
 
 def page() -> str:
     """The page that lists them."""
-    rows = [
-        f"| **{diagnosed(name).verdict}** | [{shown.title}](gallery/{name}.html) | {markdown(diagnosed(name).headline)} |"
-        for name, shown in GALLERY.items()
-    ]
+    rows = []
+    for name, shown in GALLERY.items():
+        found = diagnosed(name)
+        rows.append(f"| **{found.verdict}** | [{shown.title}](gallery/{name}.html) | {markdown(found.headline)} |")
     head = "# Gallery\n\nLive reports of ten runs. Hover for values, drag to zoom, click a step for its log lines.\n\n"
     return head + "\n".join(["| verdict | report | first sentence |", "|---|---|---|", *rows]) + "\n"
