@@ -24,7 +24,7 @@ def probe_ratio(
     a `loss` that is one function, it compares the forward that the gradient goes through with the one that acts as
     the old policy, and asks whether its clip stops a push before any update, as where old scores have another
     temperature (a clip that shuts out 1 itself stops all tokens of one sign and pushes the others alike: RAT007
-    says so). A mean |ratio - 1| above 1e-2 (5e-2 in half precision) is a finding; a warning where nothing shows
+    says so). A mean |ratio - 1| above 1e-2 (5e-2 in half precision) is a finding; a warning without evidence
     that updates are made in train mode, and where dropout in the loss is the reason. Where the old scores come
     from the policy's own module or from the reference's, the weights are then changed a little: the old scores
     must follow. It certifies that scoring is the same function at rollout time and at update time, in the
