@@ -7,7 +7,7 @@ PIP = $(BIN)/python -m pip install --quiet --quiet --no-compile --disable-pip-ve
 # Where it is set, no compiled module is ever kept, and every process would spend a quarter of a minute on torch and TRL.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test coverage lint pre-commit docs messages pictures advisories-repro goldens goldens-diff corpus corpus-fetch fuzz metamorphic licences audit sbom hashes lab seen test-old-trl test-hooks test-remote pages clean
+.PHONY: run test coverage lint pre-commit docs messages pictures advisories-repro goldens goldens-diff goldens-words corpus corpus-fetch fuzz metamorphic licences audit sbom hashes lab seen test-old-trl test-hooks test-remote pages clean
 
 .venv/.train: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -52,6 +52,9 @@ goldens: .venv/.installed  ## write the snapshots of every answer again; review 
 
 goldens-diff: .venv/.installed  ## what the snapshots change against REV, counted by kind
 	$(BIN)/python -m tests.goldens diff $(or $(REV),HEAD)
+
+goldens-words: .venv/.installed  ## fails where the snapshots differ from REV in more than words
+	$(BIN)/python -m tests.goldens words $(or $(REV),HEAD)
 
 corpus: .venv/.installed  ## analyze over ../shared/logs, held against labels.csv
 	$(BIN)/python -m tests.corpus

@@ -1,4 +1,4 @@
-"""What the site takes from the code: a page a command, a page a check, and the pages that the repository holds."""
+"""Pages of the site from the code: commands, checks, the gallery, the API reference, and pages kept elsewhere."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ import typer
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
+import grpo_doctor
+from docs import gallery
 from grpo_doctor.advisories import page as advisory_page
 from grpo_doctor.cli import PARTS, app
 from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.report import check_pages
 
 ROOT = Path(__file__).parents[1]
+REFERENCE = "Everything that `import grpo_doctor` offers. Other modules may change with any release."
 ELSEWHERE = {
     "writing-a-check.md": ".github/CONTRIBUTING.md",
     "architecture.md": ".github/ARCHITECTURE.md",
@@ -27,7 +30,10 @@ ELSEWHERE = {
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the generated pages to those of ``docs/``."""
-    made = {**_commands(), **_checks(), **_copied(), "advisories.md": advisory_page.page()}
+    made = {
+        **_commands(), **_checks(), **_copied(), **gallery.reports(),
+        "advisories.md": advisory_page.page(), "gallery.md": gallery.page(), "reference.md": _reference(),
+    }  # fmt: skip
     for path, text in made.items():
         files.append(File.generated(config, path, content=text))
     return files
@@ -74,6 +80,19 @@ def _command(name: str, command: Any) -> str:
     if options:
         lines.append(_table("option", [(", ".join([*o.opts, *o.secondary_opts]), o.help) for o in options]))
     return "\n\n".join(lines) + "\n"
+
+
+def _reference() -> str:
+    """The public names with their docstrings, which mkdocstrings reads from the source."""
+    names = sorted(grpo_doctor.__all__, key=lambda name: (name.islower(), name))
+    return "\n\n".join(["# API reference", REFERENCE, *(f"::: {_defined(name)}" for name in names)]) + "\n"
+
+
+def _defined(name: str) -> str:
+    """Where a public name is defined."""
+    value = getattr(grpo_doctor, name)
+    module = getattr(value, "__module__", None)
+    return f"grpo_doctor.{name}" if module is None else f"{module}.{name}"
 
 
 def _table(head: str, rows: list[tuple[str, str]]) -> str:

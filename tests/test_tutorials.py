@@ -1,4 +1,4 @@
-"""The tutorials of CONTRIBUTING work as printed: in an empty folder, from the wheel, with what is installed beside it."""
+"""The tutorials of the site and of CONTRIBUTING work as printed: in an empty folder, from the wheel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / ".github" / "CONTRIBUTING.md").read_text(encoding="utf-8")
-TUTORIALS = {part.split("\n", 1)[0]: part for part in PAGE.split("\n## Tutorial: ")[1:]}
+TUTORIALS = {part.split("\n", 1)[0]: part.split("\n## ")[0] for part in PAGE.split("\n## Tutorial: ")[1:]}
+TUTORIALS |= {page.stem: page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs/tutorials").glob("*.md"))}
 BLOCK = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -32,7 +33,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def steps(text: str) -> Iterator[tuple[str, str, list[str]]]:
     """Files to write, and commands with the lines that their output holds."""
-    for kind, file, body in BLOCK.findall(text.split("\n## ")[0]):
+    for kind, file, body in BLOCK.findall(text):
         if file:
             yield "file", file, [body]
         elif kind == "console":
@@ -42,7 +43,7 @@ def steps(text: str) -> Iterator[tuple[str, str, list[str]]]:
 
 
 def test_page_has_the_tutorials() -> None:
-    assert len(TUTORIALS) == 4
+    assert len(TUTORIALS) == 7
     assert all(any(kind == "command" for kind, _, _ in steps(text)) for text in TUTORIALS.values())
 
 
@@ -52,12 +53,11 @@ def test_tutorial_works_as_printed(tmp_path: Path, wheel: Path, name: str) -> No
         "PYTHONPATH": os.pathsep.join((str(wheel), str(tmp_path / "installed"))),
         "XDG_CONFIG_HOME": str(tmp_path / ".config"),
         "COLUMNS": "200",
-        "PYTHONSAFEPATH": "1",
     }
     environment = os.environ | own
     programs = {
-        "grpo-doctor": ["-m", "grpo_doctor"],
-        "pytest": ["-m", "pytest", "-p", "no:cacheprovider"],
+        "grpo-doctor": ["-P", "-m", "grpo_doctor"],
+        "pytest": ["-P", "-m", "pytest", "-p", "no:cacheprovider"],
         "python": [],
         "pip": ["-m", "pip", "--disable-pip-version-check"],
     }

@@ -34,8 +34,8 @@ def length_collapse(
     ## What it sees
     The length (median, else mean) is below a quarter of that of the first row, before any update, on 3 of 5 rows, and
     three standard errors below it by the noise of single rows on a log scale: a warning. It is an error when the reward
-    is known, has not gone half of what would show as a gain and is not near its top on 6 of the last 10 rows (from the
-    20th reward on, if it has not fallen and 8 tokens are left), or when the length is at most 2 tokens; at most 1.5
+    is known, has not gone half of what would show as a gain and is not near its top on 6 of the last 10 rows (after
+    20 rewards, if it has not fallen and 8 tokens are left), or when the length is at most 2 tokens; at most 1.5
     tokens is critical. Where the task was solved while it trained, in more tokens, it is an info. Runs whose first row
     has fewer than 8 tokens are left out: there short answers are the task. The onset is where the length left 90 % of
     its first value, or, once the reward has moved, of its value at the best reward: what shrank while the reward held

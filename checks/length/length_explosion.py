@@ -35,13 +35,13 @@ def length_explosion(
     """Responses grow towards the length limit without a reward gain.
 
     ## What it sees
-    The mean length of the last 5 rows is above twice that of the first row, beyond three standard errors of the noise
-    of single rows on a log scale (one row of a small batch may be short by chance), and either cut responses rose by
-    0.15, or the mean length exceeds 75 % of `max_new_tokens`: a warning. Above twice the first length it is an error
-    where the reward has fallen from its best, responses are 1.5 times as long as they were there and it is not known
-    that no more of them are cut, where cut responses rose and the reward is known and has not gone half of what would
-    show as a gain (from the 20th reward on), or where invalid responses rose by 0.3. Held on 3 of 5 rows. The onset is
-    where the mean left 1.25 times the first length.
+    The mean length of the last 5 rows is above twice that of the first row, beyond three standard errors of the
+    noise of single rows on a log scale (one row of a small batch may be short by chance), and either cut responses
+    rose by 0.15, or the mean length exceeds 75 % of `max_new_tokens`: a warning. Above twice the first length it is
+    an error where the reward has fallen from its best, responses are 1.5 times as long as they were there and it is
+    not known that no more of them are cut, where cut responses rose and the reward is known and has not gone half
+    of what would show as a gain (starting at the 20th reward), or where invalid responses rose by 0.3. Held on 3 of
+    5 rows. The onset is where the mean left 1.25 times the first length.
 
     ## Thresholds
     - `grown_factor`: factor over the first response length.

@@ -32,7 +32,7 @@ def length_normalisation_bias(
     answers grow: length rises without reasoning.
 
     ## Known false alarms
-    Few samples a step. Prompts whose difficulty drifts. Characters instead of tokens: fine within one language.
+    Few samples per step. Prompts whose difficulty drifts. Characters instead of tokens: fine within one language.
 
     ## Remedy
     Average over all tokens of the batch, or divide by a constant.

@@ -4,6 +4,7 @@ from typing import NamedTuple
 import numpy as np
 
 from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import (
     Column,
     baseline,
@@ -72,20 +73,22 @@ def truncation_excess(
     """Too many responses are truncated at the length limit.
 
     ## What it sees
-    More than 10 % of the responses of the last 5 rows (or of all, while they are fewer) cut, and on three of them: a
-    warning (one truncated response in eight is chance); more than half of them on each row so far is not chance, from
-    the first row on. It is an **error** where more than half of the last 10 rows is cut, from the 10th step on, and the
-    reward has fallen, or over 80 % and the reward has been one number all along; and from the 60th step on where over
-    80 % have been cut, over the whole run, over 10 rows and lately, and the mean of rewards that are too few to tell a
-    gain is not above the first: then it is an outcome regardless of the reward, and a small gain does not soften it.
-    That takes a share that is logged. Half of the responses cut is how many runs begin that learn; STL001 reports a
-    reward that also stays flat. It is an **info** if it has no visible cost: where no more than half is cut and the
-    reward has not fallen, and where the reward has gained, unless over 80 % have been truncated over the whole run by a
-    logged share. It is not an error if the reward has gained or is at 80 % of its top, nor where truncation is falling
-    (Kendall's tau over those rows below -0.4). Where the reward has components for form and others, the others must
-    have gained; where only the sum is known, it must have gained half a standard deviation of single rewards (on a
-    scale of 0 to 1 that is at most 0.5, which is taken where it is not recorded; where the scale is another and no
-    spread is recorded, every gain that shows counts). A share that only the mean length shows is lowered by every gain.
+    The share of truncated responses.
+
+    It is a **warning** if more than 10 % of the responses of the last 5 rows are truncated, on at least three rows (one
+    of eight may be chance), or more than half on every row so far.
+
+    It is an **error** after 10 steps if more than half of the last 10 rows is truncated and the reward has fallen,
+    or more than 80 % and the reward is constant. It is also an error after 60 steps if more than 80 % are
+    truncated, over the whole run and recently, and the reward has not gained; this needs a logged share. Many runs
+    that learn begin with half of the responses truncated; STL001 reports a reward that also stays flat. It is an
+    **info** if it has no visible cost: where no more than half is cut and the reward has not fallen, and where the
+    reward has gained, unless over 80 % have been truncated over the whole run by a logged share. It is not an error
+    if the reward has gained or is at 80 % of its top, nor where truncation is falling (Kendall's tau over those
+    rows below -0.4). Where the reward has components for form and others, the others must have gained; where only
+    the sum is known, it must have gained half a standard deviation of single rewards (on a scale of 0 to 1 that is
+    at most 0.5, which is taken where it is not recorded; where the scale is another and no spread is recorded,
+    every gain that shows counts). A share that only the mean length shows is lowered by every gain.
 
     If no share is recorded, the mean length over 10 rows shows it: from 95 % of the declared limit, of a constant
     largest length, or of the longest mean if other means have decimals and that one has occurred three times and is a
@@ -220,4 +223,4 @@ def _met(state: _Met, mean: float) -> tuple[_Met, float]:
 
 
 def _by(length: float) -> str:
-    return f" (estimated from the mean length of {length:.4g} tokens)" if length == length else ""
+    return f" (estimated from the mean length of {number(length, 4)} tokens)" if length == length else ""

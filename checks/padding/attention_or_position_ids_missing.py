@@ -39,7 +39,7 @@ def attention_or_position_ids_missing(
 
     ## Why it matters
     Without an attention mask the model attends to padding; with position ids that count padding every token moves.
-    The policy is then scored on a text that nobody generated, and ratio and KL measure the padding.
+    The policy is then scored on a text that was not generated, and ratio and KL measure the padding.
 
     ## What this certifies, and what it does not
     It certifies the scoring of the loss against padding, at the lengths of the probe's prompts, and the mask that

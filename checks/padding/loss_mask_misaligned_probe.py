@@ -50,8 +50,8 @@ def probe_mask(
     if infinite and not count["wrong"]:
         return fires(
             True,
-            "The gradient of the loss is NaN in {infinite} of the test batches: a response that is only an end token "
-            "leaves an empty mask, and the loss divides by 0.",
+            "The gradient of the loss is NaN in {infinite} of the test batches. A response that is only an end token "
+            "leaves an empty mask, so the loss divides by 0.",
             infinite=infinite,
         )
     found = None
@@ -205,8 +205,8 @@ def _of_width(loss: Any, model: Any, prompt: Any, responses: Any) -> Fires | Non
         return None
     return fires(
         True,
-        "The loss weighs a response {weight:.2f} times as much when the longest response of its batch is longer and "
-        "the number of response tokens is the same: the denominator counts padding.",
+        "The loss weighs a response {weight:.2f} times as much when its batch contains a longer response, at the same "
+        "number of response tokens: the denominator counts padding.",
         warning=True,
         weight=weight,
     )

@@ -2,6 +2,7 @@ import math
 from typing import Any
 
 from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import Column, baseline, maximum, noise, recent_mean, words
 
 
@@ -67,5 +68,5 @@ def chosen_likelihood_displaced(
 
 def _what(first: Any, reward: Any, begun: Any, logp: Any) -> str:
     if reward == reward:
-        return f"their implicit reward fell from {first:.3g} to {reward:.3g}"
-    return f"their log-probability fell from {begun:.3g} to {logp:.3g}"
+        return f"their implicit reward fell from {number(first)} to {number(reward)}"
+    return f"their log-probability fell from {number(begun)} to {number(logp)}"

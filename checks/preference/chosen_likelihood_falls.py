@@ -2,6 +2,7 @@ import math
 from typing import Any
 
 from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import Column, baseline, latest, lowest, maximum, noise, recent_mean, total, words
 
 
@@ -78,7 +79,7 @@ def chosen_likelihood_falls(
 
 def _what(first: Any, reward: Any, begun: Any, logp: Any) -> str:
     said = [
-        *([f"their reward fell from {first:.3g} to {reward:.3g}"] if reward == reward else []),
-        *([f"their log-probability fell from {begun:.3g} to {logp:.3g}"] if logp == logp else []),
+        *([f"their reward fell from {number(first)} to {number(reward)}"] if reward == reward else []),
+        *([f"their log-probability fell from {number(begun)} to {number(logp)}"] if logp == logp else []),
     ]
     return " and ".join(said)

@@ -2,6 +2,7 @@ import math
 from typing import Any
 
 from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import Column, baseline, best, isnan, latest, noise, previous, recent_mean, total, where, words
 
 
@@ -39,13 +40,13 @@ def pairs_not_told_apart(
 
     ## What it sees
     From the 40th step and the 20th row on, while the loss has not fallen beyond its noise. **Flat** (warning): the
-    reward accuracy has neither gained nor is it near 1, and its noise leaves no room for a gain of a tenth of what was
-    left to gain (`series.trajectory`). **At its start** (warning): the mean of the last 20 margins is within 0.02 of 0,
-    or, where none are recorded, that of the losses within 0.01 of ln 2, which is the loss of a margin of 0; not while
-    the learning rate still rises (where it is not recorded, before step 150), nor where that share has gained.
-    **error** where all margins of the run are exactly 0, or the log-probabilities of the chosen responses are; of
-    margins a **warning** before, from the third row on, where the learning rate falls already: updates were made at its
-    full size, and the policy still is its reference.
+    reward accuracy has neither gained nor is it near 1, and its noise leaves no room for a gain of a tenth of what
+    was left to gain (`series.trajectory`). **At its start** (warning): the mean of the last 20 margins is within
+    0.02 of 0, or, where none are recorded, that of the losses within 0.01 of ln 2, which is the loss of a margin of
+    0; not while the learning rate still rises (where it is not recorded, before step 150), nor where that share has
+    gained. **error** where all margins of the run are exactly 0, or the log-probabilities of the chosen responses
+    are; of margins a **warning** before, starting at the third row, if the learning rate already falls: updates
+    were made at its full size, and the policy still is its reference.
 
     ## Thresholds
     - `early_rows`: steps before which the check does not fire.
@@ -106,8 +107,8 @@ def _what(loss: Any, accuracy: Any, margin: Any, logp: Any, rows: float) -> str:
     if logp == 0:
         return f"the log-probability of the chosen responses is 0 in all {rows:.0f} rows: no token is scored"
     said = [
-        *([f"the loss is {loss:.4g}"] if loss == loss else []),
-        *([f"the margin is {margin:.2g}"] if margin == margin else []),
-        *([f"the reward accuracy is {accuracy:.2g}"] if accuracy == accuracy else []),
+        *([f"the loss is {number(loss, 4)}"] if loss == loss else []),
+        *([f"the margin is {number(margin, 2)}"] if margin == margin else []),
+        *([f"the reward accuracy is {number(accuracy, 2)}"] if accuracy == accuracy else []),
     ]
     return f"after {rows:.0f} rows {', '.join(said)}"

@@ -1,6 +1,7 @@
 from typing import Any
 
 from grpo_doctor import Fires, check, fires
+from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import Column, baseline, latest, moving_mean, row, total, words
 
 
@@ -71,8 +72,8 @@ def pairs_saturated(
 
 
 def _level(loss: float) -> str:
-    return f"near 0 (now {loss:.2g})" if loss else "0"
+    return f"near 0 (now {number(loss, 2)})" if loss else "0"
 
 
 def _gradient(norm: Any) -> str:
-    return f" and the gradient norm is {norm:.2g}" if norm == norm else ""
+    return f" and the gradient norm is {number(norm, 2)}" if norm == norm else ""

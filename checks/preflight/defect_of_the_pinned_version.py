@@ -11,9 +11,10 @@ def defect_of_the_pinned_version(
     """The version in use has a known bug under these settings.
 
     ## What it sees
-    The versions that the configuration, the requirements beside it, the log or the environment name, and the settings.
-    They are compared with the advisories that grpo-doctor carries (`grpo-doctor advisories`). An advisory counts where
-    its version range fits and each of its conditions is known to hold. Its severity is that of the finding.
+    The versions that the configuration, the requirements in the same folder, the log or the environment name, and
+    the settings. They are compared with the advisories that grpo-doctor carries (`grpo-doctor advisories`). An
+    advisory counts where its version range fits and each of its conditions is known to hold. Its severity is that
+    of the finding.
 
     ## Why it matters
     Half of the established causes of failing runs in public issue threads are bugs of one version of a framework

@@ -1,4 +1,5 @@
 from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import Column, baseline, is_any, words
 
 
@@ -57,4 +58,4 @@ def rollout_temperature_out_of_range(
 
 
 def _before(now: float, start: float) -> str:
-    return f" (initially {start:.2g})" if now != start else ""
+    return f" (initially {number(start, 2)})" if now != start else ""

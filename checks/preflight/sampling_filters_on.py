@@ -1,4 +1,5 @@
 from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import Column, is_any, words
 
 WHOLE = 50_000
@@ -9,7 +10,7 @@ def filters(*values: float) -> str:
     """Lists the active filters with their values."""
     names = ("top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty")
     neutral = ((1.0,), (0.0, -1.0), (0.0,), (1.0,), (0.0,), (0.0,))
-    on = [f"{n} {v:g}" for n, v, off in zip(names, values, neutral, strict=True) if v == v and v not in off]
+    on = [f"{n} {number(v, 6)}" for n, v, off in zip(names, values, neutral, strict=True) if v == v and v not in off]
     on = [word for word in on if not (word.startswith("top_k") and values[1] >= WHOLE)]
     return ", ".join(on)
 

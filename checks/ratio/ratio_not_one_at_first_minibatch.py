@@ -1,4 +1,5 @@
 from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import Column, words
 
 
@@ -57,7 +58,7 @@ def ratio_not_one_at_first_minibatch(
 
 def _what(gap: float, clipped: float) -> str:
     if gap == gap:
-        return f"Before the first update the probability ratio differs from 1 by {gap:.3g} on average."
+        return f"Before the first update the probability ratio differs from 1 by {number(gap)} on average."
     return (
         f"{clipped:.2%} of the tokens are clipped, although with one update per rollout every ratio should be 1: the "
         f"two forward passes give different log-probabilities."

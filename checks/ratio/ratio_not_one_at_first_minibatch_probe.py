@@ -26,7 +26,8 @@ def probe_ratio(
     another temperature (a clip that shuts out 1 itself stops all tokens of one sign and pushes the others alike:
     RAT007 says so). Where a loss samples for itself and weighs tokens by its sampler's log-probabilities, all
     tokens of a response must have the same weight, or be discounted. A mean |ratio - 1| above 1e-2 (5e-2 in half
-    precision) is a finding; a warning where nothing shows that updates are made in train mode, and where dropout
+    precision) is a finding; a warning without evidence
+    that updates are made in train mode, and where dropout
     in the loss is the reason. Where the old scores come from the policy's own module or from the reference's, the
     weights are then changed a little: the old scores must follow. It certifies that scoring is the same function
     at rollout time and at update time, in the trainer's process. It does not certify the generator's own

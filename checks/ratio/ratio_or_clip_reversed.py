@@ -2,6 +2,7 @@ import math
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
+from grpo_doctor.diagnosis.wording import number
 
 FAR = 0.5
 """Log-ratio at which the clip is tried: a ratio of 1.65 or 0.61, beyond usual bounds and within a dual clip of 3."""
@@ -170,7 +171,7 @@ def _bound(pushed: Any, signs: Any, least: float, settings: dict[str, Any]) -> l
     tried = [1 + 0.8 * high, 1 + 1.25 * high, 1 - 0.8 * low, 1 - 1.25 * low]
     moved = (pushed([math.log(r) for r in tried]).cpu() * signs[:, None])[:, 0] > least
     wrong = [(r, bool(m)) for r, m, right in zip(tried, moved, (True, False, True, False), strict=True) if m != right]
-    return [f"at a ratio of {ratio:.3g} it is {'open' if is_open else 'shut'}" for ratio, is_open in wrong]
+    return [f"at a ratio of {number(ratio)} it is {'open' if is_open else 'shut'}" for ratio, is_open in wrong]
 
 
 def _words(against: int, lost: int, wrong: list[str], silent: int, ignored: bool, sure: bool) -> str:
@@ -182,7 +183,7 @@ def _words(against: int, lost: int, wrong: list[str], silent: int, ignored: bool
         return f"{silent} of 4 samples have no gradient at a ratio of 1, where no clip should apply."
     if lost:
         return (
-            f"The clip acts on the wrong side: in {lost} of 2 cases it blocks updates back towards the old policy (A > "
+            f"The clip acts on the wrong side. In {lost} of 2 cases it blocks updates back towards the old policy (A > "
             f"0 at a ratio of 0.61, A < 0 at 1.65)."
         )
     if wrong:

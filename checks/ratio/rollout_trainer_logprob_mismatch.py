@@ -41,8 +41,8 @@ def rollout_trainer_logprob_mismatch(
     ## Why it matters
     Policy gradients assume that the tokens were drawn from the policy that is updated. If not, "on-policy" training
     is off-policy without a correction; it hurts most at unlikely tokens, and gradient norm and entropy spike with it.
-    It is the most telling record there is: a broken generation mode, stale weights, a prompt that is rendered
-    differently, a clip or a temperature applied twice all show here at step 1 or 2.
+    It is the most informative metric: a broken generation mode, stale weights, a prompt that is rendered differently, a
+    clip or a temperature applied twice all show at step 1 or 2.
 
     ## Known false alarms
     In float32 a healthy run stays below 1e-8; bf16 inference engines give about 1e-3 with nothing broken. A

@@ -1,4 +1,5 @@
 from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import Column, isnan, previous, where, words
 
 
@@ -61,5 +62,5 @@ def _what(made: float, updates: float, passes: float, most_passes: float, age: f
     if passes > most_passes:
         return f"Each rollout is reused for more than {most_passes:.0f} passes."
     if age > limit:
-        return f"Samples are {age:.3g} updates old when they are used, which exceeds the limit of {limit:.3g}."
+        return f"Samples are {number(age)} updates old when they are used, which exceeds the limit of {number(limit)}."
     return f"Rollouts are more than {limit:.0f} steps older than the policy."

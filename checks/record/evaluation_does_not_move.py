@@ -19,7 +19,7 @@ def evaluation_does_not_move(eval_score: Column, reward_gained: Column, *, equal
     """The held-out score is identical at every evaluation while the reward rises.
 
     ## What it sees
-    Four or more held-out scores that are all equal to the last digit and lie between 0 and 1 or elsewhere than at 0 or
+    Four or more held-out scores that are identical to the last digit and are between 0 and 1 or elsewhere than at 0 or
     1, while the training reward has gained.
 
     ## Thresholds

@@ -2,6 +2,7 @@ import math
 from typing import Any
 
 from grpo_doctor import Fires, check, fires
+from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import Column, baseline, latest, moving_mean, noise, previous, row, seen, where, words
 
 
@@ -87,5 +88,7 @@ def jump_at_restart(
 
 def _what(names: tuple[str, ...], values: tuple[Any, ...]) -> str:
     triples = [values[i : i + 3] for i in range(0, len(values), 3)]
-    changes = [f"{n} changed from {a:.3g} to {b:.3g}" for n, (jumps, a, b) in zip(names, triples, strict=True) if jumps]
+    changes = [
+        f"{n} changed from {number(a)} to {number(b)}" for n, (jumps, a, b) in zip(names, triples, strict=True) if jumps
+    ]
     return ", and ".join(changes)

@@ -1,6 +1,7 @@
 import math
 
 from grpo_doctor import Fires, check, fires
+from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import (
     Column,
     baseline,
@@ -60,7 +61,7 @@ def batches_mostly_equal(
     A batch of one prompt whose task is almost always or almost never solved.
 
     ## Remedy
-    More prompts a batch, more responses a prompt, and prompts that the policy solves sometimes.
+    Use more prompts per batch, more responses per prompt, and prompts that the policy solves some of the time.
 
     ## Sources
     anjaustin/autoresearch, research/archive/logs/grpo_v3_run.log: both rewards of a step are equal on 169 of 207 steps,
@@ -94,4 +95,4 @@ def batches_mostly_equal(
 def _alike(alike: bool, pinned: bool, reward: float) -> str:
     if alike:
         return "; equal lengths always get equal rewards"
-    return f"; the reward is {reward:.3g} each time" if pinned else ""
+    return f"; the reward is {number(reward)} each time" if pinned else ""

@@ -3,6 +3,7 @@ from functools import partial
 from typing import Any
 
 from grpo_doctor import Fires, check, fires
+from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import Column, fold, row, where, words
 from grpo_doctor.series.reward_components import kind, of_form
 from grpo_doctor.series.trajectory import Parts, Trajectory, named
@@ -67,13 +68,13 @@ def component_never_pays(
     """A reward component stays at its minimum while the reward rises, or it is the correctness component.
 
     ## What it sees
-    From the 20th row on: the reward has gained (`series.trajectory`), and a component has never been further above its
-    floor (its lowest value, at most 0) than a tenth of the reward now, or has been at its floor on 85 % of its rows and
-    has not gained. Passed over are components whose names say that they reward form, or punish; one at the top of its
-    own range, or in its upper half if it has been below 0; and, unless it is named after being right, one that is 0 on
-    every row, which may be a penalty that was never due, or that moves and is below 0 on every row, which is a cost.
-    Starting at row 40, regardless of the reward: a component whose name means correctness (correctness, accuracy,
-    answer, success) has been one and the same value, 0 or less, in all rows.
+    After 20 rows: the reward has gained (`series.trajectory`), and a component has never been further above its lowest
+    possible value (its lowest value, at most 0) than a tenth of the reward now, or has been there on 85 % of its rows
+    and has not gained. Components are ignored whose names mean that they reward form, or punish; that are at the top
+    of their own range, or in its upper half if they have been below 0; and, unless their name means correctness, that
+    are 0 on every row (a penalty that was never due) or vary and are below 0 on every row (a cost).
+    After 40 rows, regardless of the reward: a component whose name means correctness (correctness, accuracy, answer,
+    success) has had one value, 0 or less, in all rows.
 
     ## Thresholds
     - `early_rows`: rows before which the check does not fire.
@@ -111,4 +112,4 @@ def component_never_pays(
 
 
 def _what(rose: bool, now: float) -> str:
-    return f"The reward {'rose to' if rose else 'is'} {now:.3g}"
+    return f"The reward {'rose to' if rose else 'is'} {number(now)}"

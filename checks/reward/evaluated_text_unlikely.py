@@ -1,4 +1,5 @@
 from grpo_doctor import Fires, check, fires
+from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import Column, baseline, latest, moving_min, words
 
 
@@ -31,8 +32,8 @@ def evaluated_text_unlikely(
     - `evaluations`: last evaluations that must all lie there.
 
     ## Why it matters
-    A reward model, a classifier or a rule scores some texts highly that nobody would write. The reward cannot say so,
-    and a held-out score by the same reward rises with it. Perplexity is a measure that nobody optimises.
+    A reward model, a classifier or a rule gives high scores to some unnatural texts. The reward cannot say so,
+    and a held-out score by the same reward rises with it. Perplexity is not optimised.
 
     ## Known false alarms
     A task whose right answers are unlikely text, such as proofs in a formal language.
@@ -59,7 +60,9 @@ def evaluated_text_unlikely(
 
 
 def _what(rose: bool, reward_first: float, reward_now: float, first: float, now: float) -> str:
-    text = f"the perplexity of the evaluated text rose from {first:.3g} to {now:.3g}"
+    text = f"the perplexity of the evaluated text rose from {number(first)} to {number(now)}"
     if rose > 0:
-        return f"The reward rose from {reward_first:.3g} to {reward_now:.3g}, but {text}: unlikely text earns it"
+        return (
+            f"The reward rose from {number(reward_first)} to {number(reward_now)}, but {text}: unlikely text earns it"
+        )
     return f"T{text[1:]}"

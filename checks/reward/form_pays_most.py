@@ -1,6 +1,7 @@
 import math
 
 from grpo_doctor import Fires, check, fires
+from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import Column, baseline, isnan, row, where, words
 
 
@@ -27,7 +28,7 @@ def form_pays_most(
     """Most of the reward gain comes from formatting, although correctness has improved too.
 
     ## What it sees
-    From the 40th reward on, where the reward has gained and has not fallen: the components that are not named after
+    Starting at the 40th reward, if the reward has gained and has not fallen: the components that are not named after
     form have gained, the reward no longer rises, and even with their noise their gain is below half of the reward's. Or
     they have not risen since some step (`series.trend`), and the reward rose for another fifth of the run. Where they
     have not gained at all, REW003 reports it.
@@ -70,10 +71,10 @@ def form_pays_most(
 def _what(little: bool, first: float, now: float, m_first: float, m_now: float, since: float, until: float) -> str:
     if little:
         return (
-            f"The reward rose from {first:.3g} to {now:.3g}, mostly through formatting: the other components rose "
-            f"from {m_first:.3g} to {m_now:.3g}"
+            f"The reward rose from {number(first)} to {number(now)}, mostly through formatting: "
+            f"the other components rose from {number(m_first)} to {number(m_now)}"
         )
     return (
         f"Only formatting raised the reward from step {since:.0f} to step {until:.0f}: the other components are "
-        f"{m_now:.3g} and have not risen"
+        f"{number(m_now)} and have not risen"
     )

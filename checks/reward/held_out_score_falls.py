@@ -1,4 +1,5 @@
 from grpo_doctor import Fires, check, fires
+from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import Column, words
 
 
@@ -63,5 +64,5 @@ def held_out_score_falls(
 
 def _fell(fallen: bool, best: float, first: float, now: float, since: float) -> str:
     if fallen:
-        return f"fell from {best:.3g} to {now:.3g} at step {since:.0f}"
-    return f"is below its starting level: {first:.3g} at the start, {now:.3g} now"
+        return f"fell from {number(best)} to {number(now)} at step {since:.0f}"
+    return f"is below its starting level: {number(first)} at the start, {number(now)} now"

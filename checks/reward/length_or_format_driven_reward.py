@@ -1,6 +1,7 @@
 import numpy as np
 
 from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import Column, baseline, best, gained, moving_mean, previous, row, sqrt, total, where, words
 
 
@@ -117,12 +118,12 @@ def _what(
 ) -> str:
     if apart:
         return (
-            f"The reward rose from {first:.3g} to {now:.3g}, but the success rate did not: {meant_first:.3g} at the "
-            f"start, {meant_now:.3g} now"
+            f"The reward rose from {number(first)} to {number(now)}, but the success rate did not: "
+            f"{number(meant_first)} at the start, {number(meant_now)} now"
         )
     if not form:
         return f"Changes in response length explain {explained:.0%} of the reward changes over {rows:.0f} steps"
     return (
-        f"The reward rose from {first:.3g} to {now:.3g} through formatting alone: the other components changed from "
-        f"{meant_first:.3g} to {meant_now:.3g}"
+        f"The reward rose from {number(first)} to {number(now)} through formatting alone: "
+        f"the other components changed from {number(meant_first)} to {number(meant_now)}"
     )

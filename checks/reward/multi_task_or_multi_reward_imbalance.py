@@ -2,6 +2,7 @@ import math
 from typing import Any
 
 from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import Column, best, fold, lowest, maximum, recent_mean, row, words
 from grpo_doctor.series.reward_components import of_form
 from grpo_doctor.series.trajectory import Parts, named
@@ -47,7 +48,7 @@ def _which(components: Any, tasks: Any, component: float, task: float) -> str:
 
 
 def _whole(rose: bool, first: float, now: float, level: float) -> str:
-    return f"rose from {first:.3g} to {now:.3g}" if rose else f"as a whole is {level:.3g}"
+    return f"rose from {number(first)} to {number(now)}" if rose else f"as a whole is {number(level)}"
 
 
 @check("REW007", kind="outcome", severity="warning", confidence="medium")
@@ -68,7 +69,7 @@ def multi_task_or_multi_reward_imbalance(
     """One reward component or task improves at the expense of another.
 
     ## What it sees
-    From the 20th reward on: a component of the reward, or the mean reward of a task, has fallen beyond its noise
+    Starting at the 20th reward: a component of the reward, or the mean reward of a task, has fallen beyond its noise
     (`series.trajectory`) and lost half of its best level and a fiftieth of the whole reward, while the reward as a
     whole has not fallen, or has moved by no more than a fifth of its level all along. A part that is named after form
     or a penalty and was never above 0 is passed over: it is the price of the others.

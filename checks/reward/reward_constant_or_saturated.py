@@ -1,6 +1,7 @@
 import math
 
 from grpo_doctor import Fires, check, fires
+from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import (
     Column,
     baseline,
@@ -142,4 +143,4 @@ def reward_constant_or_saturated(
 
 def _what(level: float, varied: bool, rows: float) -> str:
     one = "Rewards that differ from step to step have been equal within each" if varied else "The reward has been"
-    return f"{one if varied else f'{one} {level:.3g}'} for {rows:.0f} steps in a row"
+    return f"{one if varied else f'{one} {number(level)}'} for {rows:.0f} steps in a row"

@@ -21,7 +21,7 @@ def wrong_answer_paid(reward: Any, graded: Any) -> Fires | None:
 
     ## What this certifies, and what it does not
     It certifies the crafted responses for the graded examples, in text. It does not certify that all right responses
-    are paid, and it does not try to deceive a judge model beyond one sentence of injection.
+    are rewarded, and it does not try to deceive a judge model beyond one sentence of injection.
 
     ## Known false alarms
     A task in which several answers are right at once, or in which formatting alone should get the same reward as the

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grpo_doctor import Fires, across, fires
+from grpo_doctor.diagnosis.wording import number
 
 if TYPE_CHECKING:
     from grpo_doctor.compare import Comparison
@@ -47,7 +48,7 @@ def identical_policy_across_epochs_or_runs(
     if texts and alike is not None:
         told.append(f"{alike.same} of {alike.compared} responses are identical")
     if unmoved:
-        told.append(f"no tensor of {len(weights)} differs by more than {farthest:.2g} of its norm")
+        told.append(f"no tensor of {len(weights)} differs by more than {number(farthest, 2)} of its norm")
     return fires(
         texts or unmoved,
         "Both sides have the same policy: {told}.",

@@ -1,6 +1,7 @@
 import math
 
 from grpo_doctor import Fires, check, fires
+from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import (
     Column,
     baseline,
@@ -49,23 +50,22 @@ def learning_stall(
     """The policy does not learn: the reward has not risen.
 
     ## What it sees
-    The trajectory of the reward (`series.trajectory`), from the 12th reward on.
+    The trajectory of the reward (`series.trajectory`), starting at the 12th reward.
 
     **No reward** (error): at least 85 % of the rewards are the lowest of the run, which is 0 or less, and the reward
-    has not gained; before the 40th step it is a **warning**. The same as a warning from the 3rd reward on where not one
-    has been another than that and no spread within a batch was recorded; a remark before, and on the only row where it
-    is exactly 0.
+    has not gained; before the 40th step it is a **warning**. It is also a warning after 3 equal rewards if no spread
+    within a batch was recorded, and a remark before that, and on a single row with a reward of exactly 0.
 
     **Nearly 0** (warning): more than 20 rewards that are not negative, all below 0.01.
 
-    **Flat** (warning), where more than 20 rewards lie within 1 % of their size and below the largest single one, and
-    from the 40th step on, in a log that holds the start of the run (what follows a gain may well be level): it has
+    **Flat** (warning), where more than 20 rewards are within 1 % of their size and below the largest single one, and
+    starting at the 40th step, in a log that holds the start of the run (what follows a gain may well be level): it has
     neither gained nor fallen nor is it solved, and its noise leaves no room for a gain of a tenth of the headroom, nor
     has it gone half of what would have shown; a run that begins at 80 % of its maximum is not a stall. Headroom is the
     distance between the first level and the largest single reward recorded, or 1 where rewards are on a scale of 0 to
-    1, or else the largest mean reward of a row. On another scale than that of 0 to 1 it is enough, from the 80th step
-    on, that the noise leaves no room for a gain of one standard deviation of single rewards, if the headroom is as
-    large: the best of four responses is that far above their mean. If noise could hide such a gain the check does not
+    1, or else the largest mean reward of a row. On other scales than 0 to 1, it is enough after 80 steps that the
+    noise leaves no room for a gain of one standard deviation of single rewards, if the headroom is as large: the best
+    of four responses is that far above their mean. If noise could hide such a gain the check does not
     fire: the run is unproven. **error** when at the same time 80 % of the groups (of the batches, where groups are not
     counted) have equal rewards, of late and over the whole run, or most responses are truncated: then waiting does not
     help. A held-out score that has gained is learning.
@@ -84,7 +84,7 @@ def learning_stall(
     - `done_share`: share of the top from which a first level leaves nothing to stall below.
 
     ## Why it matters
-    A stalled run costs as much as a learning run. A loss near 0 is no evidence: it is 0 by construction in an on-policy
+    A stalled run costs as much as a learning run. A loss near 0 proves nothing: it is 0 by construction in an on-policy
     group-centred update, learning or not.
 
     ## Known false alarms
@@ -153,14 +153,14 @@ def _what(
 ) -> str:
     if never:
         where_it_was = "the only step" if rewards == 1 else f"all {rewards:.0f} steps"
-        return f"reward is {top:.3g} on {where_it_was}, so there is no gradient"
+        return f"reward is {number(top)} on {where_it_was}, so there is no gradient"
     if unpaid:
-        return f"reward almost never left its minimum in {rewards:.0f} steps ({now:.3g} now)"
+        return f"reward almost never left its minimum in {rewards:.0f} steps ({number(now)} now)"
     if nearly:
-        return f"reward is nearly 0 on all {rewards:.0f} steps, {top:.2g} at most"
+        return f"reward is nearly 0 on all {rewards:.0f} steps, {number(top, 2)} at most"
     if shown <= SAME * max(abs(now), 1.0):
-        return f"reward is {now:.3g} on all {rewards:.0f} steps, so there is no gradient"
+        return f"reward is {number(now)} on all {rewards:.0f} steps, so there is no gradient"
     return (
-        f"reward has not risen in {rewards:.0f} steps: {first:.3g} at the start, {now:.3g} now (smallest detectable "
-        f"gain: {shown:.2g})"
+        f"reward has not risen in {rewards:.0f} steps: {number(first)} at the start, {number(now)} now "
+        f"(smallest detectable gain: {number(shown, 2)})"
     )

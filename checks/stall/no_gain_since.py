@@ -17,7 +17,7 @@ def no_gain_since(
     """The reward rose early and then reached a plateau for most of the run.
 
     ## What it sees
-    From the 40th reward on: the reward has gained, has neither fallen nor reached its top, and its plateau
+    Starting at the 40th reward: the reward has gained, has neither fallen nor reached its top, and its plateau
     (`series.trend`: the second half of it is not above the first, and no window in it is below the last quarter of the
     run) covers 60 % of the steps.
 

@@ -1,6 +1,7 @@
 from math import nan
 
 from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import Column, fmax, isnan, latest, row, where, words
 
 
@@ -71,5 +72,5 @@ def parameters_not_trainable_or_not_stepped(
 
 def _signal(dead: float, supervised: float, loss: float) -> str:
     if supervised:
-        return f"the loss is {loss:.3g}"
+        return f"the loss is {number(loss)}"
     return f"rewards differ in {1 - dead:.0%} of the groups" if dead == dead else "the advantages are not 0"

@@ -31,7 +31,7 @@ def policy_at_rest(
     - `kl_rise`: relative rise of the KL up to which the policy stays where it is.
 
     ## Why it matters
-    A run that does not learn costs as much as one that does. A loss near 0 is no evidence: it is 0 by construction in
+    A run that does not learn costs as much as one that does. A loss near 0 proves nothing: it is 0 by construction in
     an on-policy group-centred update, learning or not.
 
     ## Known false alarms

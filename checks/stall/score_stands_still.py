@@ -2,6 +2,7 @@ import math
 from typing import Any
 
 from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import Column, best, fold, latest, moving_sum, row, total, where, words
 
 
@@ -97,4 +98,8 @@ def score_stands_still(
 
 
 def _fell(now: float, highest: float) -> str:
-    return f"fell from {highest:.3g} to {now:.3g} and was constant" if highest > now else f"was exactly {now:.3g}"
+    return (
+        f"fell from {number(highest)} to {number(now)} and was constant"
+        if highest > now
+        else f"was exactly {number(now)}"
+    )

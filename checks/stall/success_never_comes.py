@@ -1,4 +1,5 @@
 from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import Column, baseline, best, lowest, total, words
 
 
@@ -65,8 +66,8 @@ def success_never_comes(
 
 def _what(never: bool, values: float, highest: float, score: float) -> str:
     if values < 1:
-        return f"No response is right: the best held-out score is {score:.2g}"
+        return f"No response is right: the best held-out score is {number(score, 2)}"
     if never:
         return f"No response has been right: the success rate is 0 on all {values:.0f} rows"
-    rare = f"the success rate is 0 on almost all of {values:.0f} rows (maximum {highest:.2g})"
-    return f"Almost no response is right: {rare}, and the best held-out score is {score:.2g}"
+    rare = f"the success rate is 0 on almost all of {values:.0f} rows (maximum {number(highest, 2)})"
+    return f"Almost no response is right: {rare}, and the best held-out score is {number(score, 2)}"

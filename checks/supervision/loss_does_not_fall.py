@@ -2,6 +2,7 @@ import math
 from typing import Any
 
 from grpo_doctor import Fires, check, fires
+from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import (
     Column,
     baseline,
@@ -120,5 +121,5 @@ def _what(nothing: Any, rose: Any, first: float, low: float, level: float, rows:
     if nothing:
         return "is exactly 0 on every recent row: no token is trained, or a NaN is logged as 0"
     if rose:
-        return f"rose from {low:.3g} to {level:.3g} and has not recovered (first value {first:.3g})"
-    return f"has not fallen beyond noise in {rows:.0f} rows: {first:.3g} at the start, {level:.3g} now"
+        return f"rose from {number(low)} to {number(level)} and has not recovered (first value {number(first)})"
+    return f"has not fallen beyond noise in {rows:.0f} rows: {number(first)} at the start, {number(level)} now"

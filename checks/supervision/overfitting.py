@@ -22,7 +22,7 @@ def overfitting(
     - `least_evaluations`: evaluations that must have been seen.
 
     ## Why it matters
-    The model learns its examples by heart. As a start for RL it is worse than it looks: what it has memorised has
+    The model memorises its examples. As a start for RL it is worse than it looks: what it has memorised has
     little entropy left.
 
     ## Known false alarms

@@ -40,7 +40,7 @@ def eos_set_incomplete(
     return fires(
         (cut_share > most) & (response_length_mean < slack * cut_share * response_length_max),
         "{cut:.0%} of the responses count as truncated, but their mean length is {mean:.4g} and the longest has "
-        "{longest:.4g} tokens: they end with a token that the trainer does not treat as EOS.",
+        "{longest:.4g} tokens. They end with a token that the trainer does not treat as EOS.",
         cut=cut_share,
         mean=response_length_mean,
         longest=response_length_max,

@@ -80,8 +80,8 @@ def _of_turns(speaks: Any, model: Any, tokenizer: Any, prompts: Any, turns: Any)
         return None
     return fires(
         True,
-        "In four scripted conversations, {elsewhere} turns were generated from ids that differ from the ids the "
-        "rollout returns: a conversation of k turns is not a prefix of k + 1 turns."
+        "In four scripted conversations, {elsewhere} turns were generated from ids that differ from the returned "
+        "ones. A conversation of k turns is not a prefix of k + 1 turns."
         if elsewhere
         else "The rollout changes a turn that contains <think>.",
         elsewhere=elsewhere,

@@ -40,8 +40,8 @@ def collapse_larger_than_policy_movement(
     - `least_steps`: such steps.
 
     ## Why it matters
-    A policy that is nearly the same writes nearly the same text. What changed must lie between policy and text:
-    generation mode, cache, engine weights, prompt, processors.
+    Nearly equal policies generate nearly equal text. The change must be between policy and text: generation mode,
+    cache, engine weights, prompt, processors.
 
     ## Known false alarms
     Batches whose tasks differ much in validity.

@@ -31,9 +31,9 @@ def update_collapse_association(
     - `error_difference`: difference of the risks, 0 to 1, for an error.
 
     ## Why it matters
-    It shows that the cause acts at the update. It does not show which cause: a share of updates that are followed by a
-    collapse, without the steps that had no update, is no evidence at all, and with them it is an association, not a
-    cause. Read UPD003, UPD007 and GEN001 before changing any hyper-parameter.
+    It shows that the cause acts at the update, but not which cause it is. The share of updates that are followed by
+    a collapse needs the comparison with steps without an update, and is an association even then. Read UPD003,
+    UPD007 and GEN001 before changing any hyper-parameter.
 
     ## Known false alarms
     A run that updates on every step has no second row of the table, so the check stays silent. A trainer that skips
@@ -69,8 +69,8 @@ def update_collapse_association(
     return fires(
         found,
         "A collapsed rollout followed {collapses} of {exposed} updates, but only {collapses_else} of {unexposed} "
-        "steps without an update (after a healthy step: {hit} of {at_risk} against {hit_else} of {at_risk_else}, "
-        "Fisher p = {p:.1e}).",
+        "steps without an update. After a healthy step: {hit} of {at_risk} against {hit_else} of {at_risk_else}, "
+        "Fisher p = {p:.1e}.",
         hold=(1, 1),
         error=found & (difference >= error_difference),
         steps=row(judged),

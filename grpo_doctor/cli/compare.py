@@ -52,7 +52,7 @@ def compare(
 ) -> None:
     """Compares runs: changed settings, where they diverge, how much they differ, findings that vanished or appeared.
 
-    Exit codes: 0 NEW is no worse, 1 it is worse or has new findings at --fail-on, 2 wrong use or unreadable input,
+    Exit codes: 0 NEW is not worse, 1 it is worse or has new findings at --fail-on, 2 wrong use or unreadable input,
     3 nothing could be compared, 4 an error of grpo-doctor itself.
     """
     from ..compare.summary import render

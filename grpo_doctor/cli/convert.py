@@ -45,7 +45,7 @@ def convert(
 ) -> None:
     """Converts a log to records, one per step, with the names and units of the checks.
 
-    Records in JSONL keep NaN and infinity as strings, and the settings of the log stand beside them in config.json.
+    Records in JSONL keep NaN and infinity as strings. The settings of the log go to config.json in the same folder.
     """
     from ..readers import read
 
@@ -103,7 +103,7 @@ def _jsonl(run: Run) -> Iterator[bytes]:
 
 
 def _write_settings(run: Run, path: Path) -> None:
-    """The settings of the log beside its records, where no file is there."""
+    """Write the settings of the log next to its records, unless the file exists."""
     known = {k: v for k, v in run.settings.items() if isinstance(v, str | int | float | bool)}
     if known:
         with suppress(FileExistsError):

@@ -1,7 +1,8 @@
-"""Writes or compares the snapshots: ``python -m tests.goldens [write|check|diff REV] [PART ...]``.
+"""Writes or compares the snapshots: ``python -m tests.goldens [write|check|diff REV|words REV] [PART ...]``.
 
 ``write`` describes every input again, ``check`` prints what differs from the files, and ``diff REV`` counts by kind
-what the files change against a revision: verdicts, first sentences, findings, columns, settings.
+what the files change against a revision: verdicts, first sentences, findings, columns, settings. ``words REV`` shows
+that they differ in words only: codes, verdicts, severities, roles, steps and all other numbers are equal.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import subprocess
 import sys
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
+from itertools import zip_longest
 from pathlib import Path
 
 from .blocks import PARTS, block, blocks_of
@@ -69,6 +71,28 @@ def counted(lines: list[str]) -> str:
     return "\n".join([f"{inputs} inputs differ", *rows])
 
 
+FACTS = re.compile(
+    r"\b[A-Z]{2,3}\d{3}\b|\b(?:failing|suspect|healthy|unproven|unjudged|critical|error|warning|info|low|medium|high|outcome"
+    r"|cause|symptom|note)\b|\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?"
+)
+
+
+def facts(text: str) -> list[str]:
+    """Codes, verdicts, severities, confidences, roles and numbers of an answer, without its words."""
+    found = FACTS.findall(text)
+    return [f"{float(fact.replace(',', '')):.6g}" if fact[0].isdigit() else fact for fact in found]
+
+
+def beyond_words(before: dict[str, str], after: dict[str, str]) -> list[str]:
+    """Inputs whose answers differ in more than words, each with its first differing fact."""
+    found = []
+    for name in sorted(before.keys() | after.keys()):
+        pairs = zip_longest(facts(before.get(name, "")), facts(after.get(name, "")))
+        if (first := next(((old, new) for old, new in pairs if old != new), None)) is not None:
+            found.append(f"@ {name}: {first[0]} became {first[1]}")
+    return found
+
+
 def _at(revision: str, part: str) -> dict[str, str]:
     shown = subprocess.run(
         ["git", "show", f"{revision}:./{part}.txt"], cwd=HERE, capture_output=True, text=True, check=False
@@ -77,13 +101,14 @@ def _at(revision: str, part: str) -> dict[str, str]:
 
 
 def main(words: list[str]) -> int:
-    """Exit code 1 where ``check`` finds a difference."""
+    """Exit code 1 where ``check`` finds a difference, or ``words`` one in more than words."""
     action, *rest = words or ["check"]
-    revision = rest.pop(0) if action == "diff" else ""
+    against = {"diff": differences, "words": beyond_words}.get(action)
+    revision = rest.pop(0) if against else ""
     lines: list[str] = []
     for part in rest or list(PARTS):
-        if action == "diff":
-            lines += differences(_at(revision, part), stored(part))
+        if against:
+            lines += against(_at(revision, part), stored(part))
             continue
         found = described(part)
         if action == "write" and found:
@@ -91,7 +116,7 @@ def main(words: list[str]) -> int:
         elif found:
             lines += differences(stored(part), found)
     print("\n".join([*lines, *([counted(lines)] if lines else [])]))
-    return int(action == "check" and bool(lines))
+    return int(action in ("check", "words") and bool(lines))
 
 
 if __name__ == "__main__":

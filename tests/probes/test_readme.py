@@ -1,4 +1,4 @@
-"""The page on probes: its commands and its adapter, from ``new-adapter`` to a first result."""
+"""The page on probes: its commands and its adapter, from ``probe --init`` to a first result."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_from_new_adapter_to_a_first_result(
     monkeypatch.delitem(sys.modules, "my_trainer", raising=False)
     Path("my_trainer.py").write_text(TRAINER.format(starts_at_count=starts_at_count), encoding="utf-8")
     commands = re.findall(r"^\$ grpo-doctor (.*?)\s*(?:#.*)?$", page(), re.MULTILINE)
-    assert commands[:2] == ["new-adapter adapter.py", "probe adapter.py"]
+    assert commands[:2] == ["probe --init adapter.py", "probe adapter.py"]
 
     made = CliRunner().invoke(app, commands[0].split())
     assert made.exit_code == 0, made.output
@@ -66,7 +66,7 @@ def test_from_new_adapter_to_a_first_result(
     if starts_at_count:
         assert '"cause":"PAD001"' in report.replace(" ", "")
     else:
-        promised = set(re.findall(r"\b[A-Z]{2,3}\d{3}\b", page().split("With these two")[1].split("new-adapter")[0]))
+        promised = set(re.findall(r"\b[A-Z]{2,3}\d{3}\b", page().split("With these two")[1].split("--init")[0]))
         assert promised == {"PAD001", "PAD002", "PAD003", "PAD004", "KL006", "GEN005", "TOK005", "ENT006", "RAT007"}
         assert {code for code in promised if f'"{code}"' not in report} == set()
 

@@ -53,7 +53,7 @@ def test_right_ones_pass(surrogate: Surrogate) -> None:
 
 
 BACK = (
-    "The clip acts on the wrong side: in {} of 2 cases it blocks updates back towards the old policy (A > 0 at a "
+    "The clip acts on the wrong side. In {} of 2 cases it blocks updates back towards the old policy (A > 0 at a "
     "ratio of 0.61, A < 0 at 1.65)."
 )
 

@@ -50,8 +50,8 @@ def test_turns_after_other_ids_than_those_that_are_trained(fault: str) -> None:
     assert found is not None
     assert (found.severity, found.evidence["elsewhere"]) == ("warning", 4)
     assert found.message == (
-        "In four scripted conversations, 4 turns were generated from ids that differ from the ids the rollout "
-        "returns: a conversation of k turns is not a prefix of k + 1 turns."
+        "In four scripted conversations, 4 turns were generated from ids that differ from the returned "
+        "ones. A conversation of k turns is not a prefix of k + 1 turns."
     )
 
 
