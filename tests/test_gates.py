@@ -124,6 +124,13 @@ def test_a_consequence_does_not_rule_out_the_remedy_of_its_cause() -> None:
     assert "lower-learning-rate" not in {remedy.id for remedy in nan.remedies}
 
 
+def test_a_cause_is_not_told_twice() -> None:
+    flat = make_run({}, reward_mean=[0.5, 0.502] * 50, reward_max="1x100", truncated_rate="0.9x100")
+    found = diagnose(flat)
+    assert (found.outcome, found.cause) == ("STL001", "LEN003")
+    assert found.headline.count("truncated") == 1
+
+
 def test_the_direction_of_the_learning_rate_follows_the_finding() -> None:
     low = dict(senseless({}, [finding("CFG002", too_low=True)], 0))
     assert "lower-learning-rate" in low

@@ -27,8 +27,9 @@ LONGEST, LARGEST = 5000, 1 << 21
 """Rows and bytes up to which a log is taken."""
 MOST = 0.02
 """Share of the windows of healthy runs that may be suspect for something that the whole run is not."""
-HELD = 0.75
-"""Share of runs whose verdict and cause must hold when rows are lost: where the evidence is thin they may tip."""
+HELD = {"every second row": 0.75, "a tenth of the rows lost": 0.95}
+"""Shares of runs whose verdict and cause must hold when rows are lost: where the evidence is thin they may tip. Of 55 runs
+87 % and 95 % hold."""
 
 
 @cache
@@ -82,7 +83,7 @@ def test_what_says_nothing_of_a_run_changes_nothing(change: str) -> None:
 
 
 @needs_corpus
-@pytest.mark.parametrize("change", ["every second row", "a tenth of the rows lost"])
+@pytest.mark.parametrize("change", HELD)
 def test_lost_rows_keep_verdict_and_cause(change: str) -> None:
     runs = [one for one in sampled("", 3 * PART) if len(one[1]) >= 2 * SHORTEST]
     other = [
@@ -90,7 +91,7 @@ def test_lost_rows_keep_verdict_and_cause(change: str) -> None:
         for name, run, whole in runs
         if (found := diagnose(thinned(run)[change])).verdict != whole.verdict or found.cause != whole.cause
     ]
-    assert len(other) <= (1 - HELD) * len(runs), other
+    assert len(other) <= (1 - HELD[change]) * len(runs), other
 
 
 def main() -> int:

@@ -348,6 +348,8 @@ def diagnosis_of(
     active = [f for f in findings if not f.cleared]
     outcome, cause = _headed(*_assign_roles(findings, active), active, learning)
     head, begun = cause or outcome, outcome or cause
+    if outcome is not None and head is not outcome:  # what explains it says the rest, with a number
+        outcome.message = outcome.message.replace(str(outcome.evidence.get("more", "")), "")
     _arrange(run, findings, head, outcome)
     _treat(catalogue, findings, active, run.settings, -math.inf if first is None else first, run.run_type == "probe")
     verdict = _verdict(run, active, coverage, stands, rows)
