@@ -10,7 +10,7 @@ from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.diagnosis.check import Finding
 from grpo_doctor.diagnosis.examine import diagnose
 from grpo_doctor.diagnosis.remedies import shared_remedies
-from grpo_doctor.diagnosis.remedy_gate import BACK, CONSTANT, OPPOSED, placed, senseless, unfounded
+from grpo_doctor.diagnosis.remedy_gate import BACK, CONSTANT, OPPOSED, contradicting, placed, senseless, unfounded
 from grpo_doctor.diagnosis.verdict import BLUR, SLACK, same_in_other_words
 from grpo_doctor.testing import make_run
 from tests.corpus_path import needs_corpus
@@ -135,3 +135,10 @@ def test_the_direction_of_the_learning_rate_follows_the_finding() -> None:
     low = dict(senseless({}, [finding("CFG002", too_low=True)], 0))
     assert "lower-learning-rate" in low
     assert "raise-learning-rate" not in low
+
+
+def test_of_two_opposite_remedies_only_the_first_is_given() -> None:
+    offered = contradicting({"lower-learning-rate": "CFG002"})
+    assert offered == {"raise-learning-rate": "CFG002 asks for the opposite"}
+    assert contradicting({"raise-learning-rate": "CFG054"}) == {"lower-learning-rate": "CFG054 asks for the opposite"}
+    assert contradicting({"roll-back": "REW009"}) == {}

@@ -36,11 +36,7 @@ DECLARED = (
 CONSTANT = ("filter-dead-groups", "raise-group-size", "temperature-one", "match-difficulty", "lower-learning-rate")
 """Remedies that are withheld if the reward has been constant since the first step: they have no effect until the reward
 function works."""
-OPPOSED = (
-    ("lower-learning-rate", "raise-learning-rate"),
-    ("drop-entropy-bonus", "entropy-bonus"),
-    ("raise-response-limit", "stop-paying-for-length"),
-)
+OPPOSED = (("lower-learning-rate", "raise-learning-rate"), ("drop-entropy-bonus", "entropy-bonus"))
 """Pairs of which a report gives only the first one offered."""
 BACK = "roll-back"
 
