@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table as Grid
@@ -80,7 +81,8 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
     told = ordered if options.full or len(ordered) <= MANY else []
     with console.capture() as capture:
         if len(ordered) > 1:
-            console.print(_summary(ordered), Text())
+            console.print(_summary(ordered, options.width), no_wrap=True, overflow="ignore", crop=False)
+            console.print()
         for diagnosis in told:
             console.print(_head(diagnosis))
             body = _body(diagnosis, options) if options.full else _screen(diagnosis, options)
@@ -342,16 +344,29 @@ def _read(diagnosis: Diagnosis) -> list[RenderableType]:
     return [_bullet(one_line(f"{what}: {', '.join(words)}"), "dim") for what, words in told if words]
 
 
-def _summary(diagnoses: Sequence[Diagnosis]) -> Grid:
-    grid = Grid(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("verdict", "run", "finding", "since"):
-        grid.add_column(name, overflow="fold")
-    for diagnosis, name in zip(diagnoses, named(diagnoses), strict=True):
-        main = leading(diagnosis)
-        verdict = Text(diagnosis.verdict, style=VERDICT.get(diagnosis.verdict, "bold"))
-        cause = f"{main.code} {main.name}" if main else ""
-        grid.add_row(verdict, Text(name), Text(cause), Text(str(main.onset_step) if main else ""))
-    return grid
+def _summary(diagnoses: Sequence[Diagnosis], width: int) -> Text:
+    """A line for each run, whose name is last and stays whole; names of checks where all lines then fit."""
+    leaders = [leading(diagnosis) for diagnosis in diagnoses]
+    codes = [main.code if main else "" for main in leaders]
+    since = [str(main.onset_step) if main else "" for main in leaders]
+    runs = named(diagnoses)
+    verdicts = [diagnosis.verdict for diagnosis in diagnoses]
+    lines: list[list[str]] = []
+    for findings in ([f"{main.code} {main.name}" if main else "" for main in leaders], codes):
+        columns = (["verdict", *verdicts], ["finding", *findings], ["since", *since], ["run", *runs])
+        widths = [max(map(cell_len, column)) for column in columns[:-1]]
+        lines = [
+            [*(set_cell_size(cell, size) for cell, size in zip(row, widths, strict=False)), row[-1]]
+            for row in zip(*columns, strict=True)
+        ]
+        if max(cell_len("  ".join(line)) for line in lines) <= width:
+            break
+    text = Text.assemble(("  ".join(lines[0]), "dim"))
+    for verdict, line in zip(verdicts, lines[1:], strict=True):
+        text.append("\n")
+        text.append(line[0], style=VERDICT.get(verdict, "bold"))
+        text.append("  " + "  ".join(line[1:]))
+    return text
 
 
 def _grid() -> Grid:

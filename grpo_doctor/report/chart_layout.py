@@ -33,10 +33,12 @@ SMOOTHED, LEVELS = 200, 20
 one that takes a few values are a line by themselves."""
 LEAST_GREEN = 0.04
 """Share of the axis below which a range is not drawn: a sliver shows nothing."""
+EDGE = 0.03
+"""Share of the y axis at its lower end without a label."""
 FLAT = 0.1
 """Share of a shared y axis that most curves cover at least."""
-SHADED = 2
-"""Findings shaded on one curve: more of them hide it."""
+SHADED = 1
+"""Findings shaded on one curve: more of them hide it, and the timeline shows them all."""
 PLACE = {"below": (0.95, 1.0), "above": (0.0, 0.05), "over the full height": (0.0, 1.0)}
 """From which to which share of the height, downwards, the ticks of an event go."""
 
@@ -170,7 +172,8 @@ def scale_of(known: np.ndarray) -> Scale:
     known = on_an_axis(known)
     low, high = float(known.min()), float(known.max())
     if low > 0 and high / low > 10**DECADES:
-        return Scale(math.log10(low), math.log10(high), True)
+        margin = 0.05 * math.log10(high / low)
+        return Scale(math.log10(low) - margin, math.log10(high) + margin, True)
     inner, outer = (float(q) for q in np.percentile(known, (1, 99)))
     reach = FAR * (outer - inner) or math.inf
     low, high = max(low, inner - reach), min(high, outer + reach)
@@ -337,14 +340,18 @@ def round_numbers(low: float, high: float, most: int) -> list[float]:
 
 
 def ticks_up(scale: Scale) -> list[Tick]:
+    """Labels of the y axis, but for the lowest edge, where the x axis has its own."""
     if scale.log:
         first, last = math.ceil(scale.low), math.floor(scale.high)
-        places = list(range(first, last + 1, max(1, (last - first) // 3)))
-        return [Tick(share(place, scale.high, scale.low), _plainly(10.0**place)) for place in places]
-    return [
-        Tick(share(place, scale.high, scale.low), f"{0.0 if abs(place) < 1e-12 * abs(scale.high) else place:.4g}")
-        for place in round_numbers(scale.low, scale.high, 4)
-    ]
+        exponents = range(first, last + 1, max(1, (last - first) // 3))
+        ticks = [(float(exponent), _plainly(10.0**exponent)) for exponent in exponents]
+    else:
+        ticks = [
+            (place, f"{0.0 if abs(place) < 1e-12 * abs(scale.high) else place:.4g}")
+            for place in round_numbers(scale.low, scale.high, 4)
+        ]
+    lowest = scale.low + EDGE * (scale.high - scale.low)
+    return [Tick(share(place, scale.high, scale.low), label) for place, label in ticks if place >= lowest]
 
 
 def _plainly(value: float) -> str:

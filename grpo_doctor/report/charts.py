@@ -52,6 +52,8 @@ TOGETHER = {"reward_mean": "eval_score", "success_rate": "eval_score"}
 ALIKE = 0.2
 """Share of a common axis that each of two series must cover to be drawn on it."""
 
+TITLES = {"dead_share": "share of zero-variance groups", "cut_share": "share of truncated responses"}
+"""Titles of charts whose fields have a short name of our own."""
 MOST = 6
 """Panels of a report."""
 FEW = 60
@@ -105,6 +107,11 @@ class Panel(NamedTuple):
     ground: Ground
     also: str = ""
 
+    @property
+    def title(self) -> str:
+        """The field as a reader knows it."""
+        return TITLES.get(self.field, self.field.replace("_", " "))
+
 
 def panels(diagnosis: Diagnosis, most: int = MOST) -> list[Panel]:
     """The charts of a run: its timeline, then the series that matter: the reward, and those of the headline."""
@@ -126,13 +133,13 @@ def panels(diagnosis: Diagnosis, most: int = MOST) -> list[Panel]:
 
 
 def decisive(diagnosis: Diagnosis, shown: Sequence[Panel]) -> Panel | None:
-    """The chart of the first screen: the first series that the headline's findings name, preferably a vital one."""
+    """The chart of the first screen: a series of the finding with which the headline begins, preferably a vital one."""
     drawn = {panel.field: panel for panel in shown if panel.field != "timeline"}
-    main = diagnosis.cause
-    these = [f for f in diagnosis.findings if f.code == main or main in f.explained_by]
-    named = [column for f in these for column in f.columns if column in drawn]
-    vital = [column for column in named if column in VITALS]
-    first = next(iter((*vital, *named, *drawn)), None)
+    said = [(diagnosis.headline.find(f.message.removesuffix(".")), f) for f in diagnosis.findings]
+    opening = sorted((at, f.code, f.columns) for at, f in said if at >= 0)
+    named = [column for *_, columns in opening for column in sorted(columns, key=lambda name: name not in VITALS)]
+    named += [field for field in drawn if field in diagnosis.headline]
+    first = next((field for field in (*named, *drawn) if field in drawn), None)
     return drawn[first] if first is not None else None
 
 

@@ -215,9 +215,10 @@ def cost(diagnosis: Diagnosis, gpu_cost: float | None = None) -> str:
     """What a failing run has spent since its headline began: steps, time, GPU-hours where the GPUs are declared, and
     dollars where ``gpu_cost``, the price of a GPU-hour, is given: per GPU where their number is not known."""
     main = diagnosis.finding(diagnosis.cause) if diagnosis.cause else None
-    if diagnosis.verdict != "failing" or main is None or diagnosis.last_step is None:
+    lost = 0 if main is None or diagnosis.last_step is None else diagnosis.last_step - main.onset_step
+    if diagnosis.verdict != "failing" or main is None or lost <= 0:
         return ""
-    spent = [f"{counted(diagnosis.last_step - main.onset_step, 'step')} since then"]
+    spent = [f"{counted(lost, 'step')} since then"]
     after = _clock(diagnosis.run, main.onset_step)
     if len(after) > 1:
         seconds = float(after.max() - after.min())

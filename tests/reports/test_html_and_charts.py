@@ -199,6 +199,23 @@ def test_the_decisive_chart_comes_before_the_actions_and_the_others_after() -> N
     assert text.index("<figure") < text.index("What to change") < text.index("<strong>timeline")
 
 
+def test_the_decisive_chart_shows_the_series_of_the_first_sentence() -> None:
+    run = make_run(reward_mean=" ".join(["0"] * 20), response_length_mean=" ".join(["8"] * 20), entropy_mean="1 " * 20)
+    truncated = example.finding("LEN003", "truncation-excess", "outcome", "error", message="All are truncated.")
+    constant = example.finding("REW001", "reward-constant", "outcome", "error", message="The reward is 0.")
+    found = [replace(truncated, columns=["response_length_mean"]), replace(constant, columns=["reward_mean"])]
+    for these, headline, field in (
+        (found, "The reward is 0, because of LEN003: All are truncated.", "reward_mean"),
+        (found, "All are truncated. The reward is 0.", "response_length_mean"),
+        ([], "entropy_mean is NaN.", "entropy_mean"),
+    ):
+        diagnosis = example.diagnosis(these, run=run)
+        diagnosis.headline = headline
+        shown = charts.decisive(diagnosis, charts.panels(diagnosis))
+        assert shown is not None
+        assert shown.field == field
+
+
 def test_a_healthy_or_unjudged_page_keeps_what_the_numbers_mean_and_a_failing_one_does_not() -> None:
     answers = ["A reward of 0.5 is the mean over the batch."]
     pages = [

@@ -125,11 +125,20 @@ def test_no_samples_leaves_texts_of_responses_out(name: str) -> None:
     assert "Most frequent responses" not in report
 
 
+def test_the_name_of_a_run_is_never_wrapped_and_the_name_of_its_check_gives_way() -> None:
+    far = example.diagnosis()
+    far.source = far.run.source = "runs/" + "a-long-name-" * 5 + ".log"
+    for width, named in ((60, False), (200, True)):
+        lines = render("text", [far, example.healthy()], Options(width=width)).splitlines()
+        assert lines[1].endswith("a-long-name-" * 5 + ".log")
+        assert ("generation-in-train-mode" in lines[1]) == named
+
+
 def test_several_runs_begin_with_one_line_each_worst_first() -> None:
     runs = [example.healthy(), example.unjudged(), example.diagnosis()]
     lines = render("text", runs, Options()).splitlines()
-    assert lines[0].split() == ["verdict", "run", "finding", "since"]
-    assert [line.split()[:2] for line in lines[1:4]] == [
+    assert lines[0].split() == ["verdict", "finding", "since", "run"]
+    assert [[line.split()[0], line.split()[-1]] for line in lines[1:4]] == [
         ["failing", "logs/training.log"],
         ["unjudged", "empty.log"],
         ["healthy", "logs/training.log"],
