@@ -30,7 +30,7 @@ _MEANS = (
     "tool_calls_per_response success_rate"
 ).split()
 """Measures whose mean is a field of the record, and of which some responses tell as well as all."""
-PLAIN, SIGNED, CUT = 8, 3, 2000
+PLAIN, SIGNED, CUT = 4, 3, 2000
 """Responses of a step that are kept to be shown, those for each sign beyond them, and the characters of each."""
 _COMPARED = 64
 """Responses of a step, the first, that are compared with each other."""

@@ -165,6 +165,29 @@ def test_completions_whose_rewards_lie_in_mappings_are_one_step_of_samples(
     assert (run.format, len(run), known(run)["reward_mean"]) == ("completions", 1, [0.5])
 
 
+def test_rollouts_whose_first_row_is_longer_than_the_head_are_read(tmp_path: Path) -> None:
+    rows = [{"step": n, "prompt": "a", "completion": "b" * 100_000, "reward": n % 2} for n in range(1, 5)]
+    run = jsonl(tmp_path, rows)
+    assert (run.format, run.run_type, known(run)["reward_mean"]) == ("completions", "rl", [1, 0, 1, 0])
+
+
+def test_one_document_of_rollouts_is_read_over_several_lines_and_in_one(tmp_path: Path) -> None:
+    samples = [{"input": "a", "output": "b", "score": n % 2, "step": n} for n in range(1, 5)]
+    for indent in (None, 2):
+        path = tmp_path / "eval.json"
+        path.write_text(json.dumps({"version": 2, "samples": samples}, indent=indent), encoding="utf-8")
+        (run,) = read(path)
+        assert (run.format, len(run)) == ("completions", 4)
+
+
+def test_a_document_without_rollouts_is_read_as_a_log(tmp_path: Path) -> None:
+    path = tmp_path / "log.json"
+    rows = [{"step": n, "reward": n / 10, "prompt": "a", "response": None} for n in range(1, 9)]
+    path.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    (run,) = read(path)
+    assert (run.format, len(run)) == ("json", 8)
+
+
 def test_sentences_in_a_table_of_other_things_are_no_metrics(tmp_path: Path) -> None:
     said = '"The loss 0.5 and the reward 0.25 came, accuracy 0.75\n at step 3"'
     rows = "".join(f"{n},{said},made\n" for n in ("one", "two", "three"))

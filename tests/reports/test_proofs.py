@@ -1,9 +1,11 @@
 """Responses before and after the onset of a finding, in reports."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from grpo_doctor.diagnosis.catalogue import home
 from grpo_doctor.diagnosis.examine import diagnose
 from grpo_doctor.diagnosis.verdict import Diagnosis
 from grpo_doctor.readers import read
@@ -58,3 +60,12 @@ def test_texts_are_escaped_and_secrets_removed(tmp_path: Path, format: str) -> N
     outside_code = shown if format == "html" else "\n".join(row for row in shown.splitlines() if row.startswith("|"))
     assert "<script>alert" not in outside_code
     assert SECRET not in shown
+
+
+def test_the_samples_of_a_report_follow_its_schema(tmp_path: Path) -> None:
+    validate = pytest.importorskip("jsonschema").validate
+    schema = json.loads((home("reports") / "report.schema.json").read_text(encoding="utf-8"))
+    report = json.loads(render("json", [diagnosis(tmp_path, "search", "environment")], Options()))
+    validate(report, schema)
+    kinds = {name for run in report["runs"] for sample in run["samples"] for name in sample}
+    assert {"calls", "signs", "reference", "finish"} <= kinds

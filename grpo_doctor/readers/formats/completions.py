@@ -45,9 +45,9 @@ _KEYS = re.compile(r'"(\w{1,40})"\s*:')
 def sniff(head: Head) -> int:
     if head.raw.startswith(_PARQUET):
         return 3
-    text = head.text.lstrip("\ufeff \t\r\n")
-    if text[:1] == "[" or (text[:1] == "{" and not isinstance(loaded(head.lines[0]), dict)):
-        return _sniff_document(text)
+    text = _start(head)
+    if text[:1] == "[" or (text[:1] == "{" and not isinstance(loaded(text.split("\n", 1)[0]), dict)):
+        return _sniff_names(text)
     lines = [line for line in head.lines[: 2 * _HEADERS] if line.strip()][: 1 + _HEADERS]
     rows = [loaded(line) for line in lines if line.lstrip().startswith("{")]
     held = next((row for row in rows if isinstance(row, dict) and _rollouts(row)), None)
@@ -56,16 +56,21 @@ def sniff(head: Head) -> int:
     return 3 if any(sample.prompt or sample.reward is not None for sample in _rollouts(held)) else 0
 
 
-def _sniff_document(text: str) -> int:
-    """Whether one JSON document, of which this is the beginning, holds rollouts: by the names in it."""
+def _start(head: Head) -> str:
+    return head.text.lstrip("\ufeff \t\r\n")
+
+
+def _sniff_names(text: str) -> int:
+    """Whether a document or a long row, of which this is the beginning, holds rollouts: by the names in it; the reward
+    of a row may be after its texts."""
     keys = {key.lower() for key in _KEYS.findall(text)}
-    earned = keys & {*NAMES["reward"], *NAMES["success"], *NAMES["advantage"]}
+    earned = keys & {*NAMES["reward"], *NAMES["success"], *NAMES["advantage"]} or "\n" not in text
     said = keys & {*NAMES["response"]} and keys & {*NAMES["prompt"]}
     return 3 if earned and (said or _TALK.search(text)) else 0
 
 
-def _rollouts(row: Mapping[str, Any], step: int | None = None) -> list[Sample]:
-    return list(islice(rollouts_of(row, step), _MOST))
+def _rollouts(row: Mapping[str, Any]) -> list[Sample]:
+    return list(islice(rollouts_of(row), _MOST))
 
 
 def read(file: Input) -> list[Run]:
@@ -87,11 +92,16 @@ def read(file: Input) -> list[Run]:
         for sample in shown:
             builder.sample(sample)
     run = builder.finish()
-    earns = "reward_mean" in run.columns or "advantage_std" in run.columns
-    run.run_type = "rl" if earns and not _HELD_OUT.search(f"{path.parent.name}/{path.stem}") else "evaluation"
+    run.run_type = "rl" if _is_training(run, f"{path.parent.name}/{path.stem}") else "evaluation"
     run.mapping["reward"] = "reward_mean"
     run.notes += file.notes
     return [run]
+
+
+def _is_training(run: Run, name: str) -> bool:
+    """Whether rollouts are those of a training: rewarded, of a step that is numbered, and not of an evaluation."""
+    rewarded = "reward_mean" in run.columns or "advantage_std" in run.columns
+    return rewarded and bool(run.steps.any()) and _HELD_OUT.search(name) is None
 
 
 def _table(file: Input) -> list[Run]:
@@ -118,8 +128,9 @@ def _rows(file: Input) -> Iterator[Mapping[str, Any]]:
 
 
 def _is_document(head: Head) -> bool:
-    text = head.text.lstrip("\ufeff \t\r\n")
-    return text[:1] == "[" or not isinstance(loaded(head.lines[0]), dict)
+    """Whether a file is one value over several lines; one in one line is read as a row."""
+    first, ended, _ = _start(head).partition("\n")
+    return first[:1] == "[" or (bool(ended) and not isinstance(loaded(first), dict))
 
 
 def _document(value: Any) -> Iterator[Mapping[str, Any]]:
