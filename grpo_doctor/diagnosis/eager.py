@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ..rollouts import fill
 from ..run import Run
 from .catalogue import Catalogue
 from .check import Check, Fires
-from .examine import Examination, Examined, diagnosis_from
+from .examine import Examination, Examined, diagnosis_from, fill_from_samples
 from .hysteresis import Alarm
 from .verdict import Diagnosis
 
@@ -71,7 +70,7 @@ def diagnose_eagerly(
 ) -> tuple[Diagnosis, list[EagerPlan]]:
     """The diagnosis of a whole run by eager calls, and the plan of each called check."""
     examination = Examination(catalogue, run.settings, thresholds or {}, run.run_type, kind=EagerlyExamined)
-    fill(run)
+    fill_from_samples(run)
     examination.block(run, 0, len(run))
     called = [examined.called for examined in examination.examined if isinstance(examined, EagerlyExamined)]
     return diagnosis_from(run, catalogue, examination), [plan for plan in called if plan is not None]

@@ -11,7 +11,6 @@ import numpy as np
 
 from ..limits import spending, spent
 from ..record import OBJECT_FIELDS
-from ..rollouts import fill
 from ..run import WORDED, Run, figure
 from ..series import Memory, Words, steady
 from ..series.trajectory import FOLLOWED, STANDING, Trajectory, success_of
@@ -439,10 +438,18 @@ def diagnose(
     catalogue = catalogue or load()
     examination = Examination(catalogue, run.settings, thresholds or {}, run.run_type)
     with spending():
-        fill(run)
+        fill_from_samples(run)
         for start in range(0, len(run), BLOCK):
             examination.block(run, start, min(start + BLOCK, len(run)))
     return diagnosis_from(run, catalogue, examination)
+
+
+def fill_from_samples(run: Run) -> None:
+    """Adds columns from the samples of a run; without any, what reads them is not imported."""
+    if run.samples:
+        from ..rollouts import fill
+
+        fill(run)
 
 
 def diagnosis_from(run: Run, catalogue: Catalogue, examination: Examination) -> Diagnosis:

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..record import NUMBER_FIELDS, OBJECT_FIELDS, TEXT_FIELDS, StepRecord
-from ..rollouts import completed, sampled, with_rollouts
 from ..run import BROADCAST, CORE, Run, RunType, Sample, continues, figure, merged, non_finite, restarted
 from ..series.derived import DERIVED
 from .catalogue import Catalogue, load
@@ -94,6 +93,8 @@ class LiveDoctor:
                 the record does not know.
         """
         if rollouts is not None:
+            from ..rollouts import with_rollouts
+
             record, samples = with_rollouts(record, rollouts)
         row = self._row = self._next(record, tuple(samples or ()))
         with np.errstate(all="ignore"):
@@ -158,6 +159,8 @@ class LiveDoctor:
         """The known numbers of a row, and all known values including lists, events and samples."""
         record = row.records[0] if len(row.records) == 1 else merged(row.records)
         if row.samples:
+            from ..rollouts import completed, sampled
+
             record = completed(record, sampled(row.samples))
         recorded = zip(NUMBER_FIELDS, _GET[NUMBER_FIELDS](record), strict=True)
         numbers = self._broadcast | {name: float(x) for name, x in recorded if x is not None and x == x}
