@@ -32,6 +32,7 @@ LEVELS = {
     "response_length_min": 40, "response_length_max": 500, "truncated_rate": 0.02, "eos_rate": 0.98,
     "eos_probability": 0.005, "eot_per_response": 0.98, "unique_rate": 0.95, "top_pattern_share": 0.03,
     "pattern_entropy": 4.5, "eval_perplexity": 5, "kl_sequence": 2, "rollout_logp_diff": 0.01,
+    "rollout_mismatch_k1": 1e-4, "rollout_surprise": 0.6, "trainer_surprise": 0.6,
     "rollout_logp_diff_max": 0.4, "rollout_mult_prob_error": 1.01, "rollout_prob_diff": 0.003,
     "rollout_prob_diff_max": 0.1, "rollout_weight_max": 1.5, "rollout_weight_min": 0.7, "tool_calls_per_response": 1.5,
     "tool_failure_rate": 0.02, "turns_per_response": 2.5, "value_loss": 0.1,

@@ -132,6 +132,13 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     rollout_mismatch_raw_kl: Annotated[
         Number, "k3 KL of trainer against the rollout engine's raw logits, nats per token"
     ] = None
+    rollout_mismatch_k1: Annotated[
+        Number, "mean of rollout engine minus trainer log-probability (k1), nats per token"
+    ] = None
+    rollout_surprise: Annotated[Number, "mean negative log-probability of the sampled tokens in the engine, nats"] = (
+        None
+    )
+    trainer_surprise: Annotated[Number, "the same in the trainer before the update, nats"] = None
     rollout_logp_diff: Annotated[Number, "mean |trainer minus rollout engine log-probability|, nats per token"] = None
     rollout_logp_diff_max: Annotated[Number, "largest |trainer minus rollout engine log-probability|, nats"] = None
     rollout_prob_diff: Annotated[Number, "mean |trainer minus rollout engine probability|, 0 to 1"] = None
@@ -158,6 +165,11 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     ] = None
     staleness: Annotated[Number, "updates between the sampling of a response and its use, mean of the batch"] = None
     staleness_max: Annotated[Number, "updates between the sampling of a response and its use, largest"] = None
+    mismatch_causes: Annotated[
+        dict[str, list[float]] | None,
+        "causes of the difference between trainer and rollout engine in a token batch: name to [share of the squared "
+        "difference that it explains, size of its effect]",
+    ] = None
     policy_movement_kl: Annotated[Number, "k3 KL of the policy before against after the update, nats per token"] = None
     first_token_valid_rate: Annotated[Number, "share of responses with a valid first token"] = None
     reward_recomputed_gap: Annotated[Number, "validity as scored minus validity recomputed from response ids"] = None

@@ -23,6 +23,8 @@ RunType = Literal["rl", "supervised", "preference", "evaluation", "probe", "none
 
 COMPANIONS = ("config.json", "samples.jsonl", "report.html", "report.md")
 """Files next to the records of a run, which are read with them."""
+RANKS, BATCHES = "ranks", "batches"
+"""Folders next to the records of a run: each rank's share of them, and token batches, whose causes they contain."""
 
 CORE = frozenset(
     "loss policy_loss kl_loss value_loss grad_norm kl kl_k1 kl_k3 entropy_mean reward_mean ratio_mean "

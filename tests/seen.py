@@ -24,6 +24,7 @@ from .compare.pairs import ACROSS, said_of
 from .corpus import labels
 from .corpus_path import CORPUS
 from .data import MADE_ILL
+from .mismatch.toy import CODES, STRENGTHS, TOLD_AS
 from .peers import AT_HAND, reported
 from .preflight import test_planted
 from .probes import test_mutants, test_wide, twins
@@ -80,6 +81,7 @@ def planted() -> Iterator[Seen]:
     yield from ((code, "twins", name) for name, code, *_ in test_wide.SICK)
     yield from ((fault.code, "twins", fault.name) for fault in twins.FAULTS)
     yield from ((code, "rollouts", f"{drift}: {task}") for drift, (code, _, tasks) in DRIFTS.items() for task in tasks)
+    yield from ((CODES[told], "faults", f"batch: {kind}") for kind in STRENGTHS if (told := TOLD_AS.get(kind, kind)))
 
 
 def counts() -> dict[str, dict[str, int]]:

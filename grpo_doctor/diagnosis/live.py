@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..mismatch import TokenBatch, examined
 from ..record import NUMBER_FIELDS, OBJECT_FIELDS, TEXT_FIELDS, StepRecord
 from ..run import BROADCAST, CORE, Run, RunType, Sample, continues, figure, merged, non_finite, restarted
 from ..series.derived import DERIVED
@@ -83,6 +84,7 @@ class LiveDoctor:
         samples: Sequence[Sample] | None = None,
         *,
         rollouts: Iterable[Sample | Mapping[str, Any]] | None = None,
+        batch: TokenBatch | None = None,
     ) -> list[Finding]:
         """Processes the record of a step; returns the findings that are new or more severe.
 
@@ -91,11 +93,18 @@ class LiveDoctor:
             samples: some of its responses, to be shown.
             rollouts: all of its responses instead, as samples or as rows of any framework. They give the fields that
                 the record does not know.
+            batch: log-probabilities of some of its responses, for example on every tenth step: they show why rollout
+                engine and trainer differ.
+
+        Raises:
+            BatchError: lists of the batch do not have the length of their response.
         """
         if rollouts is not None:
             from ..rollouts import with_rollouts
 
             record, samples = with_rollouts(record, rollouts)
+        if batch is not None:
+            record = examined(record, batch)
         row = self._row = self._next(record, tuple(samples or ()))
         with np.errstate(all="ignore"):
             numbers, values = self._values(row)

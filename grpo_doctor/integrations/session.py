@@ -18,12 +18,13 @@ from ..diagnosis.examine import diagnose
 from ..diagnosis.live import LiveDoctor
 from ..diagnosis.verdict import Diagnosis
 from ..fault_isolation import tell
+from ..mismatch import TokenBatch, examined, write_batch
 from ..readers import read
 from ..record import StepRecord, encode, portable, read_records
 from ..report import output
 from ..report.model import Options, render
 from ..rollouts import with_rollouts
-from ..run import Sample
+from ..run import BATCHES, Sample
 from .alerts import keep_report
 
 Action = Literal["warn", "skip-update", "stop", "rollback"]
@@ -275,7 +276,11 @@ class Session:
         return None
 
     def push(
-        self, record: StepRecord, samples: Sequence[Sample], rollouts: Sequence[Sample] | None = None
+        self,
+        record: StepRecord,
+        samples: Sequence[Sample],
+        rollouts: Sequence[Sample] | None = None,
+        batch: TokenBatch | None = None,
     ) -> list[Finding]:
         """Write a step, check it and act; return findings that are new or have got worse.
 
@@ -283,6 +288,9 @@ class Session:
         """
         if rollouts:
             record, samples = with_rollouts(record, rollouts)
+        if batch is not None:
+            record = examined(record, batch)
+            write_batch(self.folder.path / BATCHES / f"step-{batch.step:06d}.parquet", batch)
         self._append("samples.jsonl", [msgspec.json.encode(sample) for sample in samples])
         self._append("records.jsonl", [encode(record)])
         fresh = self.doctor.push(record, samples)

@@ -26,8 +26,10 @@ from ..diagnosis.check import Finding, Severity
 from ..diagnosis.live import LiveDoctor
 from ..diagnosis.verdict import Diagnosis
 from ..fault_isolation import Boundary, tell, unwatched
+from ..mismatch import TokenBatch
 from ..preflight import words_before
 from ..record import RecordWriter, portable
+from ..run import RANKS
 from .alerts import alert
 from .session import Folder, Session, Stopped, actions_of, holds_a_run, say, say_end, unused
 from .trl_hooks import Seams
@@ -40,6 +42,7 @@ def attach(
     out: str | Path = "runs/trl",
     on: str = "warning=warn,error=warn",
     record_tokens: int = 64,
+    record_batches: int = 10,
     catalogue: Catalogue | None = None,
     on_finding: Callable[[Finding, str], None] | None = None,
 ) -> Attached:
@@ -52,6 +55,8 @@ def attach(
             the same trainer that begins anew (``out-2``).
         on: ``SEVERITY=ACTION,…`` with warn, skip-update, stop or rollback.
         record_tokens: response positions a micro-batch whose logits are looked at; 0 leaves them out.
+        record_batches: steps from one token batch to the next, where the rollout engine's log-probabilities are known;
+            0 records none.
         catalogue: the checks; all by default.
         on_finding: called with each new finding and its action, on rank 0; prints a line by default.
 
@@ -70,7 +75,7 @@ def attach(
     folder = Path(_from_rank_0(str(unused(Path(out).absolute(), holds_a_run)), ranks))
     if folder != Path(out).absolute() and trainer.accelerator.is_main_process:
         tell(f"grpo-doctor: {out} already contains a run; writing to {folder}")
-    attached = Attached(trainer, folder, on, record_tokens, catalogue, on_finding or say)
+    attached = Attached(trainer, folder, on, record_tokens, record_batches, catalogue, on_finding or say)
     trainer.add_callback(_Callback(attached))
     attached.boundary(attached.seams.connect)
     attached.boundary(attached.tell_settings)
@@ -86,6 +91,7 @@ class Attached:
         out: Path,
         on: str,
         record_tokens: int,
+        record_batches: int,
         catalogue: Catalogue | None,
         on_finding: Callable[[Finding, str], None],
     ) -> None:
@@ -97,7 +103,7 @@ class Attached:
         self.boundary = Boundary()
         self.watching = True
         """Whether steps are checked; identical on all ranks, because they change it together."""
-        self.seams = Seams(trainer, record_tokens, self.boundary)
+        self.seams = Seams(trainer, record_tokens, record_batches, self.boundary)
         self.rollback_to: Path | None = None
         self.last_step: int | None = None
         self.runs = 0
@@ -211,7 +217,7 @@ class Attached:
         self.seams.after_update()
         self.seams.take_metrics()
         if self.ranks > 1:  # with one process the record is the same
-            path = self.folder.path / "ranks" / f"records-rank{self.rank}.jsonl"
+            path = self.folder.path / RANKS / f"records-rank{self.rank}.jsonl"
             self.own = self.own or RecordWriter(path)
             self.own.write(merged([self.seams.local], step, self.settings))
 
@@ -220,7 +226,9 @@ class Attached:
         if self.session is not None:
             if self.last_step is None:
                 self._first(self.session)
-            self.session.push(merged(parts, step, self.settings), [], rollouts(parts, self.settings))
+            record, responses = merged(parts, step, self.settings), [r for p in parts for r in p.token_batch]
+            batch = TokenBatch(step=step, responses=responses, weight_version=step - 1, settings=self.settings)
+            self.session.push(record, [], rollouts(parts, self.settings), batch if responses else None)
         self.seams.begin_step()
 
     def _go_unwatched(self, failure: str, step: int) -> None:

@@ -18,6 +18,8 @@ from torch import Tensor
 
 from ..engine.logits import logit_statistics
 from ..fault_isolation import Boundary
+from ..mismatch.batch import MOST_RESPONSES
+from .trl_batch import responses_of
 from .trl_record import Ids, Local, trained_mask
 
 WEIGHTS = 4096
@@ -27,14 +29,16 @@ WEIGHTS = 4096
 class Seams:
     """Wraps the methods of one trainer and collects data of the current step."""
 
-    def __init__(self, trainer: Any, record_tokens: int, boundary: Boundary) -> None:
+    def __init__(self, trainer: Any, record_tokens: int, record_batches: int, boundary: Boundary) -> None:
         self.trainer, self.record_tokens, self.boundary = trainer, record_tokens, boundary
+        self.record_batches = record_batches
         self.local = Local()
         self.alerts: dict[str, float] = {}
         # a private generator: the look at some positions must not change what the trainer samples
         self._generator = torch.Generator().manual_seed(0)
         self._hidden: Tensor | None = None
         self._logprobs: Tensor | None = None
+        self._entropies: Tensor | None = None
         self._listening = False
         self._sampled: tuple[list[Tensor], Tensor] | None = None
         self._before = torch.empty(0)
@@ -81,10 +85,14 @@ class Seams:
         def per_token(*arguments: Any, **named: Any) -> Any:
             found = original(*arguments, **named)
             if self._listening:
-                self._logprobs = self.boundary(lambda: found[0].detach())
+                self.boundary(self._keep_logprobs, found)
             return found
 
         return per_token
+
+    def _keep_logprobs(self, found: tuple[Any, ...]) -> None:
+        self._logprobs = found[0].detach()
+        self._entropies = None if found[1] is None else found[1].detach()
 
     def _around_loss(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -168,6 +176,9 @@ class Seams:
         """Record a micro-batch and its loss."""
         logprobs, self._logprobs = self._logprobs, None
         self.local.batch(inputs, loss, self.ids.ends, logprobs)
+        wanted = self.record_batches and self.trainer.state.global_step % self.record_batches == 0
+        if wanted and len(self.local.token_batch) < MOST_RESPONSES:
+            self.local.token_batch += responses_of(inputs, logprobs, self._entropies)
         self._sharpness(inputs)
 
     def saw_rewards(self, index: int, function: Any, given: Any, named: Mapping[str, Any]) -> None:

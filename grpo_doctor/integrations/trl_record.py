@@ -17,6 +17,7 @@ from torch import Tensor
 from ..engine.logits import LogitStatistics
 from ..engine.losses import kl_tokens
 from ..engine.measure import LARGEST_K3
+from ..mismatch import Response
 from ..record import NUMBER_FIELDS, Event, StepRecord
 from ..rollouts import rollouts_of
 from ..run import Sample
@@ -73,6 +74,8 @@ class Local:
     moved: float | None = None
     metrics: dict[str, float] = field(default_factory=dict)
     progress: dict[str, float | None] = field(default_factory=dict)
+    token_batch: list[Response] = field(default_factory=list)
+    """Responses for the token batch of the step; empty on most steps."""
 
     def batch(self, inputs: Mapping[str, Any], loss: Tensor, ends: frozenset[int], logprobs: Tensor | None) -> None:
         """A micro-batch: prompts [B, P] padded left, responses [B, T] padded right, advantages [B] or [B, T]."""

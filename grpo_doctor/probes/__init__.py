@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from . import generations as generations
     from . import gradient_effect as gradient_effect
     from . import intercept as intercept
+    from . import loss_form as loss_form
     from . import loss_trials as loss_trials
     from . import model_modes as model_modes
     from . import multi_turn as multi_turn
@@ -58,6 +59,7 @@ _ROOMS = (
     "generations",
     "gradient_effect",
     "intercept",
+    "loss_form",
     "loss_trials",
     "model_modes",
     "multi_turn",

@@ -62,6 +62,8 @@ class Result:
         """Whether the trainer has nothing that the probe is about."""
         self.withheld = withheld
         """Whether the adapter gives what the probe needs, and the probe cannot tell all the same."""
+        self.note = ""
+        """What the probe measured, for the report, whether or not it found anything."""
         self.called: list[str] = []
         """The adapter's own seams that the probe called, the most recent one last."""
 
@@ -98,6 +100,7 @@ def run_probes(
     run = Run(adapter.name, "adapter", "probe")
     run.settings.update(adapter.settings)
     unfinished = [r for r in results if r.why and not r.needs]
+    run.notes += [r.note for r in results if r.note]
     run.notes += _told_once(unfinished)
     useless = _useless(adapter, results, whole=len(catalogue.checks) == len(load().checks))
     run.notes += [*useless, *_lacking(adapter, results)]
@@ -327,7 +330,9 @@ def _one(check: Check, given: Mapping[str, Any], thresholds: Mapping[str, Any], 
         raise
     except BaseException as error:  # noqa: BLE001  (user code may raise anything; the other probes must run)
         return Result(check, why=where(error))
-    return Result(check, _finding(check, found) if found is not None and bool(found.when) else None)
+    result = Result(check, _finding(check, found) if found is not None and bool(found.when) else None)
+    result.note = "" if found is None else str(found.evidence.get("note", ""))
+    return result
 
 
 def _finding(check: Check, fires: Fires) -> Finding:

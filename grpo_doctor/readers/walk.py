@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from ..run import COMPANIONS
+from ..run import BATCHES, COMPANIONS, RANKS
 from .input import words
 from .log_names import NO_NAME, has_name_of_log, holds_data, is_passed_over
 from .views import natural
@@ -66,8 +66,8 @@ class _Walk:
             folders.clear()
             yield whole, None
             return
-        if "records.jsonl" in files and "ranks" in folders:
-            folders.remove("ranks")  # each rank's share of the records beside it
+        if "records.jsonl" in files:
+            folders[:] = [name for name in folders if name not in (RANKS, BATCHES)]
         folders[:] = sorted((name for name in folders if not is_passed_over(name)), key=natural)
         for link in [here / name for name in folders if (here / name).is_symlink()]:
             folders.remove(link.name)

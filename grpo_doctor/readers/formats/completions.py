@@ -12,6 +12,9 @@ from itertools import islice
 from typing import Any
 
 from ...limits import spent
+from ...mismatch import BatchError, examined, read_batch
+from ...mismatch.batch import is_token_batch
+from ...record import StepRecord
 from ...rollouts import Steps, rollouts_of, step_of
 from ...rollouts.words import NAMES
 from ...run import Run, RunBuilder, Sample
@@ -74,8 +77,12 @@ def _rollouts(row: Mapping[str, Any]) -> list[Sample]:
 
 
 def read(file: Input) -> list[Run]:
-    if file.head().raw.startswith(_PARQUET) and not {*_names(file)} & {*NAMES["response"], *NAMES["messages"]}:
-        return _table(file)
+    if file.head().raw.startswith(_PARQUET):
+        names = _names(file)
+        if is_token_batch(names):
+            return [_of_batch(file)]
+        if not {*names} & {*NAMES["response"], *NAMES["messages"]}:
+            return _table(file)
     path = file.path
     step = step_of(path.name, path.parent.name)
     steps = Steps()
@@ -102,6 +109,19 @@ def _is_training(run: Run, name: str) -> bool:
     """Whether rollouts are those of a training: rewarded, of a step that is numbered, and not of an evaluation."""
     rewarded = "reward_mean" in run.columns or "advantage_std" in run.columns
     return rewarded and bool(run.steps.any()) and _HELD_OUT.search(name) is None
+
+
+def _of_batch(file: Input) -> Run:
+    """A run of one row: the step of a token batch."""
+    try:
+        batch = read_batch(file.path)
+    except BatchError as error:
+        raise ReadError(str(error)) from None
+    builder = RunBuilder(file.source, "token batch")
+    builder.add(examined(StepRecord(step=batch.step), batch))
+    run = builder.finish()
+    run.settings.update(batch.settings)
+    return run
 
 
 def _table(file: Input) -> list[Run]:

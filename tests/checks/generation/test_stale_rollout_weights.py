@@ -43,7 +43,7 @@ def test_what_grows_from_nothing(columns: dict[str, Any], fires: bool) -> None:
         ({"bad": 0.25}, {"rollout_mismatch_raw_kl": "0x2 9x3 0.25x2 0x4"}, None),
         ({"bad": 0.25}, {"rollout_mismatch_raw_kl": "0 0.25x5 9x3 0x5"}, None),
         ({"equal": 9.0, "times": 2.0}, {"rollout_mismatch_raw_kl": "1x10 2x9"}, None),
-        ({"equal": 0.25, "times": 1e9}, {"rollout_mismatch_raw_kl": "0.125x3 7.5x9"}, None),
+        ({"equal": 0.25, "times": 1e9}, {"rollout_mismatch_raw_kl": "0.125x3 3.75x9"}, None),
     ],
 )
 def test_exactly_at_a_threshold(thresholds: dict[str, float], columns: dict[str, Any], severity: str | None) -> None:
@@ -62,3 +62,8 @@ def test_exactly_at_a_threshold(thresholds: dict[str, float], columns: dict[str,
 )
 def test_the_mean_difference_that_trainers_log(difference: str, fires: bool) -> None:
     assert (run_check("GEN002", rollout_logp_diff=difference) is not None) is fires
+
+
+def test_rounding_to_bf16_on_the_first_row_does_not_hide_stale_weights() -> None:
+    found = find("GEN002", rollout_mismatch_kl="1.5e-3x5 4e-3x5 2e-2x5 8e-2x5")
+    assert found.severity == "error"

@@ -1,0 +1,70 @@
+from grpo_doctor import Fires, check, fires
+from grpo_doctor.series import Column, moving_median, where
+from grpo_doctor.series.mismatch_parts import EXPLAINS
+
+
+@check(
+    "MIS013",
+    kind="defect",
+    severity="warning",
+    confidence="medium",
+    explains=EXPLAINS,
+    invalidates=("importance ratios since step {onset}",),
+)
+def engine_logprobs_not_as_sampled(
+    rollout_mismatch_k1: Column,
+    rollout_mismatch_kl: Column,
+    *,
+    excluded: float = 0.01,
+    much: float = 0.05,
+    beyond: float = 0.05,
+    times: float = 3.0,
+    rows: int = 5,
+) -> Fires:
+    """The log-probabilities of the rollout engine are not those with which the tokens were sampled.
+
+    ## What it sees
+    k1 minus k3 is 1 minus the mean importance weight, which is 0 if the engine sampled from the probabilities that it
+    records. Median of 5 rows: above 0.01 and with k1 more than three times k3, tokens are excluded or penalised by
+    sampling settings that the loss does not apply (error above 0.05). Below -0.05 and with k3 more than three times k1,
+    the recorded log-probabilities belong to other tokens (error).
+
+    ## Thresholds
+    - `excluded`: 1 minus the mean importance weight, for a warning.
+    - `much`: the same for an error.
+    - `beyond`: mean importance weight minus 1, for an error.
+    - `times`: factor between k1 and k3 in either direction.
+    - `rows`: rows whose median counts.
+
+    ## Why it matters
+    Importance weights correct for nothing if their denominator is not the sampling probability. A mean far from 1
+    multiplies every update.
+
+    ## Known false alarms
+    Weights with a heavy tail, of very stale rollouts, have a sample mean below 1; their k3 is then large too, so they
+    are not judged.
+
+    ## Remedy
+    Sample with `top_p=1.0, top_k=0, repetition_penalty=1.0`. Record the log-probabilities after temperature and
+    filters, one per sampled token.
+
+    ## Sources
+    Identity E[weight] = 1; verl `rollout_corr/kl` and `rollout_corr/k3_kl` (0.0020 and 0.0020 with a native engine,
+    0.0035 and up to 1635 with an engine whose log-probabilities were cut at the wrong places, in public notes on Dynamo
+    with SGLang); a public TRL run with a mean weight of 0.03 under a repetition penalty.
+    """
+    missing = moving_median(rollout_mismatch_k1 - rollout_mismatch_kl, rows)
+    k1, k3 = moving_median(rollout_mismatch_k1, rows), moving_median(rollout_mismatch_kl, rows)
+    filters = (missing > excluded) & (k1 > times * k3)
+    other = (missing < -beyond) & (k3 > times * abs(k1))
+    return fires(
+        filters | other,
+        "{what}: their mean importance weight is {weight:.3g} instead of 1.",
+        error=other | (filters & (missing > much)),
+        what=where(
+            filters,
+            "The sampler excludes or penalises tokens that the loss does not",
+            "The rollout engine's log-probabilities belong to other tokens than those sampled",
+        ),
+        weight=1 - missing,
+    )

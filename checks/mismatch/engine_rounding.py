@@ -1,0 +1,46 @@
+from grpo_doctor import Fires, check, fires
+from grpo_doctor.series import Column, each
+from grpo_doctor.series.mismatch_parts import EXPLAINS, effect_of, share_of
+
+
+@check(
+    "MIS004",
+    kind="remark",
+    severity="info",
+    confidence="medium",
+    explains=EXPLAINS,
+)
+def engine_rounding(
+    mismatch_causes: Column,
+    *,
+    least: float = 0.15,
+) -> Fires:
+    """Rounding explains the mismatch of rollout engine and trainer.
+
+    ## What it sees
+    In a token batch, what no other cause explains is at most what bf16 rounding gives: k3 up to 2e-3 nats per token.
+
+    ## Thresholds
+    - `least`: share of the squared log-probability difference, 0 to 1, that the cause must explain.
+
+    ## Why it matters
+    This is the normal level of two engines in bf16. It limits how small an update can be that the importance weights
+    still resolve (MIS013).
+
+    ## Known false alarms
+    Int8 weights and mild staleness can be as small; at this level it makes no difference.
+
+    ## Remedy
+    None is needed. To remove it, compute the output head in float32 on both sides, or train and sample in fp16.
+
+    ## Sources
+    arXiv 2510.26788; arXiv 2506.13585 (MiniMax-M1, float32 head); fault `precision` of benchmarks/mismatch.md.
+    """
+    share = each(share_of("precision"), mismatch_causes)
+    return fires(
+        share > least,
+        "Rounding explains {share:.0%} of the log-probability difference ({size:.2g} nats/token).",
+        hold=(1, 1),
+        share=share,
+        size=each(effect_of("precision"), mismatch_causes),
+    )

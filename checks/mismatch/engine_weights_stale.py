@@ -1,0 +1,65 @@
+from grpo_doctor import Fires, check, fires
+from grpo_doctor.series import Column, baseline, each, where
+from grpo_doctor.series.mismatch_parts import EXPLAINS, share_of, unexplained
+
+
+@check(
+    "MIS001",
+    kind="defect",
+    severity="warning",
+    confidence="medium",
+    explains=EXPLAINS,
+    invalidates=("updates since step {onset}: their tokens come from an older policy",),
+)
+def engine_weights_stale(
+    mismatch_causes: Column,
+    rollout_gap: Column = None,
+    *,
+    least: float = 0.15,
+    bad: float = 1e-2,
+    equal: float = 1e-4,
+    rest: float = 0.5,
+) -> Fires:
+    """The rollout engine samples with older weights than the trainer's.
+
+    ## What it sees
+    In a token batch, the differences of the log-probabilities lie along what training has changed: since the reference
+    model, or in the newest update; or they grow with the recorded age of the weights. If the batch has no reference, no
+    second pass and no versions, the engine's weights are stale if both sides agreed on the first batch (k3 below 1e-4)
+    and most of the difference now has no other cause. Error above a k3 of 0.01, or if the engine still has the initial
+    weights.
+
+    ## Thresholds
+    - `least`: share of the squared log-probability difference, 0 to 1, that the cause must explain.
+    - `bad`: k3, nats per token, for an error: RAT004's.
+    - `equal`: k3, nats per token, below which the first batch shows equal weights.
+    - `rest`: share without another cause, 0 to 1, that the growth since the first batch explains.
+
+    ## Why it matters
+    Samples of an old policy are scored as if the current one had drawn them, so every importance weight is wrong by
+    what the updates since then have changed. If the engine never gets the adapter, the difference grows until the run
+    dies.
+
+    ## Known false alarms
+    Asynchronous training is stale by design: with a correction in the loss a small lag is harmless. A quantised engine
+    whose error grows as the policy becomes sharper.
+
+    ## Remedy
+    Send the weights after every update, merge the adapter before the transfer, and clear the engine's prefix cache.
+
+    ## Sources
+    arXiv 2505.24298 (AReaL); NVIDIA-NeMo/RL#2631, vllm-project/vllm#29341, verl-project/verl#7495; faults `stale` and
+    `initial-weights` of benchmarks/mismatch.md.
+    """
+    initial = each(share_of("initial-weights"), mismatch_causes)
+    along = each(share_of("stale", "initial-weights"), mismatch_causes)
+    grown = where(baseline(rollout_gap, 1) < equal, each(unexplained, mismatch_causes), 0.0)
+    share = where((along < least) & (rollout_gap > equal) & (grown > rest), grown, along)
+    return fires(
+        share > least,
+        "The rollout engine {what}: this explains {share:.0%} of the log-probability difference.",
+        hold=(1, 1),
+        error=(share > least) & ((initial > least) | (rollout_gap > bad)),
+        what=where(initial > least, "still has the initial weights", "samples with stale weights"),
+        share=share,
+    )

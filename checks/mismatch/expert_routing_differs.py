@@ -1,0 +1,54 @@
+from grpo_doctor import Fires, check, fires
+from grpo_doctor.series import Column, each
+from grpo_doctor.series.mismatch_parts import EXPLAINS, effect_of, share_of
+
+
+@check(
+    "MIS005",
+    kind="defect",
+    severity="warning",
+    confidence="medium",
+    explains=EXPLAINS,
+    invalidates=("importance ratios since step {onset}: for some tokens another network computed them",),
+)
+def expert_routing_differs(
+    mismatch_causes: Column,
+    rollout_gap: Column = None,
+    *,
+    least: float = 0.15,
+    bad: float = 1e-2,
+) -> Fires:
+    """Rollout engine and trainer route tokens to different experts.
+
+    ## What it sees
+    In a token batch with the chosen experts of both sides, the difference is concentrated on tokens whose experts
+    differ. Without them: fewer than half of the tokens carry more than 80 % of the squared difference, each more than 6
+    times the usual size, and the others agree up to rounding. Error above a k3 of 0.01.
+
+    ## Thresholds
+    - `least`: share of the squared log-probability difference, 0 to 1, that the cause must explain.
+    - `bad`: k3, nats per token, for an error: RAT004's.
+
+    ## Why it matters
+    A router picks experts by their rank. A difference of one rounding step picks other experts, and the token is then
+    scored by another network: its importance weight can be anything.
+
+    ## Known false alarms
+    Without recorded experts, any fault that affects a few tokens looks the same.
+
+    ## Remedy
+    Replay the engine's routing in the trainer (R3), or use ratios of whole sequences (GSPO), which average the bursts.
+
+    ## Sources
+    arXiv 2510.11370 (R3, rollout routing replay); arXiv 2507.18071 (GSPO); faults `routing` and `routing-unrecorded` of
+    benchmarks/mismatch.md.
+    """
+    share = each(share_of("routing"), mismatch_causes)
+    return fires(
+        share > least,
+        "Different experts for {tokens:.1%} of the tokens explain {share:.0%} of the log-probability difference.",
+        hold=(1, 1),
+        error=(share > least) & (rollout_gap > bad),
+        share=share,
+        tokens=each(effect_of("routing"), mismatch_causes),
+    )

@@ -1,0 +1,56 @@
+from grpo_doctor import Fires, check, fires
+from grpo_doctor.series import Column, baseline, moving_median
+
+
+@check(
+    "MIS014",
+    kind="defect",
+    severity="error",
+    confidence="medium",
+    explains=("GEN002", "RAT004", "RAT005", "RAT009", "RAT010", "KL001", "STL001"),
+    invalidates=("updates since step {onset}: their samples come from the initial policy",),
+)
+def generator_frozen(
+    rollout_surprise: Column,
+    trainer_surprise: Column,
+    *,
+    rows: int = 5,
+    moved: float = 0.05,
+    share: float = 0.2,
+) -> Fires:
+    """The rollout engine stays as it was at the start, while the trainer moves away from it.
+
+    ## What it sees
+    The mean negative log-probability of the sampled tokens on both sides, medians of 5 rows against the first rows: the
+    trainer's has changed by more than 0.05 nats, and the engine's by less than a fifth of that. Held on 3 of 5 rows.
+
+    ## Thresholds
+    - `rows`: rows of each median.
+    - `moved`: nats per token by which the trainer must have changed.
+    - `share`: share of that by which the engine may have changed, 0 to 1.
+
+    ## Why it matters
+    An engine that gets every update gets more certain or less certain together with the trainer. One that never gets a
+    weight keeps sampling from the initial policy: rewards cannot improve, and the trainer learns from ever older text.
+
+    ## Known false alarms
+    A curriculum whose prompts change the trainer's certainty changes the engine's as well, so it does not fire.
+
+    ## Remedy
+    Check that the transfer reaches the engine: compare the norm of one layer on both sides after an update. With verl
+    0.6, `free_cache_engine=False` skipped the transfer.
+
+    ## Sources
+    verl-project/verl#4248 (no transfer with `free_cache_engine=False`) and verl-project/verl#7495; verl
+    `rollout_corr/rollout_log_ppl` and `rollout_corr/training_log_ppl`.
+    """
+    engine = abs(moving_median(rollout_surprise, rows) - baseline(rollout_surprise, rows))
+    trainer = abs(moving_median(trainer_surprise, rows) - baseline(trainer_surprise, rows))
+    return fires(
+        (trainer > moved) & (engine < share * trainer),
+        "Since the start the trainer's log-probability of sampled tokens has moved by {trainer:.2g} nats/token and the "
+        "rollout engine's by {engine:.2g}: the engine does not get the updates.",
+        hold=(3, 5),
+        trainer=trainer,
+        engine=engine,
+    )

@@ -1,0 +1,51 @@
+from grpo_doctor import Fires, check, fires
+from grpo_doctor.series import Column, baseline, each
+from grpo_doctor.series.mismatch_parts import unexplained
+
+
+@check(
+    "MIS012",
+    kind="remark",
+    severity="info",
+    confidence="high",
+)
+def mismatch_undetermined(
+    mismatch_causes: Column,
+    rollout_gap: Column = None,
+    *,
+    rest: float = 0.5,
+    warn: float = 2e-3,
+    equal: float = 1e-4,
+) -> Fires:
+    """The token batch does not show why rollout engine and trainer differ.
+
+    ## What it sees
+    More than half of the difference in a token batch has no known cause, the difference is beyond rounding (k3 above
+    2e-3), and it was already so on the first batch.
+
+    ## Thresholds
+    - `rest`: share without a cause, 0 to 1.
+    - `warn`: k3, nats per token: RAT004's limit.
+    - `equal`: k3, nats per token, below which the first batch shows equal weights: then MIS001 fires.
+
+    ## Why it matters
+    Without a reference, weight versions or a second pass, stale and quantised weights look alike.
+
+    ## Known false alarms
+    None: it says that nothing is known.
+
+    ## Remedy
+    Record weight versions or reference log-probabilities. Set the learning rate to 0 for a few steps: a difference that
+    stays is not staleness. Run one batch with the engine in float32.
+
+    ## Sources
+    derived.
+    """
+    share = each(unexplained, mismatch_causes)
+    return fires(
+        (share > rest) & (rollout_gap > warn) & ~(baseline(rollout_gap, 1) < equal),
+        "The token batch does not show why {share:.0%} of the log-probability difference arises: weight versions or "
+        "reference log-probabilities would separate stale weights from others.",
+        hold=(1, 1),
+        share=share,
+    )

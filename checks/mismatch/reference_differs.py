@@ -1,0 +1,53 @@
+from grpo_doctor import Fires, check, fires
+from grpo_doctor.diagnosis.wording import number
+from grpo_doctor.series import Column, each, words
+from grpo_doctor.series.mismatch_parts import effect_of, share_of
+
+
+@check(
+    "MIS011",
+    kind="defect",
+    severity="error",
+    confidence="high",
+)
+def reference_differs(
+    mismatch_causes: Column,
+    *,
+    least: float = 0.5,
+) -> Fires:
+    """The reference model is not the initial policy.
+
+    ## What it sees
+    In a token batch from before the first update, the reference model gives other log-probabilities than the policy (k3
+    above 2e-3). Or, after updates, it gives exactly the policy's.
+
+    ## Thresholds
+    - `least`: 0 or 1: whether the batch shows it.
+
+    ## Why it matters
+    The KL term pulls towards another model, or, if the reference is the policy, does nothing.
+
+    ## Known false alarms
+    A reference that is chosen on purpose, or that was just reset to the policy.
+
+    ## Remedy
+    Load the reference from the checkpoint from which training starts; with an adapter, disable it for the reference
+    pass.
+
+    ## Sources
+    huggingface/trl#3500; derived; fault `reference` of benchmarks/mismatch.md.
+    """
+    k3 = each(effect_of("reference"), mismatch_causes)
+    return fires(
+        each(share_of("reference"), mismatch_causes) > least,
+        "{what}",
+        hold=(1, 1),
+        what=words(_what, k3),
+        k3=k3,
+    )
+
+
+def _what(k3: float) -> str:
+    if k3 > 0:
+        return f"Before any update the reference model differs from the policy by {number(k3)} nats/token."
+    return "After updates the reference model gives exactly the policy's log-probabilities."

@@ -1,0 +1,328 @@
+"""Explains the log-probability differences of a token batch: which causes, and the share that each explains.
+
+The difference of a token is the trainer's log-probability minus the rollout engine's. Each cause predicts a part of it.
+The alignment of the two sides is settled first; then the cause that explains most of what is left is taken away, until
+none explains enough. What remains is judged by its level, or stays undetermined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from msgspec import structs
+
+from ..record import StepRecord
+from . import alignment
+from .batch import TokenBatch, Tokens
+
+LARGEST = 4.0
+"""Nats at which a difference is cut, so that one token does not decide."""
+AGREE = 1e-8
+"""k3, nats per token, below which the two sides agree and nothing is explained."""
+ROUNDING = 2e-3
+"""k3, nats per token, up to which rounding to bf16 explains a difference (RAT004's warning)."""
+LEAST = 0.15
+"""Share of the squared difference that a cause must explain."""
+FEWEST = 200
+"""Tokens below which nothing is judged."""
+BINS = 10
+
+
+class Cause(NamedTuple):
+    """A cause of the mismatch.
+
+    Attributes:
+        name: key of the record field ``mismatch_causes``.
+        share: share of the squared difference that it explains, 0 to 1.
+        effect: its size in its own unit (see `EFFECTS`).
+    """
+
+    name: str
+    share: float
+    effect: float
+
+
+EFFECTS = {
+    "shift": "tokens by which one side is shifted",
+    "retokenised": "share of responses whose tokens differ",
+    "routing": "share of tokens with different experts",
+    "filter": "mean probability that the sampler excludes",
+    "temperature": "temperature of the sampler divided by that of the loss",
+    "prompt": "squared difference at the start of a response, divided by that at its end",
+    "stale": "distance to the reference that the engine is behind as a share, or updates if versions are recorded",
+    "initial-weights": "the same",
+    "precision": "root mean square of the difference, nats per token",
+    "quantised": "the same",
+    "other-weights": "the same",
+    "reference": "k3 of trainer against reference, nats per token",
+}
+"""What the effect of each cause measures."""
+
+
+class _Part(NamedTuple):
+    """The part (N,) of the difference that a cause predicts."""
+
+    name: str
+    predicted: np.ndarray
+    effect: float
+
+
+def causes_of(batch: TokenBatch) -> list[Cause]:
+    """The causes of the mismatch, the largest first; empty if the sides agree or there are fewer than 200 tokens.
+
+    Raises `BatchError` where lists of the batch do not have the length of their response.
+    """
+    tokens = Tokens(batch)
+    found = list(_of_reference(tokens, batch))
+    known = np.isfinite(tokens.engine) & np.isfinite(tokens.trainer)
+    if known.sum() < FEWEST:
+        return found
+    left = np.where(known, np.clip(tokens.trainer - tokens.engine, -LARGEST, LARGEST), 0.0)
+    whole = float((left**2).sum())
+    if whole / (2 * len(left)) < AGREE:
+        return found
+    parts: dict[str, Cause] = {}
+
+    def take(part: _Part) -> None:
+        nonlocal left
+        rest = left - part.predicted
+        share = float((left**2).sum() - (rest**2).sum()) / whole
+        before = parts[part.name].share if part.name in parts else 0.0
+        parts[part.name], left = Cause(part.name, share + before, part.effect), rest
+
+    for part in alignment.parts(tokens, left):
+        take(_Part(*part))
+    tokens.engine = tokens.trainer - left  # as it is aligned
+    while (best := _best(tokens, left, whole)) is not None:
+        take(best)
+    if "stale" not in parts:  # what its direction does not explain may be stale too
+        for part in _rest(tokens, left, whole, batch, bursts="retokenised" not in parts):
+            take(part)
+    told = [cause for cause in parts.values() if cause.share >= LEAST]
+    return sorted(told, key=lambda cause: -cause.share) + found
+
+
+def examined(record: StepRecord, batch: TokenBatch) -> StepRecord:
+    """The record with the causes of its batch, and the mismatch itself where the record does not have it.
+
+    Raises `BatchError` where lists of the batch do not have the length of their response.
+    """
+    tokens = Tokens(batch)
+    found = {cause.name: [cause.share, cause.effect] for cause in causes_of(batch)}
+    gap = tokens.trainer - tokens.engine
+    gap = gap[np.isfinite(gap)]
+    if not len(gap):
+        return structs.replace(record, mismatch_causes=found)
+    measured = {
+        "rollout_mismatch_kl": float(np.mean(np.expm1(np.minimum(gap, 20.0)) - gap)),
+        "rollout_logp_diff": float(np.abs(gap).mean()),
+        "rollout_logp_diff_max": float(np.abs(gap).max()),
+    }
+    fresh = {name: value for name, value in measured.items() if getattr(record, name) is None}
+    return structs.replace(record, mismatch_causes=found, **fresh)
+
+
+def _best(tokens: Tokens, left: np.ndarray, whole: float) -> _Part | None:
+    """The cause that explains most of what is left; None if none explains enough."""
+    found = [part for test in _TESTS if (part := test(tokens, left)) is not None]
+    gains = [float((left**2).sum() - ((left - part.predicted) ** 2).sum()) / whole for part in found]
+    return found[int(np.argmax(gains))] if found and max(gains) >= LEAST else None
+
+
+# -- the tests: each looks at what is left of the difference
+
+
+def _routing(tokens: Tokens, left: np.ndarray) -> _Part | None:
+    """The two sides recorded different experts, and differ more there than elsewhere."""
+    moved = tokens.rerouted == 1
+    if not moved.any() or moved.all():
+        return None
+    if (left[moved] ** 2).mean() < 2 * (left[~moved] ** 2).mean():
+        return None
+    return _Part("routing", np.where(moved, left, 0.0), float(moved.mean()))
+
+
+def _filter(tokens: Tokens, left: np.ndarray) -> _Part | None:
+    """The sampler renormalised over fewer tokens: its log-probability is higher everywhere, by a bounded amount.
+
+    Between two distributions over the same tokens the mean of exp(difference) is 1, whatever else differs; here it is
+    the mass that was kept.
+    """
+    ratio = np.exp(np.nan_to_num(tokens.trainer - tokens.engine))
+    excluded, error = 1 - ratio.mean(), ratio.std() / np.sqrt(len(ratio))
+    below, above = left[left < 0], left[left > 0]
+    one_sided = float((below**2).sum()) > 4 * float((above**2).sum())
+    if not one_sided or excluded < max(5 * error, 1e-3) or np.quantile(left, 0.005) < -1.5:
+        return None
+    noise = float(np.sqrt((above**2).mean())) if len(above) else 0.0
+    return _Part("filter", np.where(left < -2 * noise, left, 0.0), float(excluded))
+
+
+def _temperature(tokens: Tokens, left: np.ndarray) -> _Part | None:
+    """The difference is a linear function of the log-probability, as seen from either side, in every group."""
+    engine = tokens.trainer - left
+    cut = np.isfinite(engine)
+    slopes, fits = [], []
+    for side in (tokens.trainer, engine):
+        x = _without_entropy(side[cut], tokens.entropy[cut])
+        y = _without_entropy(left[cut], tokens.entropy[cut])
+        slopes.append(float((x * y).sum() / max((x * x).sum(), 1e-12)))
+        fits.append(slopes[-1] * float((x * y).sum() / max((y * y).sum(), 1e-12)))
+    if min(fits) < 0.25 or slopes[0] * slopes[1] <= 0 or not _in_every_group(tokens, left, engine):
+        return None
+    # difference = (1 - 1/r) trainer = (r - 1) engine, where r is the sampler's temperature divided by that of the loss
+    of_trainer, of_engine = slopes
+    ratio = float(np.sqrt(max(1 + of_engine, 1e-3) / max(1 - of_trainer, 1e-3)))
+    middle = (tokens.trainer + engine) / 2
+    return _Part("temperature", _fitted(middle, tokens.entropy, left), ratio)
+
+
+def _without_entropy(values: np.ndarray, entropy: np.ndarray) -> np.ndarray:
+    """What is left of values after a linear fit on the entropy, if it is known, and a constant."""
+    return np.asarray(values - _fitted(np.zeros_like(values), entropy, values))
+
+
+def _fitted(values: np.ndarray, entropy: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """The linear fit of ``wanted`` on values, entropy (if known) and a constant."""
+    known = np.isfinite(entropy).all()
+    given = np.stack([values, np.ones_like(values), entropy if known else np.zeros_like(values)], 1)
+    weights, *_ = np.linalg.lstsq(given, wanted, rcond=None)
+    return np.asarray(given @ weights)
+
+
+def _in_every_group(tokens: Tokens, left: np.ndarray, engine: np.ndarray) -> bool:
+    """Whether the slope of the difference on the log-probability has one sign in four groups of responses."""
+    middle = (tokens.trainer + engine) / 2
+    slopes = []
+    for group in range(4):
+        own = tokens.response % 4 == group
+        if own.sum() >= FEWEST // 8:
+            x = middle[own] - middle[own].mean()
+            slopes.append(float((x * left[own]).sum()))
+    return len({slope > 0 for slope in slopes}) == 1
+
+
+def _prompt(tokens: Tokens, left: np.ndarray) -> _Part | None:
+    """The difference is largest at the first tokens of a response and fades as the response fills the context."""
+    lengths = np.bincount(tokens.response)[tokens.response]
+    quarter = np.minimum(3, 4 * tokens.position // np.maximum(1, lengths))
+    scaled = left / _local_scale(tokens, left)
+    energy = [float((scaled[quarter == q] ** 2).mean()) if (quarter == q).any() else np.nan for q in range(4)]
+    early = energy[0] / max(energy[3], 1e-12)
+    fades = energy[0] > energy[1] > energy[3]
+    if not fades or early < 3:
+        return None
+    shrunk = np.sqrt(np.minimum(1.0, energy[3] / np.maximum(np.array(energy), 1e-12)))
+    return _Part("prompt", left * (1 - shrunk[quarter]), early)
+
+
+def _local_scale(tokens: Tokens, left: np.ndarray) -> np.ndarray:
+    """Root mean square of the difference among tokens of a similar log-probability."""
+    order = np.argsort(tokens.trainer - left / 2)
+    scale = np.empty_like(left)
+    for own in np.array_split(order, BINS):
+        scale[own] = np.sqrt((left[own] ** 2).mean()) + 1e-9
+    return scale
+
+
+def _stale(tokens: Tokens, left: np.ndarray) -> _Part | None:
+    """The difference lies along what training has changed: since the start, or in the newest update."""
+    best: _Part | None = None
+    for change in (tokens.trainer - tokens.reference, tokens.new - tokens.trainer):
+        change = np.clip(np.nan_to_num(change), -LARGEST, LARGEST)
+        if (change**2).mean() < AGREE:
+            continue
+        behind = float((left * change).sum() / (change**2).sum())
+        fit = behind * float((left * change).sum() / max((left**2).sum(), 1e-12))
+        if behind <= 0.05 or fit < 0.1 or not _beyond_chance(tokens, left, change):
+            continue
+        whole = behind > 0.85 and fit > 0.8
+        part = _Part("initial-weights" if whole else "stale", behind * change, behind)
+        best = part if best is None or (part.predicted**2).sum() > (best.predicted**2).sum() else best
+    return best
+
+
+def _beyond_chance(tokens: Tokens, left: np.ndarray, change: np.ndarray) -> bool:
+    """Whether the two go together in most responses."""
+    sums = np.bincount(tokens.response, left * change)
+    return len(sums) > 3 and sums.mean() > 3 * sums.std(ddof=1) / np.sqrt(len(sums))
+
+
+def _aged(tokens: Tokens, left: np.ndarray) -> _Part | None:
+    """The difference grows with the recorded age of the weights."""
+    age = tokens.age
+    if not np.isfinite(age).all() or age.min() == age.max():
+        return None
+    size = np.bincount(tokens.response, np.abs(left)) / np.bincount(tokens.response)
+    ages = np.bincount(tokens.response, age) / np.bincount(tokens.response)
+    related = float(np.corrcoef(size, ages)[0, 1]) if len(size) > 3 and size.std() > 0 else 0.0
+    if related * np.sqrt(len(size)) < 3:
+        return None
+    youngest = np.sqrt((left[age == age.min()] ** 2).mean())
+    scale = {a: np.sqrt((left[age == a] ** 2).mean()) for a in np.unique(age)}
+    shrunk = np.array([min(1.0, youngest / max(scale[a], 1e-12)) for a in age])
+    return _Part("stale", left * (1 - shrunk), float(age.mean()))
+
+
+_TESTS: tuple[Callable[[Tokens, np.ndarray], _Part | None], ...] = (
+    _routing, _filter, _temperature, _prompt, _stale, _aged
+)  # fmt: skip
+
+
+# -- what no test explains
+
+
+def _rest(tokens: Tokens, left: np.ndarray, whole: float, batch: TokenBatch, bursts: bool) -> Iterator[_Part]:
+    """Few large differences as routing, if no other cause brings ``bursts``; the others by their level."""
+    if (left**2).sum() < LEAST * whole:
+        return
+    outlying = _outlying(tokens, left) if bursts else np.zeros(len(left), bool)
+    bulk = left[~outlying]
+    if outlying.any() and (bulk**2).mean() / 2 <= ROUNDING and not np.isfinite(tokens.rerouted).all():
+        yield _Part("routing", np.where(outlying, left, 0.0), float(outlying.mean()))
+        left = np.where(outlying, 0.0, left)
+    level = float((left**2).mean())
+    name = _by_level(tokens, level / 2, batch)
+    if name:
+        yield _Part(name, left, float(tokens.age.mean()) if name == "stale" else float(np.sqrt(level)))
+
+
+def _by_level(tokens: Tokens, k3: float, batch: TokenBatch) -> str:
+    """Precision, quantised or other weights; empty if stale weights were not ruled out."""
+    if batch.settings.get("quantization"):
+        return "quantised"
+    if k3 <= ROUNDING:
+        return "precision"
+    known = np.isfinite(tokens.age).all()
+    if known and tokens.age.min() > 0:
+        return "stale"
+    moved = np.nan_to_num(tokens.trainer - tokens.reference)
+    if not (known or (moved**2).mean() > AGREE):
+        return ""
+    return "other-weights"
+
+
+def _outlying(tokens: Tokens, left: np.ndarray) -> np.ndarray:
+    """Tokens whose difference is far beyond that of tokens of a similar log-probability, if they carry most of it."""
+    order = np.argsort(tokens.trainer - left / 2)
+    usual = np.empty_like(left)
+    for own in np.array_split(order, BINS):
+        usual[own] = np.quantile(np.abs(left[own]), 0.25) / 0.3186 + 1e-6  # of noise, its standard deviation
+    found = (np.abs(left) > 6 * usual) & (np.abs(left) > 0.05)
+    share = float((left[found] ** 2).sum() / max((left**2).sum(), 1e-12))
+    return found if share > 0.8 and found.mean() < 0.5 else np.zeros(len(left), bool)
+
+
+def _of_reference(tokens: Tokens, batch: TokenBatch) -> Iterator[Cause]:
+    """A reference that differs from the policy before any update, or is the policy after some."""
+    new = np.where(np.isnan(tokens.new), tokens.trainer, tokens.new)
+    gap = tokens.reference - new
+    gap = np.clip(gap[np.isfinite(gap)], -LARGEST, LARGEST)
+    version = batch.weight_version
+    if len(gap) < FEWEST or version is None:
+        return
+    k3 = float((gap**2).mean() / 2)
+    if (version == 0 and k3 > ROUNDING) or (version > 0 and np.abs(gap).max() == 0):
+        yield Cause("reference", 1.0, k3)

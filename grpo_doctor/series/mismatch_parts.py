@@ -1,0 +1,46 @@
+"""Reads the causes of a token batch: what share of the mismatch a cause explains, and the size of its effect."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+EXPLAINS = ("GEN002", "GEN004", "GEN005", "RAT003", "RAT004", "RAT005", "RAT008", "RAT009", "RAT010", "GRD002")
+"""The checks whose findings any cause of a mismatch explains."""
+
+
+def share_of(*names: str) -> Callable[[Any], float]:
+    """The share that these causes explain together, 0 if the batch shows none of them; NaN without a batch."""
+
+    def read(causes: Any) -> float:
+        known = _known(causes)
+        return math.nan if known is None else math.fsum(known[name][0] for name in names if name in known)
+
+    return read
+
+
+def effect_of(name: str) -> Callable[[Any], float]:
+    """The size of the effect of this cause; NaN if the batch does not show it."""
+
+    def read(causes: Any) -> float:
+        known = _known(causes) or {}
+        return known[name][1] if name in known else math.nan
+
+    return read
+
+
+def unexplained(causes: Any) -> float:
+    """The share that no cause explains; NaN without a batch."""
+    known = _known(causes)
+    if known is None:
+        return math.nan
+    return max(0.0, 1 - math.fsum(share for name, (share, _) in known.items() if name != "reference"))
+
+
+def _known(causes: Any) -> dict[str, tuple[float, float]] | None:
+    """The causes by name; None without a batch. What is not a pair of numbers is left out: a file may hold anything."""
+    if not isinstance(causes, Mapping):
+        return None
+    pairs = {name: value for name, value in causes.items() if isinstance(value, list) and len(value) == 2}
+    return {name: (float(share), float(effect)) for name, (share, effect) in pairs.items()}

@@ -1,0 +1,55 @@
+"""Checks of the family that need no token batch."""
+
+import pytest
+
+from grpo_doctor.testing import find, run_check
+
+
+@pytest.mark.parametrize(
+    ("k1", "k3", "severity"),
+    [
+        ("0.0020x10", "0.0020x10", None),
+        ("0.015x10", "0.005x10", None),
+        ("0.0155x10", "0.005x10", "warning"),
+        ("0.064x10", "0.013x10", "error"),
+        ("0.5x10", "0.2x10", None),
+        ("0.0035x10", "0.05x10", None),
+        ("0.0035x10", "0.054x10", "error"),
+    ],
+)
+def test_k1_and_k3_agree_where_the_engine_records_what_it_samples(k1: str, k3: str, severity: str | None) -> None:
+    found = run_check("MIS013", rollout_mismatch_k1=k1, rollout_mismatch_kl=k3)
+    assert (found.severity if found else None) == severity
+
+
+def test_names_the_side_and_the_mean_weight() -> None:
+    found = find("MIS013", rollout_mismatch_k1="0.0020x5 0.06x8", rollout_mismatch_kl="0.0020x5 0.01x8")
+    assert found.message == (
+        "The sampler excludes or penalises tokens that the loss does not: their mean importance weight is 0.95 instead "
+        "of 1."
+    )
+    found = find("MIS013", rollout_mismatch_k1="0.0035x8", rollout_mismatch_kl="1.0035x8")
+    assert found.message == (
+        "The rollout engine's log-probabilities belong to other tokens than those sampled: their mean importance weight "
+        "is 2 instead of 1."
+    )
+
+
+@pytest.mark.parametrize(
+    ("engine", "trainer", "fires"),
+    [
+        ("0.5x20", "0.5x10 0.54x10", False),
+        ("0.5x20", "0.5x10 0.6x10", True),
+        ("0.5x10 0.53x10", "0.5x10 0.6x10", False),
+        ("0.5x10 0.51x10", "0.5x10 0.6x10", True),
+    ],
+)
+def test_a_frozen_engine_stays_while_the_trainer_moves(engine: str, trainer: str, fires: bool) -> None:
+    assert (run_check("MIS014", rollout_surprise=engine, trainer_surprise=trainer) is not None) == fires
+
+
+def test_says_how_far_each_side_has_moved() -> None:
+    assert find("MIS014", rollout_surprise="0.5x20", trainer_surprise="0.5x10 0.75x10").message == (
+        "Since the start the trainer's log-probability of sampled tokens has moved by 0.25 nats/token and the "
+        "rollout engine's by 0: the engine does not get the updates."
+    )

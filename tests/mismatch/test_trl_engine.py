@@ -1,0 +1,70 @@
+"""A second copy of TRL's model as the rollout engine: stale, in bf16, or at another temperature, told live."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from grpo_doctor import attach
+from grpo_doctor.engine.tiny import make_model
+from grpo_doctor.mismatch import read_batch
+from tests.integrations.tiny_trl import make_trainer
+
+pytest.importorskip("trl")
+
+
+class Copied:
+    """A rollout function of TRL that samples from its own copy of the model.
+
+    ``every``: updates after which it takes the trainer's weights.
+    """
+
+    def __init__(self, every: int = 1, dtype: torch.dtype = torch.float32, temperature: float = 1.0) -> None:
+        self.every, self.dtype, self.temperature = every, dtype, temperature
+        self.engine: Any = None
+
+    @torch.no_grad()
+    def __call__(self, prompts: list[Any], trainer: Any) -> dict[str, list[Any]]:
+        model, tokenizer = trainer.accelerator.unwrap_model(trainer.model), trainer.processing_class
+        if self.engine is None or trainer.state.global_step % self.every == 0:
+            self.engine = make_model(0).eval().to(self.dtype)
+            self.engine.load_state_dict(model.state_dict())
+        out: dict[str, list[Any]] = {"prompt_ids": [], "completion_ids": [], "logprobs": []}
+        for prompt in prompts:
+            ids = tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=True, return_dict=False)
+            row, logprobs = torch.tensor([ids]), []
+            for _ in range(16):
+                table = (self.engine(row).logits[:, -1].float() / self.temperature).log_softmax(-1)
+                token = table.exp().multinomial(1)
+                logprobs.append(float(table[0, token[0]]))
+                row = torch.cat([row, token], 1)
+            out["prompt_ids"].append(ids)
+            out["completion_ids"].append(row[0, len(ids) :].tolist())
+            out["logprobs"].append(logprobs)
+        return out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("engine", "code"),
+    [
+        (Copied(), ""),
+        (Copied(every=1000), "MIS001"),
+        (Copied(dtype=torch.bfloat16), "MIS004"),
+        (Copied(temperature=1.4), "MIS006"),
+    ],
+    ids=["healthy", "stale", "bf16", "temperature"],
+)
+def test_the_kind_is_told_while_training(engine: Copied, code: str, tmp_path: Path) -> None:
+    trainer = make_trainer(
+        tmp_path / "trl", rollout_func=engine, max_steps=6, per_device_train_batch_size=16, max_completion_length=16
+    )
+    told: list[str] = []
+    attached = attach(
+        trainer, out=tmp_path / "run", record_batches=1, on_finding=lambda finding, action: told.append(finding.code)
+    )
+    trainer.train()
+    assert {c for c in told if c.startswith("MIS")} == ({code} if code else set())
+    assert read_batch(tmp_path / "run" / "batches" / "step-000001.parquet").weight_version == 0
+    assert {f.code for f in attached.diagnosis().findings if f.code.startswith("MIS")} == ({code} if code else set())
