@@ -116,6 +116,7 @@ PREFERENCE_KEYS = frozenset(
 """Keys that only preference training and reward models write."""
 
 
+@lru_cache(maxsize=4096)
 def words(key: str) -> frozenset[str]:
     """The canonical words of a key: ``Avg-Rew`` and ``reward/mean`` both give {mean, reward}."""
     for foreign, canon in _UNSPACED.items():

@@ -104,7 +104,7 @@ def _rows_of(rows: Rows, builder: RunBuilder) -> tuple[set[str], int]:
         events.setdefault(min(int(np.searchsorted(lines, event.line or 0)), len(lines) - 1), []).append(event)
     _averaged(steps, columns)
     _shares(columns, run)
-    again = repeated(steps, columns, trains)
+    again = [] if rows.redrawn else repeated(steps, columns, trains)  # a bar is drawn again where it stands
     merged = _told_again(steps, columns, again)
     builder.extend(steps, columns, lines, recorded, events, again)
     return trained, merged

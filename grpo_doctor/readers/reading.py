@@ -56,6 +56,8 @@ def chosen(first: list[Run], second: list[Run]) -> list[Run]:
     counts = [len(run) for run in first], [len(run) for run in second]
     if counts[0] == counts[1] and all(np.array_equal(a.steps, b.steps) for a, b in zip(first, second, strict=True)):
         return marked(first, "lines", "two readings of its lines agree", counts[1])
+    if len(first) == len(second) and all(_part_of(b, a) for a, b in zip(first, second, strict=True)):
+        return marked(first, "lines", "a second reading has every few of its steps", counts[1])
     steadier = steadiness(second) > steadiness(first) + _BETTER and _columns(second) >= _columns(first)
     runs, others = (second, first) if steadier else (first, second)
     why = "its steps count more evenly" if steadier else "its steps count at least as evenly"
@@ -69,6 +71,11 @@ def chosen(first: list[Run], second: list[Run]) -> list[Run]:
         run.reading.decides = decides
         run.notes.append(NotRead(f"its lines can be read in two ways: {counted}; the first is used: {why}"))
     return runs
+
+
+def _part_of(run: Run, finer: Run) -> bool:
+    """Whether the steps of a run are some of those of another one, which leaves out none."""
+    return len(run) <= len(finer) and pace(finer.steps) == 1.0 and bool(np.isin(run.steps, finer.steps).all())
 
 
 def marked(runs: list[Run], way: str, why: str, others: Sequence[int]) -> list[Run]:

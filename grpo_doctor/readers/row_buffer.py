@@ -51,6 +51,18 @@ _GENERATION = (
 _TARGETS = {"dead_share": "zero_variance_share", "cut_share": "truncated_rate", "invalid_rate": "fallback_rate"}
 
 
+def _plain(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A row without mappings in it, each metric under its own name."""
+    row = unpacked(row)
+    if any(isinstance(value, Mapping) for value in row.values()):
+        row = flat(row)
+    if not VALUES.isdisjoint(row):
+        row = melted(row)
+    if "eval_runtime" in row and "loss" not in row:  # all that ``evaluate`` logs is held out, under its own names too
+        row = {key if is_eval(key) or key in ("epoch", "step") else f"eval/{key}": row[key] for key in row}
+    return row
+
+
 def _count(value: Any) -> float | None:
     """The number of a counter; of ``5/100`` the first."""
     return number(value.partition("/")[0] if isinstance(value, str) else value)
@@ -83,7 +95,7 @@ class Rows:
         self.origins = array("q")
         self.origin = 0
         self.ended: list[int] = []
-        self.by_bar = self.mends = False
+        self.by_bar = self.mends = self.redrawn = False
         self.numbered = True
         """Whether the steps that rows were added with are the log's, and not counted for want of any."""
         self._declared: list[tuple[int, str, Any]] = []
@@ -104,21 +116,12 @@ class Rows:
         self.flush()
         if not len(self.steps) % SPENT_EVERY:
             spent()
-        row = unpacked(row)
-        if any(isinstance(value, Mapping) for value in row.values()):
-            row = flat(row)
-        if not VALUES.isdisjoint(row):
-            row = melted(row)
-        if (
-            "eval_runtime" in row and "loss" not in row
-        ):  # all that ``evaluate`` logs is held out, under its own names too
-            row = {key if is_eval(key) or key in ("epoch", "step") else f"eval/{key}": row[key] for key in row}
+        row = _plain(row)
         label = self._label(row)
         if label in _CONFIGS:
             self.declare(row)
             return False
-        if any(str(key).endswith("train_runtime") for key in row):
-            self.end()
+        if ends := any(str(key).endswith("train_runtime") for key in row):  # with metrics since the row before it
             row = {key: value for key, value in row.items() if key.rpartition("/")[2] not in (*_SUMMARY, "epoch")}
         if (seed := row.get("seed")) is not None and len(self.seeds) < SPENT_EVERY:
             self.seeds.add(str(seed))
@@ -133,13 +136,14 @@ class Rows:
             column = self._take(label, key, value, index)
             known |= column
             trains |= column and label != "eval" and not is_eval(key) and self._trains(label, key)
-        if not known:
-            return False
-        self.steps.append(math.nan if step is None else step)
-        self.lines.append(line)
-        self.trains.append(trains)
-        self.origins.append(self.origin)
-        return True
+        if known:
+            self.steps.append(math.nan if step is None else step)
+            self.lines.append(line)
+            self.trains.append(trains)
+            self.origins.append(self.origin)
+        if ends:
+            self.end()
+        return known
 
     def end(self) -> None:
         """The log says that a training ended here."""
@@ -437,7 +441,7 @@ class Rows:
             name = f"{name}, lines {lines[0]}-{lines[-1]}"
         part = Rows(replace(self.file, shown=f"{self.file.source} ({name})"), self.format)
         part.by_bar, part.mends, part.seen, part.notes = self.by_bar, self.mends, self.seen, list(self.notes)
-        part.numbered, part.seeds = self.numbered, self.seeds
+        part.numbered, part.seeds, part.redrawn = self.numbered, self.seeds, self.redrawn
         part.steps, part.lines = array("d", np.array(self.steps)[rows]), array("q", lines)
         part.trains = bytearray(np.frombuffer(self.trains, np.uint8)[rows].tobytes())
         part.origins, part.weak = array("q", np.array(self.origins)[rows]), self.weak.of(rows, n)

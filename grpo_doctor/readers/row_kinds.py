@@ -153,9 +153,7 @@ def _is_preference(keys: set[str]) -> bool:
 _ACTIONS = frozenset("action actions action_str action_type".split())
 _ENDS = frozenset("done is_done dones terminated terminal cumulative_reward".split())
 _OBSERVED = frozenset("observation observations obs next_observation observation_delta".split())
-_UPDATED = frozenset(
-    "loss policy_loss kl_loss grad_norm learning_rate kl entropy_mean clip_fraction ratio_mean".split()
-)
+UPDATED = frozenset("loss policy_loss kl_loss grad_norm learning_rate kl entropy_mean clip_fraction ratio_mean".split())
 """Fields of which a log of training has one at least: they are of an update."""
 
 
@@ -210,17 +208,17 @@ def run_type(fields: Iterable[str], keys: Iterable[str], *, counted: bool = Fals
     if _is_preference(keys):
         return "preference"
     known = set(fields)
-    if of_an_environment(keys) and not known & _UPDATED:
+    if of_an_environment(keys) and not known & UPDATED:
         return "evaluation"
     if known <= OF_SETTINGS or (not counted and of_whole_runs(keys)):
         return "none"
     if not counted and known & _OF_SWEEPS and known & _OF_SCORES and known <= _OF_SWEEPS | _OF_SCORES:
         return "evaluation"
-    if of_samples(keys) and not counted and not known & (_UPDATED | _OF_GROUPS):
+    if of_samples(keys) and not counted and not known & (UPDATED | _OF_GROUPS):
         return "evaluation"
     if known - _COMMON - set(TEXT_FIELDS):
         return "rl"
-    if "success_rate" in known and known & _UPDATED and any(words(key) & _OF_TASKS for key in keys if not is_eval(key)):
+    if "success_rate" in known and known & UPDATED and any(words(key) & _OF_TASKS for key in keys if not is_eval(key)):
         return "rl"
     if "success_rate" in known and keys & OF_RL:
         return "rl"

@@ -97,6 +97,7 @@ def _begins(
     back = _back_to_start(steps, counted)
     back = [row for row in back if not any(_goes_on(counter, row, counted) for counter in outer)]
     if epochs is not None:
+        ended = [row for row in ended if not _runs_on(epochs[trains], int(np.count_nonzero(trains[: int(row)])))]
         back = [row for row in back if not _goes_on(epochs, row, counted)]
         timed = np.flatnonzero(trains & ~np.isnan(epochs))
         anew = _back_to_start(epochs, timed)
@@ -114,6 +115,12 @@ def _begins(
         if before >= least and np.count_nonzero(rows >= row) >= min(least, 2):
             kept.append(row)
     return kept
+
+
+def _runs_on(epochs: np.ndarray, row: int) -> bool:
+    """Whether the epochs after an end go on where those before it were: rows that were printed late."""
+    before, after = epochs[:row][~np.isnan(epochs[:row])], epochs[row:][~np.isnan(epochs[row:])]
+    return bool(len(before) and len(after)) and bool(after[0] >= before.max() > before[0])
 
 
 def _strays(steps: np.ndarray, known: np.ndarray) -> np.ndarray:

@@ -1,7 +1,8 @@
 """Rows and runs that the readers find in the labelled logs: ``python -m tests.readers.rows [--all]``.
 
-Holds what was read against ``true_rows`` and ``runs_in_file`` of ``labels.csv`` (``steps`` where nobody counted the
-rows), text logs and structured ones apart, and prints how many files are wrong by kind of error.
+Compares what was read with ``true_rows`` and ``runs_in_file`` of ``labels.csv`` (``steps`` where nobody counted the
+rows; `CORRECTED` where the label is wrong), text logs and structured ones apart, and prints how many files are wrong by
+kind of error. ``--all`` also lists the files.
 """
 
 from __future__ import annotations
@@ -20,6 +21,32 @@ from ..corpus_path import CORPUS
 _COUNT = re.compile(r"(\d+)(?![\d+])")
 _TEXT = ("console", "aflow", "dual", "lever", "unknown")
 KINDS = {"rl": "rl", "sft": "supervised", "dpo": "preference"}
+_OF_CONTROL = (
+    ("preference", re.compile(r"\b(?:D|OR)PO\b(?!.*GRPO)")),
+    ("supervised", re.compile(r"(?:TRL |\()SFT\b(?!.*GRPO)")),
+)
+"""What the framework column says of control runs, which the ``kind`` column calls ``rl``."""
+CORRECTED = {
+    "R139": (207, "207 lines '[step N] rewards=[...]', 38 of them with an update"),
+    "R211": (45, "45 lines 'Percentage of correct examples' of training, iterations 0 to 44, and 9 of evaluations"),
+    "R213": (113, "113 rows of training; the last line of the first run, step 50, is its final validation alone"),
+    "R215": (29, "29 rows of training; step 30 is the final validation alone"),
+    "R227": (149, "149 rows of training; step 0 is the first validation alone"),
+    "R228": (17, "iterations 1 to 17 have metrics; the log ends in the validation of the last"),
+    "R229": (2, "two rows, at steps 9 and 13, the second within the summary of the training"),
+    "R239": (215, "214 rows of GRPO and its summary, which has the metrics since; 17 more are supervised"),
+    "R240": (215, "214 rows of GRPO and its summary, which has the metrics since; 17 more are supervised"),
+    "R244": (55, "steps 1 to 55, each printed by two loggers"),
+    "R315": (6, "the label itself says that it has 2 to 4 rows of metrics; 132 rows are of the system"),
+    "R320": (2331, "the bar is at 0 to 2331 of 3200: 2331 updates, each printed before and after the bar moves"),
+    "R325": (100, "steps 1 to 100 are named; 37 of the 137 batches with a reward are of validations"),
+    "R350": (33, "33 steps, each with 8 lines of advantages and ratios"),
+    "R404": (31, "iterations 0 to 30: the label's own note says 31"),
+    "R405": (21, "steps 0 to 500 by 25, below a first line of settings"),
+    "R406": (7, "steps 0 to 120 by 20: the label's own note says 7 rows"),
+    "R407": (11, "steps 0 to 500 by 50, below a first line of settings"),
+}
+"""Rows of files whose label is wrong, with the evidence."""
 
 
 class Counted(NamedTuple):
@@ -34,6 +61,7 @@ class Counted(NamedTuple):
     kind: str
     true_kind: str | None
     counted: bool
+    as_labelled: bool
 
     @property
     def error(self) -> str:
@@ -54,13 +82,15 @@ def of_label(label: dict[str, str]) -> Counted | None:
     told = _COUNT.match(label["true_rows"] or label["steps"])
     if told is None or (told[1] == "0" and not label["true_rows"]):
         return None
+    labelled = int(told[1])
+    true_rows, _ = CORRECTED.get(label["id"], (labelled, ""))
     try:
         runs = read(CORPUS / label["file"])
     except ReadError:
         runs = [Run(label["file"], "unknown", "none")]
-    true_rows = int(told[1])
     counts = {sum(map(len, runs)), *(len(run) for run in runs)} | {sum(len(r) for r in runs if r.run_type == "rl")}
     rows = true_rows if true_rows in counts else len(runs[-1])
+    control = next((kind for kind, of in _OF_CONTROL if of.search(label["framework"])), KINDS.get(label["kind"]))
     return Counted(
         label["id"],
         runs[-1].format.endswith(_TEXT),
@@ -69,8 +99,9 @@ def of_label(label: dict[str, str]) -> Counted | None:
         len(runs),
         int(label["runs_in_file"]) if label["runs_in_file"] else None,
         runs[-1].run_type,
-        KINDS.get(label["kind"]),
+        control,
         bool(label["true_rows"]),
+        labelled in counts,
     )
 
 
@@ -90,7 +121,14 @@ def table(found: list[Counted]) -> str:
     ):
         kinds = Counter(c.error for c in of)
         exact = sum(c.rows == c.true_rows for c in of)
-        lines.append(f"{words}: {len(of)} files, rows exact in {exact} ({exact / max(len(of), 1):.0%})")
+        labelled = sum(c.as_labelled for c in of)
+        lines.append(
+            f"{words}: {len(of)} files, rows exact in {exact} ({exact / max(len(of), 1):.0%}); "
+            f"in {labelled} by the labels as they are"
+        )
+        of_runs = [c for c in of if c.true_runs is not None]
+        if of_runs:
+            lines.append(f"    runs exact in {sum(c.runs == c.true_runs for c in of_runs)} of {len(of_runs)}")
         lines += [f"    {count:4} {kind}" for kind, count in kinds.most_common() if kind]
     return "\n".join(lines)
 

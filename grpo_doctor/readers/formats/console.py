@@ -138,6 +138,8 @@ class _Console:
         self._origins: dict[bytes, int] = {}
         self._open: list[str] = []
         self._opened = 0
+        self._early: list[tuple[dict[str, Any], int, float | None]] = []
+        self._rewarded = False
         self._averages: dict[str, str] = {}
         self._averaged = 0
         self.epochs = False
@@ -286,7 +288,7 @@ class _Console:
             return False
         row = {**said, **row}
         if "train_runtime" in row:
-            self.trl.end()
+            self.trl.add(row, line, at)
             self.bars = trl_console.Bars()
             return True
         self.last = text
@@ -297,6 +299,11 @@ class _Console:
         if step is None and (not trl_console.tells(row) or (self.epochs and "epoch" not in row)):
             return True  # a mapping in a completion, or of one
         row, self._averages = {**self._averages, **row}, {}
+        if step is None and not trl_console.updates(row):
+            if not self._rewarded:
+                self._early.append((row, line, at))
+            return True
+        self._take_early(trl_console.rewards(row))
         if self.trl.add(row, line, at):
             if of_rollout:
                 self.rollouts.append(len(self.trl) - 1)
@@ -308,6 +315,14 @@ class _Console:
         else:
             self.declare(row)
         return True
+
+    def _take_early(self, rewarded: bool) -> None:
+        """Adds the rows that hold a reward and no update; where an update holds its reward too, they are of single
+        responses."""
+        self._rewarded |= rewarded
+        for row, line, at in () if self._rewarded else self._early:
+            self.trl.add(row, line, at)
+        self._early.clear()
 
     def _printed(self, line: int, mapping: dict[str, Any]) -> None:
         """A mapping over many lines: a row of metrics where it holds nothing but numbers, else the configuration.
@@ -332,6 +347,7 @@ class _Console:
         self.unwrap()
         self._take_averages()
         self._take_indented()
+        self._take_early(rewarded=False)
         self.trl.flush()
         self.verl.flush()
         alone = max((self.warned, self.refused), key=len)

@@ -12,7 +12,7 @@ import math
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from heapq import merge
 from operator import itemgetter
@@ -34,7 +34,18 @@ from . import table, text_tables
 from .histories import Histories
 from .pairs import NUMBER, apart, counter_first, picked, plain, said
 from .prose_filter import Essay
-from .repeated_lines import WORDS_APART, Shape, backs, counts_as, counts_up, is_metric, is_step, is_weak
+from .repeated_lines import (
+    SAYS_ENOUGH,
+    Shape,
+    backs,
+    counts_as,
+    counts_up,
+    is_metric,
+    is_step,
+    is_weak,
+    says,
+    words_of,
+)
 from .templates import mine
 
 FORMAT = "key-value-console"
@@ -43,6 +54,9 @@ _ATTACHED = re.compile(r"(step|iter|iteration|update|epoch|\b(?:it|ep|upd))(?=\d
 _OF_RL = frozenset("kl kl_loss policy_loss clip_fraction ratio_mean advantage_mean advantage_std success_rate".split())
 """Fields beside which a bare ``R`` is the reward."""
 _BARE = {"R": "reward", "R std": "reward std", "r": "reward", "r std": "reward std"}
+_OF_RECALL = frozenset("P p F F1 f1 precision Precision".split())
+_BESIDE_BARE = 3
+"""Names on a line, beyond which a bare ``R`` is one of its metrics."""
 _TRAINS = frozenset("reward_mean reward_std grad_norm kl policy_loss".split())
 _LEAST_ROWS = 4
 """Rows that a table has at least which is read in the place of the lines beside it."""
@@ -74,22 +88,32 @@ _OF_A_SAMPLE = re.compile(
     r"\W*(?:sample|completion|response|candidate|generation|answer)\s?[#(\[]?\s?\d{0,6}(?:/\d{1,6})?[)\]]?\s?[:|]",
     re.IGNORECASE,
 )
-"""What a line of one response begins with: its reward is not that of a step."""
+"""What a line of one response begins with: its reward is a part of that of a step."""
+_ITS_TEXT = re.compile(
+    r"[;,|]\s*(?:response|completion|generation|answer|output|prediction|text)\s?[:=]", re.IGNORECASE
+)
+"""Where the text of a response begins behind its reward."""
 _OF_AN_ENVIRONMENT = re.compile(
     r"\b(?:action|reward)\b.{1,400}\b(?:done|terminated)\s?[:=]\s?(?:true|false)\b", re.IGNORECASE
 )
 """A step of an environment, as OpenEnv's transcripts print it: its reward is that of one action, and no update's."""
 _PHASE = re.compile(r"\b(Started|Finished): '(\w{1,40})'")
 """What SkyRL prints before and after each part of a step: what stands between those of ``eval`` is held out."""
-_HEADING = re.compile(r"(\s*)[^\w\s]{0,3}\s?(\w[\w /]{0,40}?)\s?:\s*")
+_HEADING = re.compile(r"(\s*)[^\w\s]{0,3}\s?(\w[\w /]{0,40}?)\s?(?:\([^()]{1,20}\))?\s?:\s*")
 """A line that names what the statistics below it, which stand further to the right, are of."""
 _AROUND, _LONGEST_NAME = " \t*#:|", 40
 """What may stand around a name that has a line of its own, above its number, and how long such a name is at most."""
-_STATISTICS = frozenset("mean std min max median".split())
+_STATISTICS = frozenset("mean std min max median total overall sum".split())
 _LONGEST_LINE = 4096
 _RULE = re.compile(r"\W{6,}$")
 _ASTRAY = 0.2
 """Share of the rows of a shape that may stand at a step before that of the row above them."""
+_FEWEST_COUNTS, _AT_THEIR_PACE = 3, 0.8
+"""Counts from which lines between them can be counted, and the share of them that as many lines lie between."""
+_OFTEN_ABOVE = 0.05
+"""Share of the steps above whose line others stand that are of them."""
+_RARELY = 0.01
+"""Share of the lines of the most frequent shape below which lines may be those of completions."""
 _MOST_SHAPES = 20_000
 _MOST_OTHERS = 1000
 
@@ -98,6 +122,13 @@ _MOST_OTHERS = 1000
 def _of_rl(name: str) -> bool:
     """Whether a name means a field that supervised training has not."""
     return any(alias.field in _OF_RL for alias in resolve(name))
+
+
+def _bare_reward(text: str, names: Sequence[str]) -> bool:
+    """Whether a bare ``R`` stands in a progress bar or among other metrics, as the reward does: the recall stands
+    beside the precision, and the rank of an adapter among settings."""
+    alone = _OF_RECALL.isdisjoint(names) and not any(map(declared, names))
+    return alone and ("%|" in text or (sum(map(bool, names)) > _BESIDE_BARE and not any(" " in name for name in names)))
 
 
 _PROCESS = re.compile(r"(?:\[\d{1,2}m)?(\([\w./:@-]{1,80},? ?(?:pid|ip|rank)=[^()]{1,60}\))(?:\[\d{1,2}m)? ?")
@@ -124,7 +155,7 @@ class General:
 
     def __init__(self, file: Input) -> None:
         self.rows = Rows(file, FORMAT)
-        self._shapes: dict[tuple[str, ...], Shape] = {}
+        self._shapes: dict[tuple[tuple[str, ...], bool], Shape] = {}
         self._heads: _Heads = {}
         self._weak_heads: _Heads = {}
         self._order = self._origin = 0
@@ -174,17 +205,20 @@ class General:
         self._histories.see(line, text)
         self._essay.see(line, text)
         self._table.see(line, text)
-        if len(text) > _LONGEST_LINE or _OF_A_SAMPLE.match(text):
+        if len(text) > _LONGEST_LINE:
             return
         if _OF_AN_ENVIRONMENT.search(text):
             self.rows.seen.update(("action", "done"))
             return
         if "ating" in text and _ANNOUNCED.search(text):
             self._announced, self._follows = True, False
-        if not NUMBER.search(text):
-            self._without_numbers(text)
+        heading = _HEADING.fullmatch(text) if text.rstrip()[-1:] == ":" else None
+        if heading is not None or not NUMBER.search(text):
+            self._without_numbers(text, heading)
             return
-        given, text = text, self._rewritten(text)
+        given, its_text = text, _ITS_TEXT.search(text)
+        sample = its_text is not None or _OF_A_SAMPLE.match(text) is not None
+        text = self._rewritten(text[: its_text.start()] if its_text else text)
         names, values, picks = picked(text)
         if not any(names):
             if not _LETTERS.search(text):
@@ -192,10 +226,12 @@ class General:
             return
         names, told = self._named(text, names)
         self._order += 1
+        if sample and not told:
+            return
         self._see_start(text, names, told)
         if not told:
             self._headline(line, text, names, values)
-        elif (shape := self._shape(names)) is not None:
+        elif (shape := self._shape(names, sample)) is not None:
             shape.bar = "%|" in text
             shape.add(self._order, line, self._origin, values, text)
             if given == text:
@@ -212,10 +248,10 @@ class General:
         self._origin = self._processes.setdefault(process[1], len(self._processes) + 1)
         return text[process.end() :]
 
-    def _without_numbers(self, text: str) -> None:
+    def _without_numbers(self, text: str, heading: re.Match[str] | None) -> None:
         """A line that may be the heading of statistics, a name above its number, or a rule between two blocks."""
-        heading = _HEADING.fullmatch(text) if text.rstrip().endswith(":") else None
-        self._heading = (len(heading[1]), heading[2]) if heading and is_metric(heading[2]) else None
+        subject = next(filter(is_metric, _beginnings(heading[2])), "") if heading else ""
+        self._heading = (len(heading[1]), subject) if heading and subject else None
         bare = text.strip(_AROUND)
         self._bare = bare if 0 < len(bare) < _LONGEST_NAME and (is_metric(bare) or is_step(bare)) else ""
         self._see_start(text, (), told=False)
@@ -226,7 +262,7 @@ class General:
         """Notes where lines come again that a program printed before its first row: it was started again there."""
         if told and not self._sets(names):
             self._rows_begin()
-        elif len(words_only := WORDS_APART.sub("", text)) >= _SHORTEST_START:
+        elif len(words_only := words_of(text)) >= _SHORTEST_START:
             if not self._rowed:
                 self._startup.add(hash(words_only)) if len(self._startup) < _MOST_OTHERS else None
             else:
@@ -255,7 +291,7 @@ class General:
     def _named(self, text: str, names: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
         """The names with what the lines before say of them, and whether any tells of training or its evaluation."""
         names = self._below_heading(text, names)
-        if not _BARE.keys().isdisjoint(names) and any(_of_rl(name) for name in names):
+        if not _BARE.keys().isdisjoint(names) and (any(map(_of_rl, names)) or _bare_reward(text, names)):
             names = tuple(_BARE.get(name, name) for name in names)
         told = any(name in self.rows.file.mapping or is_metric(name) for name in names if name)
         self._announced &= not self._follows or (told and not any(map(is_step, names)))
@@ -298,10 +334,10 @@ class General:
             self._evaluates = phase[1] == "Started"
         return self._evaluates or _HELD_OUT.search(text, 0, 120) is not None
 
-    def _shape(self, names: tuple[str, ...]) -> Shape | None:
-        shape = self._shapes.get(names)
+    def _shape(self, names: tuple[str, ...], sample: bool) -> Shape | None:
+        shape = self._shapes.get((names, sample))
         if shape is None and len(self._shapes) < _MOST_SHAPES:
-            shape = self._shapes[names] = Shape(names)
+            shape = self._shapes[names, sample] = Shape(names, sample)
         return shape
 
     def _head(self, heads: _Heads, line: int, text: str, step: float, epoch: float) -> None:
@@ -361,13 +397,14 @@ class General:
         self._declare(shapes)
         timeline = self._timeline(shapes)
         if timeline is not None:
-            found = [self._part(shape, timeline) for shape in shapes]
-            whole = {name for shape, part in zip(shapes, found, strict=True) if not shape.averaged and len(part.places)
-                     for name in map(_means, shape.names) if name}  # fmt: skip
-            for shape, part in zip(shapes, found, strict=True):
-                for name in [name for name in part.named if shape.averaged and _means(name) in whole]:
-                    del part.named[name]
-            self._add(self.rows, merge(*(part.rows() for part in found), key=itemgetter(0)))
+            timeline.begins = min((0 for start in self._starts if start <= timeline.places[0]), default=timeline.begins)
+            found = [(shape, self._part(shape, timeline)) for shape in shapes]
+            whole = [(shape, part) for shape, part in found if not shape.averaged and len(part.at)]
+            fields = {field for shape, _ in whole for field in map(_means, shape.names) if field}
+            steps = np.unique(np.concatenate([part.at for _, part in whole])) if whole else timeline.places[:0]
+            parts = [part.beside(steps, fields) if shape.averaged else part for shape, part in found]
+            self.rows.redrawn = any(shape.bar and shape.counter is not None for shape in shapes)
+            self._add(self.rows, merge(*(part.rows() for part in parts), key=itemgetter(0, 1)))
         if len(self.rows) < 2:
             for line, row in self._histories.rows():
                 self.rows.add(row, line)
@@ -433,11 +470,14 @@ class General:
         return runs
 
     def _often(self) -> list[Shape]:
-        """Shapes that come often enough to be printed by a program; a line of a completion comes once."""
-        most = max((len(shape.lines) for shape in self._shapes.values()), default=0)
-        return [
-            s for s in self._shapes.values() if len(s.lines) >= min(_HELD_OUT_TWICE if s.evaluates() else 3, 0.5 * most)
-        ]
+        """Shapes that come often enough to be printed by a program, and lines of these that say more at their end; a
+        line of a completion comes once."""
+        shapes = self._shapes.values()
+        most = max((len(shape.lines) for shape in shapes), default=0)
+        often = [s for s in shapes if len(s.lines) >= min(_HELD_OUT_TWICE if s.evaluates() else 3, 0.5 * most)]
+        often = [s for s in often if len(s.lines) >= _RARELY * most or s.evaluates() or s.printed]
+        begun = {s.names for s in often if s.counters() and len(s.fields)}
+        return often + [s for s in shapes if s not in often and any(s.names[: len(n)] == n for n in begun)]
 
     def _declare(self, metrics: list[Shape]) -> None:
         """Lines that came once and name nothing but settings, such as ``group_size = 8``, are settings."""
@@ -466,13 +506,18 @@ class General:
             named = any(
                 counts_as(name, "epoch") for shape in shapes if shape.counter is not None for name in shape.names
             )
-            return line.without_excursions(None if named else self._epochs)
+            line = line.without_excursions(None if named else self._epochs)
+            return next((finer for shape in shapes if (finer := line.refined(shape)) is not None), line)
         heads = _counting(self._heads) or _counting(self._weak_heads)
         if heads and shapes:
             head = max(heads, key=lambda head: len(head.lines))
             self.rows.seen.update(*(words(kind) & OF_RL for kind in (*self._heads, *self._weak_heads)))
-            return _Timeline(np.array(head.order), head.table()[:, 0].copy(), breaks, head.table()[:, 1].copy())
-        main = max(shapes, key=Shape.weight, default=None)
+            steps, epochs = head.table().T
+            turns = np.diff(steps, prepend=math.nan) != 0
+            astray = excursions(steps[turns])[np.cumsum(turns) - 1]
+            return _Timeline(np.array(head.order), np.where(astray, math.nan, steps), breaks, epochs)
+        shapes = [s for s in shapes if not s.sample]
+        main = max((s for s in shapes if says(s.names) >= SAYS_ENOUGH), key=Shape.weight, default=None)
         if main is None or len(main.lines) < (2 if len(main.fields) > 1 else max(10, 0.3 * self._order)):
             step = next((head.values[0] for head in self._heads.values()), None)
             pasted = _pasted(shapes, breaks, 1.0 if step is None else step)
@@ -495,17 +540,16 @@ class General:
     def _part(shape: Shape, timeline: _Timeline) -> _Part:
         """The rows of a shape with the step of each; several lines a step without a step are averaged."""
         table, places, lines = shape.table(), np.array(shape.order), np.array(shape.lines)
-        at = timeline.below(places) if timeline.stands_below(places) else timeline.at(places)
-        if shape.counter is not None:
-            inside = np.isin(places, timeline.places)
-            table, places, lines, at = table[inside], places[inside], lines[inside], at[inside]
+        (at, counted), own = timeline.at(places), np.isin(places, timeline.places)
+        if shape.counter is not None and own.any():
+            table, counted, lines, at = table[own], counted[own], lines[own], at[own]
         else:
             turns = np.flatnonzero(np.diff(at, prepend=-1))
-            if len(turns) < 0.67 * len(at):
+            if len(turns) < 0.67 * len(at) or shape.sample:
                 shape.averaged = True
                 counts = np.diff(np.append(turns, len(at)))[:, None]
                 table = np.add.reduceat(table, turns, axis=0) / counts
-                places, lines, at = places[turns], lines[turns], at[turns]
+                counted, lines, at = counted[turns], lines[turns], at[turns]
         skipped = {shape.counter, *shape.positions}
         named: dict[str, int] = {}
         for i, name in enumerate(shape.names):
@@ -514,7 +558,14 @@ class General:
         if timeline.epochs is not None and not np.isnan(timeline.epochs[at]).any() and "epoch" not in named:
             table = np.column_stack((table, timeline.epochs[at]))
             named["epoch"] = table.shape[1] - 1
-        return _Part(named, table, places, lines, timeline.steps[at])
+        of_run = ~np.isnan(timeline.steps[at]) & (shape.evaluates() | (counted >= timeline.begins))
+        return _Part(named, *(part[of_run] for part in (table, at, counted, lines, timeline.steps[at])))
+
+
+def _beginnings(name: str) -> Iterator[str]:
+    """A name, and what it begins with, longest first: ``Reward calculation complete``, …, ``Reward``."""
+    found = name.split()
+    return (" ".join(found[:count]) for count in range(len(found), 0, -1))
 
 
 def _counting(heads: _Heads) -> list[Shape]:
@@ -523,13 +574,21 @@ def _counting(heads: _Heads) -> list[Shape]:
 
 
 class _Part(NamedTuple):
-    """Rows of one shape: names of metrics to the columns of ``table``, and of each row the place, line and step."""
+    """Rows of one shape: names of metrics to the columns of ``table``, and of each row the index of its step and the
+    place where that is counted, its line and its step."""
 
     named: dict[str, int]
     table: np.ndarray
+    at: np.ndarray
     places: np.ndarray
     lines: np.ndarray
     steps: np.ndarray
+
+    def beside(self, steps: np.ndarray, fields: Collection[str]) -> _Part:
+        """What it tells beside lines that come once a step: neither steps of its own nor these fields."""
+        own = np.isin(self.at, steps) | (not len(steps))
+        named = {name: column for name, column in self.named.items() if _means(name) not in fields}
+        return _Part(named, *(part[own] for part in self[1:]))
 
     def rows(self) -> Iterator[tuple[int, int, float, dict[str, float]]]:
         """Place, line, step and metrics, made as they are asked for: a long log would not fit as mappings."""
@@ -547,6 +606,8 @@ class _Timeline:
         self, places: np.ndarray, steps: np.ndarray, breaks: np.ndarray, epochs: np.ndarray | None = None
     ) -> None:
         self.places, self.steps, self.breaks, self.epochs = places, steps, breaks, epochs
+        self.begins = int(places[0])
+        """Where its rows may begin: lines before are of it where a program was started again between."""
 
     @classmethod
     def of(cls, shape: Shape, breaks: np.ndarray) -> _Timeline:
@@ -563,6 +624,7 @@ class _Timeline:
             astray = backs(merged.steps) - backs(self.steps)
             if counts_up(merged.steps) and shape.weak() <= weak and astray <= _ASTRAY * len(shape.lines):
                 return merged
+        shape.averaged = shape.counter is not None and shape.weak()
         shape.counter = None
         return self
 
@@ -577,23 +639,45 @@ class _Timeline:
         places = self.places[keep]
         return _Timeline(places, self.steps[keep], self.breaks, epochs(places) if epochs else None)
 
-    def stands_below(self, places: np.ndarray) -> bool:
-        """Whether each of these lines is followed by the line that names its step, the first and the last too."""
-        own = np.unique(np.searchsorted(self.places, places))
-        return 1 < len(self.places) == len(own) and int(own[-1]) < len(own)
+    def refined(self, shape: Shape) -> _Timeline | None:
+        """The steps of lines that name none, of which as many stand between two counts as the count moves on by."""
+        marks = self.places[np.diff(self.steps, prepend=math.nan) != 0]
+        steps = self.steps[np.diff(self.steps, prepend=math.nan) != 0]
+        places = np.array(shape.order)
+        if (
+            shape.counter is not None
+            or not shape.updates()
+            or len(marks) < _FEWEST_COUNTS
+            or len(places) < 2 * len(marks)
+        ):
+            return None
+        ends = np.searchsorted(places, marks)
+        begins = np.flatnonzero(np.diff(steps, prepend=math.inf) < 0)  # of the runs
+        first = begins[np.searchsorted(begins, np.arange(len(marks)), side="right") - 1]
+        counted = steps[first] + ends - ends[first]
+        if np.diff(steps).max() < 2 or np.mean(np.abs(counted - steps) <= 1) < _AT_THEIR_PACE:
+            return None
+        of_run = first[np.minimum(np.searchsorted(marks, places), len(marks) - 1)]
+        own = steps[of_run] - ends[of_run] + 1 + np.arange(len(places))
+        return _Timeline(places, own, self.breaks)
 
-    def below(self, places: np.ndarray) -> np.ndarray:
-        """The index of the step that is named next below each place."""
-        return np.minimum(np.searchsorted(self.places, places), len(self.places) - 1)
+    def at(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The index of the step of each of the lines of a shape, and the place where that is counted.
 
-    def at(self, places: np.ndarray) -> np.ndarray:
-        """The index of the step of each place: the last that began, or the one that its own block still names."""
+        It is the next one where the lines stand above those that name it, else the last that began, or the one that its
+        own block still names. Lines before all of them stay where they are, for a run that ended may have printed them.
+        """
         last = np.searchsorted(self.places, places, side="right") - 1
+        after = np.minimum(np.searchsorted(self.places, places), len(self.places) - 1)
+        above = np.count_nonzero(last < 0) > np.count_nonzero(last == len(self.places) - 1)
+        steps = len(np.unique(after))
+        if above and 1 < steps > _OFTEN_ABOVE * np.count_nonzero(np.diff(self.steps, prepend=math.nan)):
+            return after, self.places[after]
         block = np.searchsorted(self.breaks, places)
         blocks = np.searchsorted(self.breaks, self.places)
-        after = np.minimum(last + 1, len(self.places) - 1)
         named_below = (blocks[after] == block) & ((last < 0) | (blocks[np.maximum(last, 0)] != block))
-        return np.asarray(np.where(named_below, after, np.maximum(last, 0)))
+        at = np.where(named_below, after, np.maximum(last, 0))
+        return at, np.where((last < 0) & ~named_below, places, self.places[at])
 
 
 def _pasted(shapes: list[Shape], breaks: np.ndarray, step: float) -> _Timeline | None:

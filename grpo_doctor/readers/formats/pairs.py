@@ -42,6 +42,8 @@ _CUTS = re.compile(r"[,|;\t()\[\]{}<>·•→│┃║*#、，；。]|\s-\s|\s{2
 _ARROW = re.compile(r"\s*(?:→|⇒|[-=]>|(?<=\s)-(?=\s))\s*(?=(?:mean|avg|average|std|min|max|median)\b)", re.IGNORECASE)
 """What stands between a subject and its statistics, as a colon does: ``reward → mean``, ``rewards - Avg``."""
 _OPENED = re.compile(r"([:=])\s*\($")
+_ALIGNED = re.compile(r"\s+(?=[:=])")
+"""Blanks between a name and what follows it, by which lines below one another are aligned."""
 _REACHED = re.compile(r"'?\s(?:reached|is now)$")
 """What Lightning says between a metric and its value: ``'val_loss' reached 2.28``."""
 _SPREAD = re.compile(r"\s*(?:±|\+/?-).*")
@@ -58,6 +60,11 @@ _COUNTER = re.compile(
     r"(?:^|[^\w/])(step|iter|iteration|update|epoch|episode|batch|round)\s?:?\s?[\[(]$", re.IGNORECASE
 )
 """What stands before the position of a counter in brackets: ``Epoch [3/60]``, ``Step (12``."""
+_OF_COUNTER = re.compile(
+    r"\b(?:in|at|for|of|on|after|during) ((?:(?:global|train|training) )?(?:step|iteration|iter|update|epoch))$",
+    re.IGNORECASE,
+)
+"""A counter at the end of a longer phrase: ``Call #1 for step``, ``Update of batch in train step``."""
 _OF_A_PAIR = re.compile(
     r"\b([A-Za-z]\w{0,30}?)?[ _/]?[(\[]?\b(?:c/r|chosen\s?/\s?rej(?:ected)?)\b[)\]]?\s?[:=]\s?"
     r"([-+]?[\d.][\d.eE+-]{0,30})\s?/\s?([-+]?[\d.][\d.eE+-]{0,30})",
@@ -193,7 +200,7 @@ def _name(gap: str, after: str, subject: str) -> tuple[str, str]:
     text = gap.rstrip()
     if text.endswith("第") and after in "步轮次":
         return "step", subject
-    if (counter := _COUNTER.search(text)) is not None:
+    if (counter := _COUNTER.search(text) or _OF_COUNTER.search(text)) is not None:
         return counter[1], subject
     if after == ")":  # `reward: (-0.28)`
         text = _OPENED.sub(r"\1", text)
@@ -202,7 +209,7 @@ def _name(gap: str, after: str, subject: str) -> tuple[str, str]:
     qualifier = ""
     if text.endswith(")") and (open_ := text.rfind("(")) > 0:
         qualifier, text = _SPREAD.sub("", text[open_ + 1 : -1]), text[:open_].rstrip()
-    piece = _CUTS.split(text)[-1] if text else ""
+    piece = _CUTS.split(_ALIGNED.sub("", text))[-1] if text else ""
     if separated and _JOINED.search(piece):
         return _EDGES.sub("", piece), subject
     head, colon, tail = piece.replace("：", ":").replace("=", ":").rpartition(":")

@@ -12,22 +12,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..aliases import resolve
-from .repeated_lines import Shape, backs, is_step
+from .repeated_lines import SAYS_ENOUGH, Shape, backs, is_step, says
 
-_WEIGHTS = {
-    **dict.fromkeys(("reward_mean", "reward_margin"), 6.0),
-    **dict.fromkeys(("kl", "kl_sequence"), 4.0),
-    **dict.fromkeys(("success_rate", "chosen_reward"), 3.0),
-    **dict.fromkeys(("loss", "policy_loss"), 2.5),
-    **dict.fromkeys(("entropy_mean", "advantage_mean", "advantage_std", "reward_std", "clip_fraction"), 2.0),
-    **dict.fromkeys(("grad_norm", "learning_rate", "response_length_mean", "value_loss", "ratio_mean"), 1.0),
-}
-"""How much a field says of a training."""
 _ALIKE = 0.6
 """Share of their names from which two templates are one with optional fields."""
-_LEAST = 2.0
-"""What a template must say of a training at least."""
 _FALLS = 0.1
 """Share of the moves of a counter that may go back, where runs begin anew."""
 _ADVANCES = 0.8
@@ -52,7 +40,7 @@ class Table:
         names = list(dict.fromkeys(name for name in shape.names if name))
         values = shape.table()[:, [shape.names.index(name) for name in names]]
         table = cls(names, values, *(np.array(of) for of in (shape.order, shape.lines, shape.origins)))
-        table.evaluates, table.varied = shape.evaluates(), shape.varied
+        table.evaluates, table.varied = shape.evaluates(), shape.varied or shape.sample
         counts = (shape.names[place] for place in shape.counters() if shape.names[place])
         table.counter = next((name for name in counts if _counts(table.column(name))), None)
         return table
@@ -61,16 +49,10 @@ class Table:
         return np.asarray(self.values[:, self.names.index(name)])
 
     @property
-    def weight(self) -> float:
-        """How much its names say of a training."""
-        fields = {alias.field for name in self.names for alias in resolve(name)[:1]}
-        return sum(_WEIGHTS.get(field, 0.0) for field in fields)
-
-    @property
     def score(self) -> float:
         """How surely it is the template of the rows."""
         trust = 1.0 if self.counter is not None else 0.35
-        return self.weight * trust * (0.25 + 0.75 * min(len(self.order), 6) / 6)
+        return says(self.names) * trust * (0.25 + 0.75 * min(len(self.order), 6) / 6)
 
     def absorb(self, other: Table) -> bool:
         """Takes the lines of a template that differs by optional fields; whether it is one."""
@@ -130,7 +112,7 @@ def mine(shapes: Sequence[Shape], heads: Sequence[Shape]) -> tuple[Table, np.nda
         heads: lines without a metric that name a step.
     """
     templates = _templates(shapes)
-    able = [t for t in templates if t.weight >= _LEAST and not t.evaluates]
+    able = [t for t in templates if says(t.names) >= SAYS_ENOUGH and not t.evaluates]
     main = max(able, key=lambda t: t.score, default=None)
     if main is None:
         return None

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ..aliases import resolve
+from ..aliases import resolve, words
 from ..settings import declared
 from ..values import loaded, number
+from .pairs import pairs
+from .repeated_lines import is_step
 
 FORMAT = "trl-console"
 
-_BEFORE = re.compile(r"(step|iteration|iter|update|rollout)\s*[:=#]?\s*(\d{1,12})\W*$", re.IGNORECASE)
 _BAR_BEHIND = re.compile(r"(?<=\})\s*\d+%\|[^{}]*$")
 _BAR = re.compile(r"\|\s*(\d{1,12})/(\d{1,12}) \[")
 _AVERAGES = re.compile(r" - avg_final_rewards: (\S{1,40}), avg_response_length: (\S{1,40})")
@@ -62,8 +63,9 @@ def averages(text: str) -> dict[str, str]:
 
 def counted(before: str) -> tuple[float | None, bool]:
     """The step that stands before a mapping, if one does, and whether it counts rollouts, not updates."""
-    found = _BEFORE.search(before) if before else None
-    return (float(found[2]), found[1].lower() == "rollout") if found else (None, False)
+    names, values = pairs(before)
+    found = next(((name, value) for name, value in zip(names, values, strict=True) if is_step(name)), None)
+    return (found[1], "rollout" in words(found[0])) if found else (None, False)
 
 
 def json(body: str) -> str:
@@ -91,6 +93,11 @@ def tells(row: dict[str, Any]) -> bool:
 def updates(row: dict[str, Any]) -> bool:
     """Whether a row tells of an update, or of an evaluation: the rewards of one response stand in a mapping too."""
     return bool(_fields(row) - _OF_FORM - {"reward_mean"})
+
+
+def rewards(row: dict[str, Any]) -> bool:
+    """Whether a row holds the reward."""
+    return "reward_mean" in _fields(row)
 
 
 def _fields(row: dict[str, Any]) -> set[str]:
