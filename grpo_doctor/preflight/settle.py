@@ -254,7 +254,7 @@ def _processes(launch: Launch, found: Configuration) -> int | None:
         return None
     if (per_node := found.number("devices_per_node")) is not None:
         return int(per_node * nodes)
-    if found.framework.can("one_process_unless_said"):
+    if found.framework.can("one_process_unless_said") or settings.get("one_process_unless_said"):
         several = isinstance(devices, str) and "," in devices
         if several:
             settings.pop("world_size", None)

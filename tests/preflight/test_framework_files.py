@@ -61,8 +61,10 @@ def test_a_wrong_file_is_refused_with_line_and_remedy(
 
 
 def test_names_come_from_one_vocabulary_and_each_is_used() -> None:
-    used = {name for f in frameworks() for name in (*f.settings, *f.defaults, *(n for w in f.when for n in w.set))}
+    used = {name for f in frameworks() for name in (*f.settings, *f.defaults)}
     assert {name for name in used if not name.startswith("_")} <= vocabulary().keys()
+    followed = {name for f in frameworks() for rule in f.when for name in rule.set}
+    assert followed <= vocabulary().keys() | meanings()["capabilities"].keys()
 
 
 def test_no_framework_is_named_in_python_code() -> None:

@@ -731,6 +731,13 @@ KINDS = [
         {"group_size": 8, "world_size": 1},
     ),
     ({"a.ipynb": notebook("GRPOConfig(num_generations=8)")}, {"group_size": 8, "world_size": 1}),
+    (
+        {
+            "a.sh": "accelerate launch --num_processes 4 a.py\n",
+            "a.py": "J.from_pretrained('judge', device_map='auto')\nGRPOConfig(num_generations=8)\n",
+        },
+        {"group_size": 8, "world_size": 4},
+    ),
     ({"a.ipynb": notebook("GRPOConfig(num_generations=8)", "notebook_launcher(main)")}, {"world_size": None}),
     # a program that calls the group otherwise than the trainer may count prompts in its batch
     (

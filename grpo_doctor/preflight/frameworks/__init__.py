@@ -57,8 +57,8 @@ class Removal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 class When(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What follows from a setting: it is there, has a value (``is``), has another (``is_not``), or came by ``key``.
 
-    ``set`` gives other settings a value, ``take`` the value of an intermediate one, ``rename`` moves one to another
-    name, ``drop`` removes them.
+    ``set`` gives other settings, or a capability, a value, ``take`` the value of an intermediate one, ``rename`` moves
+    one to another name, ``drop`` removes them.
     """
 
     setting: str
