@@ -231,6 +231,12 @@ class Tokens:
     def __len__(self) -> int:
         return len(self.engine)
 
+    def keep(self, wanted: np.ndarray) -> None:
+        """Drops the tokens that are not wanted (N,), and counts the responses anew."""
+        for name, values in vars(self).items():
+            setattr(self, name, values[wanted])
+        self.response = np.unique(self.response, return_inverse=True)[1]
+
 
 def _joined(parts: Sequence[Any]) -> np.ndarray:
     return np.concatenate([np.asarray(part) for part in parts]) if parts else np.empty(0)

@@ -76,10 +76,10 @@ def causes_of(batch: TokenBatch) -> list[Cause]:
     """
     tokens = Tokens(batch)
     found = list(_of_reference(tokens, batch))
-    known = np.isfinite(tokens.engine) & np.isfinite(tokens.trainer)
-    if known.sum() < FEWEST:
+    tokens.keep(np.isfinite(tokens.engine) & np.isfinite(tokens.trainer))
+    if len(tokens) < FEWEST:
         return found
-    left = np.where(known, np.clip(tokens.trainer - tokens.engine, -LARGEST, LARGEST), 0.0)
+    left = np.clip(tokens.trainer - tokens.engine, -LARGEST, LARGEST)
     whole = float((left**2).sum())
     if whole / (2 * len(left)) < AGREE:
         return found
@@ -150,7 +150,7 @@ def _filter(tokens: Tokens, left: np.ndarray) -> _Part | None:
     Between two distributions over the same tokens the mean of exp(difference) is 1, whatever else differs; here it is
     the mass that was kept.
     """
-    ratio = np.exp(np.nan_to_num(tokens.trainer - tokens.engine))
+    ratio = np.exp(tokens.trainer - tokens.engine)
     excluded, error = 1 - ratio.mean(), ratio.std() / np.sqrt(len(ratio))
     below, above = left[left < 0], left[left > 0]
     one_sided = float((below**2).sum()) > 4 * float((above**2).sum())
@@ -163,11 +163,10 @@ def _filter(tokens: Tokens, left: np.ndarray) -> _Part | None:
 def _temperature(tokens: Tokens, left: np.ndarray) -> _Part | None:
     """The difference is a linear function of the log-probability, as seen from either side, in every group."""
     engine = tokens.trainer - left
-    cut = np.isfinite(engine)
+    y = _without_entropy(left, tokens.entropy)
     slopes, fits = [], []
     for side in (tokens.trainer, engine):
-        x = _without_entropy(side[cut], tokens.entropy[cut])
-        y = _without_entropy(left[cut], tokens.entropy[cut])
+        x = _without_entropy(side, tokens.entropy)
         slopes.append(float((x * y).sum() / max((x * x).sum(), 1e-12)))
         fits.append(slopes[-1] * float((x * y).sum() / max((y * y).sum(), 1e-12)))
     if min(fits) < 0.25 or slopes[0] * slopes[1] <= 0 or not _in_every_group(tokens, left, engine):

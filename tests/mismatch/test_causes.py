@@ -90,4 +90,6 @@ def test_unknown_log_probabilities_are_left_out() -> None:
     batch = _noise(0.05)
     for response in batch.responses:
         response.engine_logprobs[0] = math.nan
+        response.old_logprobs[1] = math.nan
+    batch.responses[3].engine_logprobs = [math.nan] * 30
     assert [cause.name for cause in causes_of(batch)] == ["precision"]
