@@ -14,7 +14,6 @@ from typer.testing import CliRunner, Result
 
 from grpo_doctor.cli import app
 from grpo_doctor.limits import Budget, OverBudgetError, allow, spending, spent
-from grpo_doctor.preflight.readers import shell
 from grpo_doctor.readers import read
 from grpo_doctor.readers.formats import completions, jsonl, notebook
 from grpo_doctor.readers.input import Input
@@ -195,15 +194,6 @@ def test_settings_end_at_the_time_that_one_input_may_take(tmp_path: Path, name: 
 def test_a_script_in_a_here_document_is_found_in_linear_time(tmp_path: Path, filler: str) -> None:
     (tmp_path / "a.sh").write_text(f"X=$(cat <<A\n{filler * (60_000 // len(filler))})\npython train.py --lr 1e-6\n")
     assert command("settings", tmp_path / "a.sh", "--budget-seconds", "20").exit_code in (0, 1, 2, 3)
-
-
-def test_a_script_that_a_variable_holds_is_read(tmp_path: Path) -> None:
-    script = "X=$(cat <<'END'\npython train.py \\\n  --num_generations 1 --beta 5\n  END\n)\n"
-    (tmp_path / "a.sh").write_text(script)
-    held = shell._held("$(cat <<'END'\npython train.py\n  END\n)")
-    assert held == "python train.py"
-    assert shell._held("$(cat <<END\npython train.py\nEN\n)") == ""
-    assert "num_generations" in command("settings", tmp_path / "a.sh").stdout
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,8 @@ def test_fewer_than_200_tokens_are_not_judged() -> None:
 def test_unknown_log_probabilities_are_left_out() -> None:
     batch = _noise(0.05)
     for response in batch.responses:
+        assert response.engine_logprobs is not None
+        assert response.old_logprobs is not None
         response.engine_logprobs[0] = math.nan
         response.old_logprobs[1] = math.nan
     batch.responses[3].engine_logprobs = [math.nan] * 30

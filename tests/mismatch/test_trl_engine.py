@@ -28,7 +28,9 @@ class Copied:
     def __call__(self, prompts: list[Any], trainer: Any) -> dict[str, list[Any]]:
         model, tokenizer = trainer.accelerator.unwrap_model(trainer.model), trainer.processing_class
         if self.engine is None or trainer.state.global_step % self.every == 0:
-            self.engine = make_model(0).eval().to(self.dtype)
+            self.engine = make_model(0)
+            self.engine.to(self.dtype)
+            self.engine.eval()
             self.engine.load_state_dict(model.state_dict())
         out: dict[str, list[Any]] = {"prompt_ids": [], "completion_ids": [], "logprobs": []}
         for prompt in prompts:

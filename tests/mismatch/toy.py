@@ -40,7 +40,8 @@ class Router(nn.Module):
         hidden = torch.einsum("blw,ewh->bleh", x, self.first).relu()
         out = torch.einsum("bleh,ehw->blew", hidden, self.second)
         picked = out.gather(2, self.chosen[..., None].expand(*self.chosen.shape, WIDTH))
-        return (weights[..., None] * picked).sum(2)
+        mixed: Tensor = (weights[..., None] * picked).sum(2)
+        return mixed
 
 
 class Block(nn.Module):
@@ -58,7 +59,8 @@ class Block(nn.Module):
         ago = torch.arange(x.size(1))[:, None] - torch.arange(x.size(1))
         scores = q @ k.mT / WIDTH**0.5 - 0.1 * ago.to(x.dtype)
         x = x + self.out(scores.masked_fill(ago < 0, -math.inf).softmax(-1) @ v)
-        return x + self.feed(self.norms[1](x))
+        fed: Tensor = self.feed(self.norms[1](x))
+        return x + fed
 
 
 class Toy(nn.Module):
@@ -75,11 +77,13 @@ class Toy(nn.Module):
         x = self.embedding(ids)
         for block in self.blocks:
             x = block(x)
-        return self.head(self.norm(x))
+        logits: Tensor = self.head(self.norm(x))
+        return logits
 
     def chosen(self) -> Tensor:
         """Experts (B, L, layers x 2) of the last forward, in ascending order in each layer."""
-        return torch.cat([block.feed.chosen.sort(-1).values for block in self.blocks], -1)
+        routers = [module for module in self.modules() if isinstance(module, Router)]
+        return torch.cat([router.chosen.sort(-1).values for router in routers], -1)
 
 
 class Trained(NamedTuple):
@@ -107,7 +111,7 @@ def trained(seed: int, experts: bool = False) -> Trained:
         logprobs = scored(policy, ids, PROMPT)[0]
         loss = -(advantage[:, None] * logprobs).mean()
         optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
     return Trained(policy.eval(), history)
 
@@ -254,6 +258,7 @@ def _merged(batch: TokenBatch, merges: int) -> TokenBatch:
             at = response.prompt_length + place
             response.token_ids[at : at + 2] = [(response.token_ids[at] + response.token_ids[at + 1]) % VOCABULARY]
             for values in (response.old_logprobs, response.reference_logprobs, response.entropy):
+                assert values is not None
                 values[place : place + 2] = [values[place] + values[place + 1]]
                 for near in range(place + 1, place + 3):
                     values[near] += -0.5 * float(torch.rand(1))
@@ -261,6 +266,7 @@ def _merged(batch: TokenBatch, merges: int) -> TokenBatch:
                 if chosen is not None:  # the engine's keep their places too
                     at = place if chosen is response.trainer_experts else response.length
                     del chosen[at * LAYERS * CHOSEN : (at + 1) * LAYERS * CHOSEN]
+        assert response.engine_logprobs is not None
         response.engine_logprobs = response.engine_logprobs[: response.length]
     return batch
 

@@ -75,7 +75,10 @@ def test_a_line_with_a_remark_at_its_end_is_a_row_like_the_others(runs_of: Reade
 def test_a_total_below_a_heading_of_rewards_is_the_reward(runs_of: Reader) -> None:
     lines = []
     for step in range(4):
-        lines += [f"[Call #1 for step {step}: scoring 12 completions]", f"Reward calculation complete ({40 + step}.9s):"]
+        lines += [
+            f"[Call #1 for step {step}: scoring 12 completions]",
+            f"Reward calculation complete ({40 + step}.9s):",
+        ]
         lines += ["   Grammar : min=1.0, max=9.0, avg=5.0", f"   TOTAL   : min=0.1, max=9.0, avg={step}.5"]
     (run,) = runs_of(lines)
     assert run.columns["reward_mean"].tolist() == [0.5, 1.5, 2.5, 3.5]
