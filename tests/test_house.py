@@ -137,7 +137,7 @@ PRIVATE = re.compile(r"[Ff]ounding document|\bdocument 0\d\d\b|\bR[01]\d\d\b|thr
 """Names of what no reader of the repository can open."""
 
 
-def test_no_page_rests_on_what_nobody_can_open() -> None:
+def test_no_page_rests_on_what_no_one_can_open() -> None:
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "checks").rglob("*.md")]
     named = {page.name: PRIVATE.findall(page.read_text(encoding="utf-8")) for page in pages}
     assert {name: words for name, words in named.items() if words} == {}

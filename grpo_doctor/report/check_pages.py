@@ -91,7 +91,7 @@ def _remedies(check: Check) -> str:
 
 
 def _measured(check: Check) -> str:
-    """What the lab came to: how early this check names a fault, and what its remedies, and those it withholds, did."""
+    """Results of the experiments: how early this check finds a fault, and the effects of its remedies."""
     found = stored()
     lines = [f"- {harm.early(fault)}" for fault, harm in found.faults.items() if harm.by == check.code and harm.lead]
     offered = [remedy.id for remedy in check.remedies]
