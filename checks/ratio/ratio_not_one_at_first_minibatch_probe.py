@@ -89,8 +89,8 @@ def probe_ratio(
     ratio, off = off_one()
     return fires(
         off,
-        "The old log-probabilities do not follow the policy: after a small change of its weights, the ratio differs from "
-        "1 by {ratio:.3g} on average before any update. They are those of the reference, or of the first weights.",
+        "The old log-probabilities do not follow the policy: after a small change of its weights, the ratio differs "
+        "from 1 by {ratio:.3g} on average before any update. They are those of the reference, or of the first weights.",
         error=True,
         ratio=ratio,
     )
