@@ -252,3 +252,13 @@ def test_the_readme_shows_the_stored_accuracy() -> None:
     assert len(table) > 5
     assert "\n".join(table) in README
     assert re.search(r"Measured on \d{4}-\d{2}-\d{2} with version \S+\. Command: `[^`]+`", page)
+
+
+@pytest.mark.parametrize("code", ["LEN003", "PAD002", "CFG002"])
+def test_a_page_has_what_why_and_remedy_before_its_details(code: str) -> None:
+    headings = re.findall(r"^### (.+)$", (home("checks") / "pages" / f"{code}.md").read_text("utf-8"), re.MULTILINE)
+    assert headings[0] == "What it sees"
+    known = ["What it sees", "Why it matters", "Remedy", "Steps", "Thresholds", "Known false alarms", "Sources"]
+    found = [heading for heading in headings if heading in known]
+    assert found == [heading for heading in known if heading in found]
+    assert headings[-1] == "Sources"
