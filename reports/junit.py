@@ -12,7 +12,7 @@ from grpo_doctor.report.model import Options, coverage, excuse, first_step_to_ta
 
 
 def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
-    """A finding fails its case from ``options.fail_on`` on; a run that could not be judged is an error."""
+    """A finding at ``options.fail_on`` or above fails its case; a run that could not be judged is an error."""
     xml = JUnitXml("grpo-doctor")
     for diagnosis in diagnoses:
         suite = TestSuite(diagnosis.source)

@@ -153,7 +153,7 @@ def _fix(main: Finding, diagnosis: Diagnosis) -> list[RenderableType]:
 
 
 def _lines(findings: list[Finding]) -> Grid:
-    """A line each, of which only the message may be cut: since when, and whether it is over, is always told."""
+    """One line per finding. Only the message may be cut; since when, and whether it is over, is always shown."""
     grid = Grid.grid(padding=(0, 2, 0, 0), expand=True)
     grid.add_column(no_wrap=True)
     grid.add_column(ratio=1, no_wrap=True, overflow="ellipsis")

@@ -211,7 +211,7 @@ def test_a_question_to_a_fleet_ends_at_its_time_or_memory(tmp_path: Path, sql: s
     assert says in result.stderr
 
 
-def test_an_error_of_the_reader_is_told_as_such_and_costs_one_file(
+def test_an_error_of_the_reader_is_reported_as_such_and_costs_one_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def break_on_bad(file: Input) -> None:

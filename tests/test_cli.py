@@ -248,7 +248,7 @@ def test_a_bug_of_ours_costs_one_run_alone_and_is_no_finding(
     assert "Traceback" not in err
 
 
-def test_a_bug_of_ours_anywhere_is_told_as_ours(
+def test_a_bug_of_ours_anywhere_is_reported_as_ours(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["grpo-doctor", "checks"])

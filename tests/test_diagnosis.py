@@ -267,7 +267,7 @@ def test_what_reward_and_held_out_score_have_gone_adds_up(reward: float, score: 
     assert not together({name: o for name, o in success.items() if name == "eval_score"})
 
 
-def test_five_held_out_scores_that_rise_beside_a_reward_that_leans() -> None:
+def test_five_held_out_scores_that_rise_next_to_a_reward_that_leans() -> None:
     rewards = [0.25 + 0.05 * (-1) ** n + 0.0012 * n for n in range(50)]
     scores = [[0.44, 0.46, 0.5, 0.52, 0.58][n // 10] if n % 10 == 0 else None for n in range(50)]
     assert diagnose(make_run(reward_mean=rewards)).verdict == "unproven"
@@ -357,14 +357,14 @@ def test_a_few_good_rewards_are_no_solved_task() -> None:
 
 
 @pytest.mark.parametrize(("kind", "first"), [("probe", "open-the-answer"), ("rl", "complete-eos-set")])
-def test_what_is_proven_on_the_code_is_mended_by_the_probes_remedy_first(kind: RunType, first: str) -> None:
+def test_what_is_proven_on_the_code_is_fixed_by_the_probes_remedy_first(kind: RunType, first: str) -> None:
     run = make_run(reward_mean="0.5x9")
     run.run_type = kind
     (finding,) = diagnosis_of(run, load(), [found("PAD005", "error", 0)], COVERAGE, {}).findings
     assert finding.remedies[0].id == first
 
 
-def test_a_series_that_never_moved_is_told_as_that() -> None:
+def test_a_series_that_never_moved_is_reported_as_that() -> None:
     told = diagnose(make_run(success_rate="0x20", kl="0.1x20")).headline
     assert "No evidence of learning: the success rate is 0 on all 20 steps." in told
 

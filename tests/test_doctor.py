@@ -191,7 +191,7 @@ OWN_PROBE = (
 )
 
 
-def test_a_probe_in_the_file_beside_a_check_belongs_to_it(tmp_path: Path) -> None:
+def test_a_probe_in_the_file_next_to_a_check_belongs_to_it(tmp_path: Path) -> None:
     folder = leaf(tmp_path / "beside", OWN_CHECK)
     leaf(folder, OWN_PROBE, "rate_too_low_probe")
     found = load((folder,)).checks["OWN012"]

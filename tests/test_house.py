@@ -137,7 +137,7 @@ PRIVATE = re.compile(r"[Ff]ounding document|\bdocument 0\d\d\b|\bR[01]\d\d\b|thr
 """Names of what no reader of the repository can open."""
 
 
-def test_no_page_rests_on_what_nobody_can_open() -> None:
+def test_no_page_rests_on_what_no_one_can_open() -> None:
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "checks").rglob("*.md")]
     named = {page.name: PRIVATE.findall(page.read_text(encoding="utf-8")) for page in pages}
     assert {name: words for name, words in named.items() if words} == {}
@@ -252,3 +252,13 @@ def test_the_readme_shows_the_stored_accuracy() -> None:
     assert len(table) > 5
     assert "\n".join(table) in README
     assert re.search(r"Measured on \d{4}-\d{2}-\d{2} with version \S+\. Command: `[^`]+`", page)
+
+
+@pytest.mark.parametrize("code", ["LEN003", "PAD002", "CFG002"])
+def test_a_page_has_what_why_and_remedy_before_its_details(code: str) -> None:
+    headings = re.findall(r"^### (.+)$", (home("checks") / "pages" / f"{code}.md").read_text("utf-8"), re.MULTILINE)
+    assert headings[0] == "What it sees"
+    known = ["What it sees", "Why it matters", "Remedy", "Steps", "Thresholds", "Known false alarms", "Sources"]
+    found = [heading for heading in headings if heading in known]
+    assert found == [heading for heading in known if heading in found]
+    assert headings[-1] == "Sources"

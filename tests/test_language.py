@@ -1,4 +1,4 @@
-"""Holds messages, titles, pages, advice, documents and ``--help`` to plain technical English."""
+"""Holds messages, titles, pages, advice, documents, ``--help`` and docstrings to plain technical English."""
 
 from __future__ import annotations
 
@@ -134,6 +134,16 @@ def test_help_is_plain_english(command: str) -> None:
 @pytest.mark.parametrize("document", [d for d in DOCUMENTS if not d.startswith(GENERATED)])
 def test_documents_are_plain_english(document: str) -> None:
     assert banned((ROOT / document).read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("package", ["agents", "cli", "compare", "fleet", "integrations", "report", "reports"])
+def test_docstrings_are_plain_english(package: str) -> None:
+    found = []
+    for file in sorted((home(package) if package == "reports" else ROOT / "grpo_doctor" / package).rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                found += [f"{file.name}: {form}" for form in banned(ast.get_docstring(node) or "")]
+    assert found == []
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -27,7 +27,7 @@ def test_a_stretch_costs_a_place_more(height: float, fell: bool) -> None:
 
 
 @pytest.mark.parametrize(("drop", "fell"), [(0.346, False), (0.347, True)])
-def test_a_fall_after_a_dip_shows_beside_it(drop: float, fell: bool) -> None:
+def test_a_fall_after_a_dip_shows_next_to_it(drop: float, fell: bool) -> None:
     """Neither the dip nor the fall is worth its cost alone."""
     dip = SWING - drop * ((AT >= 8) & (AT < 16))
     assert not falls(dip)

@@ -67,7 +67,7 @@ def test_why_a_constant_on_top_of_the_reward_may_make_a_verdict_milder() -> None
     assert diagnose(runs.run_of(nearly_solved, 1)).verdict != "failing"
 
 
-def test_a_violation_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_violation_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     run = runs.run_of(runs.healthy, 1)
     monkeypatch.setattr(metamorphic, "SCALES", {"x -1": (-1.0, 1.0)})
     assert list(metamorphic.scale_of_the_reward(run)) == ["reward x -1: healthy → failing"]

@@ -39,7 +39,7 @@ WELL = [
 
 @needs_corpus
 @pytest.mark.parametrize("name", WELL)
-def test_a_well_run_is_not_accused_on_the_way(name: str) -> None:
+def test_a_well_run_is_not_flagged_on_the_way(name: str) -> None:
     run = run_named(name)
     if len(run) <= LONGEST and run.run_type != "evaluation":
         assert (accused(run) == []) is (name not in SICK_FOR_A_WHILE)

@@ -23,7 +23,7 @@ def responses_ignore_the_prompt(
     **warning**, and an **error** where the reward has not gained.
 
     ## Thresholds
-    - `before`: prompt recovery of the first rows from which responses depended on their prompts.
+    - `before`: prompt recovery of the first rows at or above which responses depended on their prompts.
     - `left`: share of it, 0 to 1, that is left.
 
     ## Why it matters

@@ -43,7 +43,7 @@ def entropy_low_before_rl(
     ## Thresholds
     - `low_start_nats`: entropy of the first row, nats per token, below which the run started low.
     - `stayed_low_nats`: entropy, nats per token, below which it has stayed low.
-    - `rows`: recorded rewards from which the lack of a gain counts.
+    - `rows`: recorded rewards at or above which the lack of a gain counts.
     - `live_below_share`: share of groups with equal rewards, 0 to 1, below which responses are known to differ.
 
     ## Why it matters

@@ -26,7 +26,7 @@ def entropy_surrogate_without_gradient(
     The true gradient is -E[log p · grad log p].
 
     ## What this certifies, and what it does not
-    It certifies that the entropy term is not this surrogate. That the right term has the right sign is ENT006.
+    It certifies that the entropy term is not this surrogate. ENT006 tests the sign of the right term.
 
     ## Known false alarms
     A supervised term on the same responses (imitation alongside RL) has this gradient; give the probe a loss without

@@ -21,7 +21,7 @@ def failing_tools_avoided(
 
     ## Thresholds
     - `rows`: rows of the medians.
-    - `used`: calls per response from which the policy used the tool.
+    - `used`: calls per response at or above which the policy used the tool.
     - `left`: share of the highest median, 0 to 1, that is left.
     - `failing`: share of failed calls, 0 to 1, where calls were the most frequent.
 

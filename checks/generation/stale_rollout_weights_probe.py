@@ -38,7 +38,7 @@ def probe_seams(
     copies = probes.generations.copies_that_generate(lambda: sample(ids, real), model, craft.special_ids(tokenizer).pad)
     steps = step is not None and not isinstance(step, probes.updates.PlainStep)
     if sync is None and not steps and any(c is not reference for c in copies):
-        raise probes.Unjudged("a copy of the model generates, and neither sync nor step says when it is given weights")
+        raise probes.Unjudged("a copy of the model generates, and neither sync nor step shows when it receives weights")
     before_copies = [(c, {n: p.detach().clone() for n, p in c.named_parameters()}) for c in copies]
     if not _moved(model, ids, real):
         raise probes.Unjudged("the trainable weights have no say in the model's next token")

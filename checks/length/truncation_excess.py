@@ -104,9 +104,9 @@ def truncation_excess(
     - `bad`: share of truncated responses, 0 to 1, for an error if the reward has fallen or never moved.
     - `rows`: rows over which the error and the half are judged, and a constant length.
     - `short_tokens`: tokens up to which a constant length does not count as the limit.
-    - `limit_share`: mean length, as a share of the limit, from which nearly all responses are cut.
-    - `outcome_share`: share of responses cut over the whole run, 0 to 1, from which it is an outcome.
-    - `nearly`: reward, as a share of 1 or of the largest single reward, from which it is not an error.
+    - `limit_share`: mean length at or above which nearly all responses are truncated, as a share of the limit.
+    - `outcome_share`: share of truncated responses over the whole run, 0 to 1, at or above which it is an outcome.
+    - `nearly`: reward at or above which it is not an error, as a share of 1 or of the largest single reward.
     - `early_steps`: steps before which a run has not been tried.
     - `gain_deviations`: gain, in standard deviations of single rewards, that is more than form (Cohen's medium effect).
 

@@ -23,8 +23,8 @@ def probe_mask(
     """## What this certifies, and what it does not
     It certifies which tokens of a sampled response enter the loss. It does not certify their weights (length
     normalisation, advantages), nor masks of other kinds, such as tool results, tokens of low entropy
-    (`settings["top_entropy_quantile"]` below 1) or overlong responses left out on purpose; and that the ids are
-    those that were sampled is GEN005's to say.
+    (`settings["top_entropy_quantile"]` below 1) or overlong responses left out on purpose. GEN005 tests that the
+    ids are the sampled ones.
 
     ## What the probe does
     Prompts of unequal length with canary responses of 1 to 9 tokens, with and without EOS, in batches of one and of

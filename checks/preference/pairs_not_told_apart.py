@@ -55,7 +55,7 @@ def pairs_not_told_apart(
     - `headroom_share`: share of what was left to gain for which the noise must leave no room, 0 to 1.
     - `untouched`: distance of the loss from ln 2, nats, and half of that of the margin from 0, within which nothing
       has moved: a margin of m moves the loss by m/2.
-    - `fallen`: standard errors from which the loss has fallen.
+    - `fallen`: standard errors at or above which the loss has fallen.
     - `warm_up`: steps that a warm-up may take whose learning rate is not recorded; the default of DPO's authors.
 
     ## Why it matters

@@ -18,7 +18,7 @@ def importance_weights_mostly_clipped(
 
     ## Thresholds
     - `many`: share of tokens, 0 to 1: truncation is intended for rare outliers.
-    - `most`: share of tokens, 0 to 1, from which what trains is a small and biased part of the batch.
+    - `most`: share of tokens, 0 to 1, at or above which what trains is a small and biased part of the batch.
 
     ## Why it matters
     What is masked does not train, and what is truncated trains with the wrong weight. The tokens that are left are

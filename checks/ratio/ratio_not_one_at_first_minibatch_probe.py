@@ -77,7 +77,7 @@ def probe_ratio(
             drops = not off_one()[1]
         return fires(
             True,
-            "Before any update the ratio is off 1 by {ratio:.3g} on average"
+            "Before any update the ratio differs from 1 by {ratio:.3g} on average"
             + (": dropout acts in the loss." if drops else "."),
             warning=True,
             error=mode is not None and not drops,
@@ -89,8 +89,8 @@ def probe_ratio(
     ratio, off = off_one()
     return fires(
         off,
-        "The old log-probabilities do not follow the policy: with its weights changed by little the ratio is off 1 by "
-        "{ratio:.3g} on average before any update. They are those of the reference, or of the first weights.",
+        "The old log-probabilities do not follow the policy: after a small change of its weights, the ratio differs "
+        "from 1 by {ratio:.3g} on average before any update. They are those of the reference, or of the first weights.",
         error=True,
         ratio=ratio,
     )

@@ -46,11 +46,11 @@ def batches_mostly_equal(
     that is one answer to all of them. Two in five are enough where they have all the same penalty, below 0.
 
     ## Thresholds
-    - `rows`: last rewards of which as many must be without spread; twice as many must be recorded.
-    - `mostly_share`: share of batches without spread, 0 to 1, from which rewards are mostly equal.
-    - `pinned_share`: the same, where those batches have all one and the same reward below 0.
-    - `many`: rewards from which batches that are mostly equal are an error: so many have taught next to nothing (a
-      constant one is REW001's to judge).
+    - `rows`: minimum number of last rewards without spread; at least twice as many must be recorded.
+    - `mostly_share`: share of batches without spread, 0 to 1, at or above which rewards are mostly equal.
+    - `pinned_share`: the same, if all those batches have one reward below 0.
+    - `many`: minimum number of rewards for an error: that many equal batches carry almost no signal (REW001 judges a
+      constant reward).
     - `alike_share`: the same, where reward and length do not differ between those batches either.
 
     ## Why it matters

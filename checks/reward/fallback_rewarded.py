@@ -28,7 +28,7 @@ def fallback_rewarded(
 
     ## Thresholds
     - `least_steps`: steps of each kind that must have been seen.
-    - `invalid_from`: share of invalid responses, 0 to 1, from which a step is an invalid one.
+    - `invalid_from`: share of invalid responses, 0 to 1, at or above which a step is an invalid one.
     - `good`: share of invalid responses, 0 to 1, up to which a step is a valid one.
     - `paid_share`: share of the reward of valid steps that invalid ones earn, 0 to 1.
 

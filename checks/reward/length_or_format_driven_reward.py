@@ -59,7 +59,7 @@ def length_or_format_driven_reward(
     - `meant_share`: share of the gain, 0 to 1, that may be of what was meant. Of 40 public runs whose reward rises and
       has both, the noise leaves room for 0.75 or more in each that is simply well, and for 0.32 at most where only
       formatting was learned.
-    - `done_share`: share of its own best row, or success rate, from which correctness leaves nothing to learn.
+    - `done_share`: share of its own best row, or success rate, at or above which nothing is left to learn.
     - `success_room`: share of what the success rate lacked at the start, 0 to 1, below which it has not moved.
 
     ## Why it matters

@@ -68,7 +68,7 @@ def reward_constant_or_saturated(
     - `steps`: steps over which rewards must be constant or solved.
     - `least_rewards`: recorded rewards among them.
     - `proving_rewards`: recorded rewards, all without spread and with a gradient of 0, that prove a constant.
-    - `solved_from`: success rate, or reward of 0 to 1, from which the task is solved.
+    - `solved_from`: success rate, or reward of 0 to 1, at or above which the task is solved.
     - `low_up_to`: reward of 0 to 1 up to which a constant is a low one.
     - `low_below_share`: share of the largest single reward below which a constant is a low one.
     - `chance_probability`: probability above which batches without spread are chance.

@@ -27,7 +27,7 @@ def right_answers_unrewarded(
 
     ## Thresholds
     - `some`: share of right answers that are not rewarded, 0 to 1: above the noise of a good verifier.
-    - `most`: share, 0 to 1, from which the verifier misses most of them.
+    - `most`: share, 0 to 1, at or above which the verifier misses most of them.
 
     ## Why it matters
     A right answer with reward 0 is pushed down as if it were wrong. The policy then learns the spelling that the

@@ -27,7 +27,7 @@ def logit_clip_signature(
 
     ## Thresholds
     - `within`: change of the probability from row to row below which it is pinned.
-    - `below`: probability from which a constant value does not indicate a clip.
+    - `below`: probability at or above which a constant value does not indicate a clip.
 
     ## Why it matters
     A clip that does not grow with ln V leaves most of the probability to the tail: with V = 128,256 and C = 10 the most

@@ -73,15 +73,15 @@ def learning_stall(
     ## Thresholds
     - `early_rows`: steps before which no reward is called flat, and no finding is an error; twice as many where a
       standard deviation is the measure, because seven public runs that learn gained less in their first 78 steps.
-    - `least_rewards`: rewards from which the check tests for a zero or flat reward.
-    - `silent_rewards`: rewards, all the lowest, from which the reward counts as always at its minimum.
+    - `least_rewards`: rewards at or above which the check tests for a zero or flat reward.
+    - `silent_rewards`: rewards, all the lowest at or above which the reward counts as always at its minimum.
     - `rows`: rows over which zero-variance groups and truncated responses are averaged.
     - `headroom_share`: share of the headroom for which the noise must leave no room, 0 to 1.
     - `moved_share`: share of its size by which a reward must have moved to have moved at all.
     - `nothing`: reward that is nearly 0.
     - `error_dead_share`: share of zero-variance groups, 0 to 1, for an error.
     - `error_cut_share`: share of truncated responses, 0 to 1, for an error.
-    - `done_share`: share of the top from which a first level leaves nothing to stall below.
+    - `done_share`: share of the top at or above which a first level leaves nothing to stall below.
 
     ## Why it matters
     A stalled run costs as much as a learning run. A loss near 0 proves nothing: it is 0 by construction in an on-policy

@@ -30,8 +30,8 @@ def no_gain_since(
     one from there, unless a held-out score shows otherwise.
 
     ## Known false alarms
-    A gain smaller than the noise shows. A policy whose held-out score or whose length still improves at the same
-    reward.
+    A gain too small to be distinguished from noise. A policy whose held-out score or whose length still improves at
+    the same reward.
 
     ## Remedy
     Stop at this step, or change what limits the run: prompts that are solved some of the time (10 to 90 %), a larger

@@ -57,7 +57,7 @@ def score_stands_still(
     ## Thresholds
     - `measured`: equal values in a row.
     - `share`: share of all values that are equal, 0 to 1.
-    - `lost_share`: share of the highest value, 0 to 1, that is lost from which it is an error.
+    - `lost_share`: loss at or above which it is an error, as a share of the highest value, 0 to 1.
 
     ## Why it matters
     Samples of a policy that still changes are right now more, now less often. The same number to the last digit, time

@@ -27,8 +27,8 @@ def success_never_comes(
     at its minimum too, STL001 reports it.
 
     ## Thresholds
-    - `patience`: values, all 0, from which one should have been right; as in REW011.
-    - `least_values`: values from which the check tests whether they are always 0; as in STL001.
+    - `patience`: values, all 0 at or above which one should have been right; as in REW011.
+    - `least_values`: values at or above which the check tests whether they are always 0; as in STL001.
     - `evaluations`: held-out scores that must be known; the number of rewards that STL001 requires.
     - `floor`: held-out score, 0 to 1, up to which it has never left the floor; as in REW002.
 

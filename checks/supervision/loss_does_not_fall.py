@@ -64,7 +64,7 @@ def loss_does_not_fall(
     - `above_first_share`: share above the first loss for a warning.
     - `nats`: nats above the first loss for a warning.
     - `sigmas`: standard errors that a rise must exceed.
-    - `fallen`: standard errors from which the loss has fallen.
+    - `fallen`: standard errors at or above which the loss has fallen.
 
     ## Why it matters
     A loss above that of the first rows means a model worse than the one that the run began with. A loss of exactly 0

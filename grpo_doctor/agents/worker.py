@@ -40,7 +40,7 @@ class Answer(msgspec.Struct):
 
 
 def main() -> None:
-    """Answers the one call, and leaves standard input and output to nobody else."""
+    """Answers one call; nothing else uses standard input and output."""
     server = os.fdopen(os.dup(0), "rb", buffering=0)
     call = msgspec.json.decode(server.readline(), type=Call)
     Thread(target=_end_with, args=(server,), daemon=True).start()

@@ -84,7 +84,7 @@ def spelled(words: list[str]) -> list[str]:
 
 
 class Commands(TyperGroup):
-    """Shows options in panels, and ends quietly where nobody reads the output any longer, as in ``| head``."""
+    """Shows options in panels, and ends quietly if the reader of the output closes it, as in ``| head``."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         command = super().get_command(ctx, cmd_name)
@@ -191,7 +191,7 @@ def _run(words: list[str]) -> None:
 
 
 def _refuse_unknown(words: list[str]) -> None:
-    """Ends with a line for a first word that is no command: it is most often a log that is not there."""
+    """Ends with one line for a first word that is not a command: usually a log that does not exist."""
     if not words or words[0].startswith("-") or words[0] in COMMANDS:
         return
     name = words[0]

@@ -151,7 +151,7 @@ def _configures(path: Path) -> bool:
 
 
 def diagnose_runs(runs: list[Run], config: Config, catalogue: Catalogue) -> Outcome:
-    """The diagnoses of runs with the settings and thresholds of the command; one that cannot be judged is told."""
+    """Diagnose runs with the settings and thresholds of the command; report those that cannot be judged."""
     from ..advisories.in_logs import diagnose_with_advisories
     from ..limits import OverBudgetError
 

@@ -126,7 +126,7 @@ def compare_with(against: str, diagnoses: Sequence[Diagnosis], config: Config) -
 
 
 def _arms(given: Sequence[list[Diagnosis]]) -> list[Arm]:
-    """The arms of NEW: runs given together are told apart by their settings, and so are those that declare any."""
+    """Return the arms of NEW, grouped by the settings that their runs declare."""
     from ..compare import arms_of
 
     declaring = [d for diagnoses in given for d in diagnoses if d.settings]

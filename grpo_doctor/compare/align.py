@@ -32,7 +32,7 @@ class Aligned(NamedTuple):
 
 
 def timeline(run: Run) -> np.ndarray:
-    """The rows that count: what a resumed log tells again takes the place of what it went back over."""
+    """The rows that count: rows that a resumed log repeats replace the earlier ones."""
     if not len(run):
         return np.empty(0, int)
     least_after = np.minimum.accumulate(run.steps[::-1])[::-1]
@@ -80,7 +80,7 @@ def _series(run: Run, metric: str, by: By) -> tuple[np.ndarray, np.ndarray] | No
 
 
 def _on(grid: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Means of y over the places since the one before; NaN where there is none."""
+    """Means of y over the places since the previous one; NaN if there are none."""
     before = grid[0] - (float(np.median(np.diff(grid))) if len(grid) > 1 else 1.0)
     begin = np.searchsorted(x, np.concatenate(([before], grid[:-1])), side="right")
     end = np.searchsorted(x, grid, side="right")

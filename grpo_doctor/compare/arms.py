@@ -39,12 +39,12 @@ class Change(msgspec.Struct, frozen=True):
 
     @property
     def acts(self) -> bool:
-        """Whether training should feel it: both sides declare it, and it is no matter of length, logging or place."""
+        """Whether it should affect training: both sides declare it, and it is not about length, logging or paths."""
         return self.base is not None and self.new is not None and not QUIET.search(self.name)
 
 
 class Arm(msgspec.Struct, kw_only=True):
-    """Runs of one setting: their name, their diagnoses, and what they declare besides their seed."""
+    """Runs of one setting: their name, their diagnoses, and their settings without the seed."""
 
     name: str
     diagnoses: list[Diagnosis]
@@ -56,7 +56,7 @@ class Arm(msgspec.Struct, kw_only=True):
 
     @property
     def seeds(self) -> int:
-        """How many runs stand for this setting."""
+        """The number of runs with this setting."""
         return len(self.diagnoses)
 
 

@@ -1,4 +1,4 @@
-"""Two arms side by side: the one value that checks across runs are asked about and that every report tells."""
+"""Two arms compared: the value that checks across runs take and that every report shows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FOLLOWED = ("advantage_std", "dead_share")
 
 
 class Comparison(msgspec.Struct, kw_only=True):
-    """Two arms and what tells them apart. ``by`` is the axis, ``x`` are ends of the shared part of it.
+    """Two arms and their differences. ``by`` is the axis, ``x`` are ends of the shared part of it.
 
     Attributes:
         settings: what differs; held: whether the runs declare anything at all.
@@ -76,7 +76,7 @@ class Comparison(msgspec.Struct, kw_only=True):
 
     @property
     def changed(self) -> list[Change]:
-        """The settings that differ besides names, seeds, and what is a matter of length or logging."""
+        """The settings that differ, without names, seeds, and settings of length or logging."""
         return [change for change in self.acting if change.name not in SEEDS]
 
     @property
@@ -133,7 +133,7 @@ def compare(
 
 
 def _shared(found: Comparison) -> dict[str, Aligned]:
-    """Every number that both arms record and that is no clock and no setting, at the places that they share."""
+    """Every number that both arms record, except clocks and settings, at their shared places."""
     runs = (*found.base.runs, *found.new.runs)
     names = [n for n in NUMBER_FIELDS if n not in CLOCKS and all(n in run.columns for run in runs)]
     aligned = {name: found.aligned(name) for name in names}

@@ -5,11 +5,11 @@ the runs diverged where that is later.
 
 **Noise along a run** is what the steps, ramps and stretches of the paired difference leave (`series.changepoint`),
 with its autocorrelation (`series.noise_model`): a change of level is not noise. A difference must be explained better
-by such a shape than by noise that wanders, and its level must lie beyond the noise.
+by such a shape than by autocorrelated noise, and its level must exceed the noise.
 
-**Noise between seeds.** Another seed gives another curve, which no single run shows. With one run a side the deviation
-between seeds is taken as `SEED` of how far the metric has moved in both; measured seeds replace that guess as they come
-in, as a variance that is moderated by a prior (Smyth, Stat. Appl. Genet. Mol. Biol. 2004) worth `PRIOR` degrees of
+**Noise between seeds.** Another seed gives another curve, which no single run shows. With one run per side the
+deviation between seeds is assumed to be `SEED` of how far the metric has moved in both. Measured seeds replace that
+assumption, as a variance moderated by a prior (Smyth, Stat. Appl. Genet. Mol. Biol. 2004) worth `PRIOR` degrees of
 freedom. A difference beyond the noise of both runs that seeds may explain is inconclusive.
 
 **Many metrics.** The critical values hold for seven metrics at once; `benchmarks/compare.md` has the simulated error
@@ -200,7 +200,7 @@ def _levels(metric: str, label: str, aligned: Aligned, start: int) -> Difference
 
 
 def scale_of(aligned: Aligned) -> float:
-    """The range that a score of success can have: 1 where all values lie within 0 and 1, else that of the values."""
+    """The possible range of a success score: 1 if all values are between 0 and 1, else the range of the values."""
     values = np.concatenate((aligned.base.ravel(), aligned.new.ravel()))
     return 1.0 if values.min() >= 0 and UNIT < values.max() <= 1 else spread_of(aligned)
 

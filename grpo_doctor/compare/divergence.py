@@ -1,7 +1,7 @@
 """Where two arms diverge: the first place and metric at which they differ beyond noise, to the end or for a time.
 
 The shapes and the noise are those by which levels are compared (`difference`): a span in which the difference departs
-from 0 counts where its mean lies beyond the noise along the runs and beyond what seeds do, a share of how far the
+from 0 counts if its mean exceeds the noise along the runs and the effect of seeds, a share of how far the
 metric had moved on both sides by then.
 """
 

@@ -1,4 +1,4 @@
-"""The charts of a comparison as geometry: both sides over one another, their bands, and what lies between, shaded."""
+"""The charts of a comparison as geometry: both curves, their bands, and the shaded area between them."""
 
 from __future__ import annotations
 
@@ -117,6 +117,6 @@ def _levels(arm: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _area(x: np.ndarray, scale: Scale, low: np.ndarray, high: np.ndarray) -> str:
-    """The outline of what lies between two curves."""
+    """The outline of the area between two curves."""
     there, back = path_of(x, scale.at(low)), path_of(x[::-1], scale.at(high)[::-1])
     return f"{there}{back.replace('M', 'L', 1)}Z" if there else ""

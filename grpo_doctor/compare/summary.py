@@ -30,8 +30,8 @@ SHOWN = 20
 def render(name: str, comparisons: Sequence[Comparison], options: Options) -> str:
     """The report of comparisons in one format. Raises `UnknownFormatError`.
 
-    Formats for people tell the comparison; those for machines, which know findings alone, get the runs of NEW with what
-    the checks across runs found, and what BASE has too as accepted.
+    Formats for people show the comparison. Formats for machines, which hold findings only, get the runs of NEW with the
+    findings of checks across runs; findings that BASE also has are accepted.
     """
     if name not in report_names():
         raise UnknownFormatError(f"no report format is called {name!r}; there are {', '.join(report_names())}")

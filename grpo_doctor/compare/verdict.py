@@ -40,7 +40,7 @@ class Fared(msgspec.Struct, kw_only=True):
 
 
 def fared(base: Arm, new: Arm, differences: Sequence[Difference]) -> list[Fared]:
-    """Every finding that is told at warning or above on either side and still holds, the gravest first."""
+    """Every finding at warning or above on either side that still holds, the most severe first."""
     success = success_of(differences)
     sides = [_worst(base.diagnoses), _worst(new.diagnoses)]
     told = [_one(code, sides[0].get(code), sides[1].get(code), base, new) for code in {**sides[0], **sides[1]}]

@@ -26,7 +26,7 @@ class WeightsError(ValueError):
 
 
 class Moved(msgspec.Struct, frozen=True, kw_only=True):
-    """How far one tensor lies from its twin: the norm of the change by the norm of BASE, and that of BASE."""
+    """How far one tensor moved: the norm of the change divided by the norm of BASE, and the norm of BASE."""
 
     name: str
     change: float
@@ -52,7 +52,7 @@ class _Stored(NamedTuple):
 def weights_apart(base: Path, new: Path) -> list[Moved]:
     """Every floating-point tensor that both checkpoints (a file or a folder) hold, in the order of BASE.
 
-    The factors of a LoRA adapter are multiplied first: many pairs of factors stand for one change.
+    The factors of a LoRA adapter are multiplied first: many pairs of factors give the same change.
     Raises `WeightsError`.
     """
     one, other = _stored(base), _stored(new)

@@ -1,4 +1,4 @@
-"""What a run of a fleet declares: in its log, in the configurations beside it, in the names of its folder and file."""
+"""Settings of a run of a fleet, from its log, the configurations in its folder, and the names of folder and file."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Where the runs of a fleet are: folders and files here, trackers, or wherever fsspec reaches, as units of work.
 
-A unit holds every file that may be a view of one run: the files of a folder, with those of the parts that trainers
-keep beside it (checkpoints, completions, TensorBoard). It is read, judged and remembered as a whole.
+A unit holds every file that may belong to one run: the files of a folder, including its subfolders for checkpoints,
+completions and TensorBoard. It is read, judged and stored as a whole.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _local(place: Path) -> Found:
 
 
 def _home(path: str, place: str) -> str:
-    """The folder of the run that a file belongs to: parts of a run belong to the folder that they lie in."""
+    """The folder of the run that a file belongs to: parts of a run belong to their parent folder."""
     home = posixpath.dirname(path)
     while home != place and PART.fullmatch(posixpath.basename(home)):
         home = posixpath.dirname(home)
@@ -127,7 +127,7 @@ def _home(path: str, place: str) -> str:
 
 
 def _crowds(home: str, paths: list[str]) -> dict[str, list[str]]:
-    """The logs of a folder as units: one, or where many lie beside each other one for each name.
+    """The logs of a folder as units: one, or one for each name if there are many.
 
     Files of TensorBoard and of completions stay together: many of them are one run.
     """

@@ -84,7 +84,7 @@ def _differing(one: Line, other: Line) -> list[str]:
 
 
 def _as_run(line: Line) -> Run:
-    """As much of the run as tells its views apart."""
+    """The part of the run by which duplicates are found."""
     run = Run(line.source)
     run.steps = np.array(line.view_steps, np.int64)
     run.columns = {name: np.array(values, float) for name, values in line.view.items()}

@@ -25,7 +25,7 @@ COLUMNS = 4
 
 
 def render(overview: Overview, options: Options, pages: str = "") -> str:
-    """The page; ``pages`` is the folder beside it that holds the report of each run."""
+    """The page; ``pages`` is the folder next to it with the report of each run."""
     style = (home("reports") / "html.css").read_text(encoding="utf-8") + (FOLDER / "page.css").read_text("utf-8")
     script = "" if options.static else (FOLDER / "page.js").read_text(encoding="utf-8")
     known: dict[str, Any] = {

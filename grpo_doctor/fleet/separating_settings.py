@@ -50,14 +50,14 @@ class Value(msgspec.Struct, frozen=True):
 
 
 class Effect(msgspec.Struct, kw_only=True):
-    """What goes with a setting.
+    """The association of a setting with failing runs.
 
     Attributes:
         p: exact p of failing against the setting; ``adjusted`` is corrected for all settings that were tried.
         strength: Cramér's V, 0 to 1, of that table.
         beyond: p of the same among runs with equal values of the setting that separates best; None for that one.
         reward_p, onset_p: corrected p that rewards, and onsets of failing runs, differ from value to value.
-        with_: settings that change together with it, so that they cannot be told apart.
+        with_: settings that change together with it, so that they cannot be distinguished.
     """
 
     setting: str

@@ -187,9 +187,9 @@ class Store:
             raise ConfigError(f"{path}: cannot be written: {str(error).splitlines()[0]}") from None
 
     def ask(self, sql: str) -> Answered:
-        """What a user's question comes to. It reads these tables and nothing else, and changes nothing.
+        """The result of a user's query, which can only read these tables.
 
-        Raises `ConfigError` for what is no question or cannot be answered.
+        Raises `ConfigError` for an invalid query.
         """
         try:
             statements = self._database.extract_statements(sql)

@@ -1,4 +1,4 @@
-"""One unit of a fleet as lines: its runs are read, diagnosed and told in a few hundred bytes each.
+"""Reads and diagnoses the runs of one unit of a fleet, and reduces each to a few hundred bytes.
 
 This is what a worker does, in another process or on another machine, so everything that goes in and comes out is
 plain data. Whatever fails costs its own run or file and becomes a line that says so.
@@ -96,11 +96,11 @@ class Found(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Line(msgspec.Struct, kw_only=True):
-    """One run of a fleet, or an input of which none came.
+    """One run of a fleet, or an input without a run.
 
     ``verdict`` is that of the diagnosis, or ``unreadable`` for an input that could not be read and ``broken`` where
-    grpo-doctor itself failed, with the reason as the headline. ``view`` is what tells views of one run apart, and
-    ``broken`` the rows and fields of it that were recorded and are no numbers.
+    grpo-doctor itself failed, with the reason as the headline. ``view`` holds the values by which duplicates are
+    found, and ``broken`` the rows and fields of it that are not finite.
     """
 
     source: str
@@ -169,7 +169,7 @@ def _words(error: Exception) -> str:
 
 
 def _lines(unit: Unit, job: Job, folder: str, named: Renaming) -> tuple[list[Line], list[Answer]]:
-    """The lines of a unit whose files lie below ``folder``, and what became of each file, under their own names."""
+    """The lines of a unit whose files are below ``folder``, and the status of each file, under their own names."""
     found = _survey(unit, job, folder)
     catalogue = load(tuple(job.config.checks)).select(job.config.select, job.config.ignore)
     configurations = [Path(folder + file.path.lstrip("/") if folder else file.path) for file in unit.configurations]
@@ -250,7 +250,7 @@ def _found(f: Finding) -> Found:
 
 
 def _name(unit: Unit, run: Run) -> str:
-    """The part of a run's name that may say what it is: its unit's folder, and what lies below it."""
+    """The part of a run's name that may hold settings: the folder of its unit and the path below it."""
     within = run.source.removeprefix(unit.name)
     return f"{Path(unit.name).name}{within}"
 

@@ -1,6 +1,6 @@
 """The map of `judge` over the units of a fleet: here, in processes of this machine, or on a cluster of Ray.
 
-Whoever does the work, every unit comes back: one whose worker died is tried once more, alone, and then told as a line.
+Whoever does the work, every unit comes back: one whose worker died is tried once more, alone, and then reported.
 Threads are no choice: reading and judging hold Python's lock.
 """
 
@@ -131,7 +131,7 @@ def _on_ray(units: list[Unit], job: Job, address: str) -> Documents:
 
 
 def _refuse_unreachable(address: str) -> None:
-    """Says at once that nobody listens at HOST:PORT: Ray itself tries for minutes. Raises `ConfigError`."""
+    """Raises `ConfigError` at once if nothing listens at HOST:PORT: Ray itself retries for minutes."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or "://" in address:
         return
@@ -142,7 +142,7 @@ def _refuse_unreachable(address: str) -> None:
 
 
 def _ray_results(ray: Any, units: list[Unit], job: Job) -> Documents:
-    """Ray runs a task again whose worker died; one that dies twice is told."""
+    """Ray repeats a task whose worker died; a task that fails twice is reported."""
     remote = ray.remote(num_cpus=1, max_retries=1)(work)
     shared = ray.put(job)
     most = AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))

@@ -29,7 +29,7 @@ class DoctorCallback(TrainerCallback):
     """Examines every row that the trainer logs; acts on the first process alone, which is the one that logs.
 
     Args:
-        out: folder of the run; ``grpo-doctor`` beside the checkpoints by default.
+        out: folder of the run; ``grpo-doctor`` in the folder of the checkpoints by default.
         on: ``SEVERITY=ACTION,…`` with warn and stop.
         on_finding: called with each new finding and its action; prints a line by default.
 

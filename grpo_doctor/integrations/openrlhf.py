@@ -33,7 +33,7 @@ def connect() -> None:
 
 
 class _Hook:
-    """One run of this process; both loggers speak of it."""
+    """The one run of this process, which both loggers report."""
 
     def __init__(self) -> None:
         self.config: dict[str, Any] = {}

@@ -177,7 +177,7 @@ def _read_responses(path: Path | None) -> tuple[dict[str, Any] | None, list[Samp
 
 
 def actions_from_outside(on: str) -> dict[Severity, Action]:
-    """The actions of ``--on``. Raises `ConfigError` for one that only a trainer's own seams allow."""
+    """The actions of ``--on``. Raises `ConfigError` for an action that needs `attach`."""
     actions = actions_of(on)
     if set(actions.values()) - {"warn", "stop"}:
         raise ConfigError(

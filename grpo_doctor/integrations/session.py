@@ -70,7 +70,7 @@ def holds_a_run(path: Path) -> bool:
 
 
 def unused(path: Path, taken: Callable[[Path], bool] = Path.exists) -> Path:
-    """The path, with a number behind it where it is taken already: by anything, or by what ``taken`` says."""
+    """The path, with a number appended if it exists or ``taken`` reports it as used."""
     free, n = path, 1
     while taken(free):
         n += 1
@@ -308,7 +308,7 @@ class Session:
     def diagnosis(self) -> Diagnosis:
         """The diagnosis of the records in the folder, which are read as `analyze` reads them.
 
-        What only the doctor beside the training knows comes with it: its notes, what it could not read, and a stop.
+        Facts known only during training are added: notes, unreadable values, and a stop.
         """
         path, live = self.folder.path / "records.jsonl", self.doctor
         if not path.exists():

@@ -1,11 +1,11 @@
 """``attach(trainer)``: live checks for TRL's ``GRPOTrainer``, without a subclass and without touching its random state.
 
-The trainer's methods are wrapped on the instance (`trl_seams`). Every rank writes what it saw (``ranks/``), rank 0
-merges the ranks into one record a step, examines it, and tells all of them what to do. What a sharded model or vLLM
-keeps out of sight is left out and named in the diagnosis's notes.
+The trainer's methods are wrapped on the instance (`trl_hooks`). Every rank writes its records (``ranks/``); rank 0
+merges them into one record per step, checks it, and sends the action to all ranks. Values that a sharded model or vLLM
+hides are left out and named in the notes of the diagnosis.
 
-Nothing that fails in here ends the training. Each rank keeps to the collectives of a step whatever has failed in it,
-and at the end of the step all of them learn of it and go on unwatched together.
+An error in this package never ends the training. Each rank still takes part in the collectives of the step. At the end
+of the step all ranks learn of the error, and training continues without checks.
 """
 
 from __future__ import annotations

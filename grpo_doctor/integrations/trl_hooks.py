@@ -325,5 +325,5 @@ def _sampled_weights(model: Any) -> tuple[list[Tensor], Tensor] | None:
 
 
 def _weights_at(places: list[Tensor]) -> Tensor:
-    """What stands there now, [M] in float32, on the device of the first."""
+    """The current values, [M] in float32, on the device of the first."""
     return torch.cat([place.to(places[0].device) for place in places]).float()

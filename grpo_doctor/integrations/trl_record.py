@@ -28,7 +28,7 @@ EQUAL = 1e-8
 
 @dataclass(frozen=True)
 class Ids:
-    """Token ids that mean something beside text."""
+    """Token ids with a meaning other than text."""
 
     ends: frozenset[int]
     pad: int | None
@@ -97,7 +97,7 @@ class Local:
         self._logprobs(inputs, trained, logprobs)
 
     def _logprobs(self, inputs: Mapping[str, Any], mask: Tensor, logprobs: Tensor | None) -> None:
-        """Log-probabilities [B, T] of the loss beside those of the rollout, of the generator, and the advantages."""
+        """Log-probabilities [B, T] of the loss, of the rollout and of the generator, and the advantages."""
         old, sampled = inputs.get("old_per_token_logps"), inputs.get("sampling_per_token_logps")
         named = {"old": old, "reference": inputs.get("ref_per_token_logps"), "sampling": sampled}
         self.given |= {name for name, there in named.items() if there is not None}

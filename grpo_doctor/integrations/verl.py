@@ -1,11 +1,11 @@
 """verl: one more logger. ``trainer.logger='["console","grpo_doctor"]'`` is all that it takes.
 
 verl 0.9 and later loads this module by itself, in its Ray actors too: it is an entry point of ``verl.plugins``. For
-older ones set ``VERL_USE_EXTERNAL_MODULES=grpo_doctor.integrations.verl``. Options stand in verl's configuration:
+older ones set ``VERL_USE_EXTERNAL_MODULES=grpo_doctor.integrations.verl``. Options are part of verl's configuration:
 
     '+trainer.grpo_doctor.on="error=stop"' +trainer.grpo_doctor.out=runs/mine
 
-A stop raises `TrainingStopped` behind the step's checkpoint and the other loggers. With ``trainer.rollout_data_dir``
+A stop raises `TrainingStopped` after the step's checkpoint and the other loggers. With ``trainer.rollout_data_dir``
 every step is examined together with its responses, one step later, when they are on disk.
 """
 

@@ -70,7 +70,7 @@ TWIN, ALONE, MENDED, ROLLED_BACK = "twin", "left-alone", "mended", "rolled-back"
 
 
 class Job(NamedTuple):
-    """One run. The twin is the engine without the fault, from the first step."""
+    """One run. The reference run is the engine without the fault, from the first step."""
 
     fault: str
     arm: str

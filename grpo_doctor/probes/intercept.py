@@ -317,7 +317,7 @@ def _own_methods(model: Any) -> list[tuple[type, str]]:
 
 
 def _watched_method(function: Callable[..., Any], handle: Callable[..., Any]) -> Callable[..., Any]:
-    """A method whose calls go to ``handle``, which leaves alone those that make a forward themselves."""
+    """A method whose calls go to ``handle``; nested forward calls are not intercepted."""
 
     @functools.wraps(function)
     def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:

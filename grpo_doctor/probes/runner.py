@@ -423,7 +423,7 @@ def holds(adapter: Adapter, code: str) -> None:
 def suite(
     adapter: Adapter | Callable[[], Adapter], *, select: tuple[str, ...] = (), ignore: tuple[str, ...] = ()
 ) -> Any:
-    """A pytest test with one case a probe: ``test_plumbing = grpo_doctor.probes.suite(adapter)``.
+    """A pytest test with one case per probe: ``test_plumbing = grpo_doctor.probes.suite(adapter)``.
 
     A case fails on a finding at error or above, is skipped where a seam is missing or the probe cannot tell, and
     fails where the trainer's own code raises.

@@ -96,7 +96,7 @@ def plain_numbers(texts: Sequence[str]) -> list[float] | None:
 
 
 class CellShape(Shape):
-    """Rows of a table none of whose cells is empty, and whose wanted cells are plain finite numbers."""
+    """Rows of a table without empty cells whose wanted cells are finite numbers."""
 
     def __init__(self, names: Sequence[str], wanted: Sequence[str], step_key: str | None) -> None:
         super().__init__(names, step_key)

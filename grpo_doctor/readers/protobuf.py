@@ -9,7 +9,7 @@ Field = tuple[int, int | bytes | float]
 
 
 class WireError(ValueError):
-    """Bytes that are no message."""
+    """Bytes that are not a message."""
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""The charts of the HTML report as geometry: where everything stands, for inline SVG that the browser stretches.
+"""The charts of the HTML report as geometry: positions for inline SVG that the browser stretches.
 
 A plot has the units of the run on its x axis, counted from its first row, so that zooming is nothing but another
 ``viewBox``; its y axis has `HEIGHT` units, downwards.
@@ -95,7 +95,7 @@ class Small(NamedTuple):
 def multiples(series: Sequence[tuple[np.ndarray, np.ndarray, float | None]]) -> list[Small]:
     """Curves that are compared with each other: steps, values and onset of each, on one y axis that all share.
 
-    Where most of them would lie flat on it, as of tasks that are rewarded otherwise, each has its own.
+    If most would be flat on it, for example with rewards on different scales, each has its own.
     """
     known = [values[np.isfinite(values)] for _, values, _ in series]
     together = np.concatenate([np.empty(0), *known])
@@ -112,7 +112,7 @@ def multiples(series: Sequence[tuple[np.ndarray, np.ndarray, float | None]]) -> 
 
 
 def drawings(panels: Sequence[Panel]) -> tuple[list[Drawing], dict[str, Any]]:
-    """The charts of one run, and what hovering over them tells: rows, steps, source lines and values."""
+    """The charts of one run, and the data for hovering: rows, steps, source lines and values."""
     if not panels:
         return [], {}
     ground = panels[0].ground
@@ -157,14 +157,14 @@ class Scale(NamedTuple):
     log: bool
 
     def at(self, values: np.ndarray) -> np.ndarray:
-        """The place of values, 0 at the top; what lies beyond the ends is drawn at the edge."""
+        """The place of values, 0 at the top; values beyond the ends are drawn at the edge."""
         with np.errstate(all="ignore"):
             shown = np.log10(values) if self.log else values
         return HEIGHT * (1 - ((shown - self.low) / (self.high - self.low)).clip(0, 1))
 
 
 def on_an_axis(known: np.ndarray) -> np.ndarray:
-    """Values between which an axis can tell: what is huge is at its end, and what is tiny is 0."""
+    """Values clipped to the range of an axis; tiny values become 0."""
     return np.where(np.abs(known) < 1 / HUGE, 0.0, known.clip(-HUGE, HUGE))
 
 

@@ -99,7 +99,7 @@ class Ground(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """One chart: the field it draws (or ``timeline``), its caption, the same in words, and the series beside it."""
+    """One chart: the field it draws (or ``timeline``), its caption, its alternative text, and a second series."""
 
     field: str
     caption: str

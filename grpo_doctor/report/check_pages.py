@@ -29,35 +29,52 @@ def page(catalogue: Catalogue, check: Check) -> str:
     if explained:
         holds = "where it holds" if check.explains_from is Severity.INFO else f"from {check.explains_from} on"
         facts.append(f"Explains, {holds}: " + ", ".join(explained) + ".")
-    body = re.sub(r"^(## )", r"#\1", _with_defaults(check.page, limits), flags=re.MULTILINE)
-    title, _, rest = body.partition("\n")
-    parts = [f"## {check.code} {check.name}", title, " ".join(facts), rest.strip()]
-    parts += [_rivals(check), _remedies(check), _measured(check)]
-    return "\n\n".join(part for part in parts if part)
+    title, *sections = re.split(r"^## ", _with_defaults(check.page, limits), flags=re.MULTILINE)
+    made = (_rivals(check), _remedies(check), _measured(check))
+    parts = sorted((part.strip() for part in (*sections, *made) if part), key=_place)
+    head = [f"## {check.code} {check.name}", title.strip(), " ".join(facts)]
+    return "\n\n".join([*head, *(f"### {part}" for part in parts)])
+
+
+ORDER = (
+    "What it sees", "What the probe does", "Why it matters", "Remedy", "Steps", "What else it could be", "Thresholds",
+    "Known false alarms", "What this certifies, and what it does not", "Measured on the engine's faults", "Sources",
+)  # fmt: skip
+"""The parts of a page in the order of reading: what the check does, why it matters, how to fix it, then the details."""
+
+
+def _place(part: str) -> int:
+    """Where a part of a page belongs; one with another heading comes before the sources."""
+    heading = part.partition("\n")[0]
+    return ORDER.index(heading) if heading in ORDER else len(ORDER) - 2
 
 
 KINDS = {
-    "logs": "public log(s) (of sick runs, or as a remark)",
-    "threads": "issue thread(s)",
-    "faults": "injected fault(s)",
-    "trainers": "run(s) of a public trainer, made ill on purpose",
-    "configurations": "planted configuration(s)",
-    "twins": "wrong twin(s) of a trainer",
-    "peers": "labelled run(s) that another tool generates",
-    "rollouts": "made run(s) with a drift planted in the rollouts",
+    "logs": ("public log", "public logs"),
+    "threads": ("issue thread", "issue threads"),
+    "faults": ("injected fault", "injected faults"),
+    "trainers": ("run of a public trainer with a planted bug", "runs of public trainers with a planted bug"),
+    "configurations": ("planted configuration", "planted configurations"),
+    "twins": ("deliberately broken trainer", "deliberately broken trainers"),
+    "peers": ("labelled run of another tool", "labelled runs of other tools"),
+    "rollouts": (
+        "simulated run with a drift planted in the rollouts",
+        "simulated runs with a drift planted in the rollouts",
+    ),
 }
-"""Kinds of evidence, as `tests/seen.py` counts them, and how a page names them."""
+"""Kinds of evidence, as `tests/seen.py` counts them, and how a page names one and several."""
 
 
 def _seen(check: Check) -> str:
     seen = check.seen or {}
     if check.preview:
-        return "Preview: it has spoken on made-up columns only, so it is a remark unless `--preview` is given."
+        return "Preview: only test columns have triggered it, so it is a remark unless `--preview` is given."
     if not seen and check.probe is not None:
         return "It is proven on the trainer itself, by its probe alone."
     if not seen:
         return "No public log has triggered it yet; it reports what the log itself proves."
-    return "It has spoken on " + ", ".join(f"{seen[k]} {KINDS[k]}" for k in KINDS if k in seen) + "."
+    named = [f"{seen[kind]} {words[seen[kind] != 1]}" for kind, words in KINDS.items() if kind in seen]
+    return f"Triggered by {', '.join(named)} (of failing runs, or as a remark)."
 
 
 def _with_defaults(text: str, limits: Mapping[str, Any]) -> str:
@@ -73,7 +90,7 @@ def _rivals(check: Check) -> str:
     if not check.rivals:
         return ""
     lines = [f"- **{r.name}**: {r.why}. The test: {r.separated_by}." for r in check.rivals]
-    return "### What else it could be\n\n" + "\n".join(lines)
+    return "What else it could be\n\n" + "\n".join(lines)
 
 
 def _remedies(check: Check) -> str:
@@ -87,17 +104,17 @@ def _remedies(check: Check) -> str:
             lines.append(f"  - {step.who}:{text}")
         lines.append(f"  - evidence: {known.evidence} ({known.source})")
         parts.append("\n".join(lines))
-    return "### Steps\n\n" + "\n".join(parts) if parts else ""
+    return "Steps\n\n" + "\n".join(parts) if parts else ""
 
 
 def _measured(check: Check) -> str:
-    """What the lab came to: how early this check names a fault, and what its remedies, and those it withholds, did."""
+    """Results of the experiments: how early this check finds a fault, and the effects of its remedies."""
     found = stored()
     lines = [f"- {harm.early(fault)}" for fault, harm in found.faults.items() if harm.by == check.code and harm.lead]
     offered = [remedy.id for remedy in check.remedies]
     for words, ids in (("", offered), ("withheld: ", check.withholds)):
         lines += [f"- {words}`{id}` on {treatment}" for id in ids for treatment in found.tried(check.code, id)]
-    return "\n".join(["### Measured on the engine's faults\n", *lines]) if lines else ""
+    return "\n".join(["Measured on the engine's faults\n", *lines]) if lines else ""
 
 
 def index(catalogue: Catalogue) -> str:
@@ -110,8 +127,8 @@ def index(catalogue: Catalogue) -> str:
 
 INTRODUCTION = """# The checks
 
-One check per file, one family per folder. The docstring of the file is its page; `grpo-doctor explain CODE` prints it.
-The probe of a check `x.py` is in `x_probe.py`, with its own part of the page.
+One check per file, one family per folder. The docstring of the file is its page;
+`grpo-doctor checks explain CODE` prints it. The probe of a check `x.py` is in `x_probe.py`, with its part of the page.
 How to add one: [CONTRIBUTING](../.github/CONTRIBUTING.md). This index and the pages are generated by `make pages`.
 """
 

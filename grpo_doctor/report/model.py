@@ -1,4 +1,4 @@
-"""What every report format shares: its options, the order in which a diagnosis is told, and what must not leak."""
+"""What every report format shares: its options, the order of findings, and redaction."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def presentable(diagnosis: Diagnosis, *, samples: bool) -> Diagnosis:
 
 
 class Story(NamedTuple):
-    """The findings of a diagnosis in the order in which they are told."""
+    """The findings of a diagnosis in the order in which they are reported."""
 
     main: Finding | None
     effects: list[Finding]
@@ -140,7 +140,7 @@ def story(diagnosis: Diagnosis) -> Story:
 
 
 def leading(diagnosis: Diagnosis) -> Finding | None:
-    """The finding that stands for a run in a list of runs: its headline, else its worst note."""
+    """The finding that a list of runs shows for a run: its headline, else its worst note."""
     first = diagnosis.findings[0] if diagnosis.findings else None
     return first if first is not None and first.level >= Severity.WARNING else None
 
@@ -154,7 +154,7 @@ def withheld(diagnosis: Diagnosis) -> list[Withheld]:
 
 
 def next_run(diagnosis: Diagnosis) -> list[str]:
-    """What to do before the next run, without the doubts of the headline, which are told where it is."""
+    """What to do before the next run, without the doubts about the headline, which are shown next to it."""
     told = tuple(f"{words} ({diagnosis.cause}): " for words in ("Verify first", "No longer valid"))
     return [text for text in diagnosis.next_run if not text.startswith(told)]
 
@@ -184,8 +184,8 @@ def sure(finding: Finding) -> str:
 
 
 def since(finding: Finding) -> str:
-    """Since when, in words. What begins at step 0 was there from the start: so was all that is proven of code or told
-    by a configuration, which have no steps."""
+    """Since when, in words. Findings that begin at step 0, and all findings about code or configurations, are there
+    from the start."""
     if finding.cleared and finding.onset_step == finding.last_step:
         return f"at step {finding.onset_step}, cleared"
     if finding.cleared:
@@ -262,7 +262,7 @@ def location(diagnosis: Diagnosis, finding: Finding) -> tuple[str, int]:
 
 
 def relative(source: str) -> str:
-    """A path as seen from the working directory where it lies below it, with forward slashes."""
+    """A path relative to the working directory if it is below it, with forward slashes."""
     path = Path(source)
     if path.is_absolute() and path.is_relative_to(Path.cwd()):
         path = path.relative_to(Path.cwd())
@@ -319,7 +319,7 @@ def facts(diagnosis: Diagnosis) -> list[tuple[str, str]]:
 
 
 def _clock(run: Run, since: float = -math.inf) -> np.ndarray:
-    """The finite wall times of the rows from a step on, in seconds; none where no time is recorded."""
+    """The finite wall times of the rows starting at a step, in seconds; empty if no time is recorded."""
     times = run.columns.get("wall_time")
     if times is None:
         return np.empty(0)

@@ -21,7 +21,7 @@ def replacing(path: Path, *, named: bool = True) -> Iterator[BinaryIO]:
             may be a link that somebody else placed, and is refused.
 
     Raises:
-        OSError: it cannot be written; ``path`` is as it was, unless it is no regular file.
+        OSError: it cannot be written; ``path`` is unchanged, unless it is not a regular file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     old = _status(path)
@@ -79,7 +79,7 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 def _draft(path: Path, old: os.stat_result | None) -> tuple[Path, BinaryIO] | None:
-    """A new file in the same folder, under a name that nobody can foresee; None where only ``path`` can be written."""
+    """A new file in the same folder, under an unpredictable name; None if only ``path`` can be written."""
     place = path.with_name(f".{path.name[:64]}.{secrets.token_hex(8)}.part")
     try:
         descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)

@@ -201,7 +201,7 @@ def _without_named(line: str) -> str:
 
 
 def _secret_value(line: str, found: re.Match[str]) -> tuple[int, int, str] | None:
-    """Where the value behind this name is, and what replaces it; None where the value is no secret."""
+    """The place of the value after this name, and its replacement; None if the value is not a secret."""
     shapes, named = _shapes(), not found["separator"].isspace()
     name = _NOT_A_NAME.split(line[max(0, found.start() - 32) : found.end("end")])[-1]
     option = name.startswith("-")
@@ -284,7 +284,7 @@ def visible(text: str) -> str:
 
 
 def invisible_removed(text: str) -> str:
-    """The text without them, except for the ends of lines, where they could hold a text that nobody reads."""
+    """The text without them, except at the ends of lines, where they could hide text."""
     return _INVISIBLE.sub(lambda found: found[0] if found[0] in "\r\x0b\x0c\x1b\x85\u2028\u2029" else "", text)
 
 

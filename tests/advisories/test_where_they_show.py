@@ -62,7 +62,7 @@ def test_a_pinned_version_with_a_known_bug_is_a_finding(tmp_path: Path) -> None:
         ("Dockerfile", "FROM lab/train:torch2.8-trl0.23.1-vllm0.10.2\n"),
     ],
 )
-def test_reads_the_version_from_a_file_beside_the_configuration(tmp_path: Path, name: str, text: str) -> None:
+def test_reads_the_version_from_a_file_next_to_the_configuration(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
     finding = settled(tmp_path / "train.py", "trl").finding("CFG039")
     assert finding is not None

@@ -76,7 +76,7 @@ def test_streams_that_take_nothing_and_folders_that_cannot_be_made(
         (FileNotFoundError(errno.ENOENT, "No such file", str(Path(common.__file__).parent / "lost.j2")), False),
     ],
 )
-def test_what_no_user_can_mend_is_an_error_of_grpo_doctor(error: OSError, users: bool) -> None:
+def test_what_no_user_can_fix_is_an_error_of_grpo_doctor(error: OSError, users: bool) -> None:
     with pytest.raises(typer.Exit if users else type(error)) as raised, common.plain_errors():
         raise error
     assert getattr(raised.value, "exit_code", common.BROKEN) == (common.WRONG if users else common.BROKEN)

@@ -281,7 +281,7 @@ def test_a_healthy_real_run_passes() -> None:
     assert gate(CORPUS / "R006-assignment5-alignment").exit_code == 0
 
 
-def test_what_a_log_lost_is_said_beside_its_pass(tmp_path: Path, good: Path) -> None:
+def test_what_a_log_lost_is_said_next_to_its_pass(tmp_path: Path, good: Path) -> None:
     lines = good.read_text().splitlines()
     good.write_text("\n".join([*lines[:5], lines[5][:40], *lines[6:]]) + "\n")
     (tmp_path / "config.json").write_text('{"group_size": ')

@@ -107,7 +107,7 @@ def steps(*, broken_at: int, upto: int) -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("turn", [None, rename, truncate])
-def test_gen001_is_told_at_the_first_poll_after_its_step_and_once(
+def test_gen001_is_reported_at_the_first_poll_after_its_step_and_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], turn: Callable[[Path], None] | None
 ) -> None:
     text = p30.write(tmp_path / "whole.log", steps(broken_at=5, upto=8)).read_text(encoding="utf-8")
@@ -320,7 +320,7 @@ def test_a_folder_is_watched_and_ends_with_a_report(tmp_path: Path) -> None:
     assert "step 60" in result.stdout, "a line says where the run stands although no terminal is there"
 
 
-def test_a_file_that_never_comes_is_told_at_once_and_is_wrong_use(tmp_path: Path) -> None:
+def test_a_file_that_never_comes_is_reported_at_once_and_is_wrong_use(tmp_path: Path) -> None:
     result = watch(tmp_path / "no.log", "--interval", 0.05, "--idle", 0.1)
     assert result.exit_code == 2
     assert f"{tmp_path / 'no.log'}: does not exist yet; waiting" in result.output

@@ -107,7 +107,7 @@ def test_cannot_compare_because(base: object, new: object, why: str) -> None:
     assert headline(found).startswith(f"Cannot compare, because {why}")
 
 
-def test_different_lengths_logs_and_restarts_are_told() -> None:
+def test_different_lengths_logs_and_restarts_are_reported() -> None:
     again = [*range(1, 31), *range(20, 51)]
     resumed = run_of(
         [StepRecord(step=step, reward_mean=value) for step, value in zip(again, reward(0, 61), strict=True)]
@@ -128,7 +128,7 @@ def test_rewards_of_other_components_are_not_compared() -> None:
     assert any("other components" in note for note in found.notes)
 
 
-def test_settings_are_told_once_and_names_never() -> None:
+def test_settings_are_reported_once_and_names_never() -> None:
     declared = {"beta": 0.02, "kl_coef": 0.02, "run_name": "a", "seed": 1, "inject": None}
     made = run(declared, reward_mean=[0.1, 0.2], temperature=[0.7, 0.7], learning_rate=[1e-6, 1e-5])
     known = settings_of(made)

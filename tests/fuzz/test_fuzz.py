@@ -58,7 +58,7 @@ def test_a_long_run_of_one_piece_does_not_hang_it(
     assert fault(name, begins + run * ((1 << 18) // len(run)) + ends, tmp_path, 0) == ""
 
 
-def test_a_failure_is_told_and_made_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_is_reported_and_made_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def breaks(path: Path, rng: random.Random, judged: float) -> None:
         if b"odd" in path.read_bytes():
             raise KeyError("unforeseen")

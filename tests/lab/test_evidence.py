@@ -64,7 +64,7 @@ def test_what_a_docstring_says_of_the_engine_has_no_figures_but_those_of_the_sto
 
 
 @pytest.mark.parametrize("code", CATALOGUE.checks)
-def test_a_page_quotes_no_engine_that_nobody_can_run(code: str) -> None:
+def test_a_page_quotes_no_engine_that_no_one_can_run(code: str) -> None:
     written = page(CATALOGUE, CATALOGUE.checks[code])
     assert not UNOPENED.search(written)
     for fault in re.findall(r"[Ff]aults? `([a-z-]+)`", written):
@@ -72,14 +72,14 @@ def test_a_page_quotes_no_engine_that_nobody_can_run(code: str) -> None:
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_what_mends_a_fault_is_a_remedy_that_its_checks_offer(name: str) -> None:
+def test_what_fixes_a_fault_is_a_remedy_that_its_checks_offer(name: str) -> None:
     fault = FAULTS[name]
     offered = {remedy.id for code in fault.named_by for remedy in CATALOGUE.checks[code].remedies}
     assert fault.mended_by in {"", *offered}
 
 
 @pytest.mark.parametrize("code", [c.code for c in CATALOGUE.checks.values() if c.withholds])
-def test_what_is_withheld_did_not_mend_the_fault(code: str) -> None:
+def test_what_is_withheld_did_not_fix_the_fault(code: str) -> None:
     tried = [t for remedy in CATALOGUE.checks[code].withholds for t in stored().tried(code, remedy)]
     assert [str(t) for t in tried if t.verdict == "recovers"] == []
 

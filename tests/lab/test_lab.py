@@ -87,7 +87,7 @@ def test_a_run_that_breaks_leaves_no_result(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.usefixtures("tiny")
-def test_a_treatment_goes_on_from_the_sick_run_and_mends_its_engine(tmp_path: Path) -> None:
+def test_a_treatment_goes_on_from_the_sick_run_and_fixes_its_engine(tmp_path: Path) -> None:
     engine, settings = arms.treated(Job("kl-dominates", MENDED, 1))
     assert (engine.__name__, settings.beta, settings.seed) == ("Engine", 0.02, 1)
     engine, settings = arms.treated(Job("kl-dominates", "raise-group-size", 1))

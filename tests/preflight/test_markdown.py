@@ -63,7 +63,7 @@ def test_an_excerpt_of_a_document_has_no_defaults(tmp_path: Path) -> None:
     assert call.settings["num_iterations"] == 1
 
 
-def test_a_block_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_a_block_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     found = found_in(tmp_path, f"```python\nx = = 1\n```\n```\n{AS_YAML}```\n")
     assert found.settings["group_size"] == 6
     assert any(note.startswith("the block after line 1 was not read") for note in found.notes)

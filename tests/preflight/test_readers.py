@@ -334,7 +334,7 @@ def test_the_line_of_a_setting_in_a_document_that_a_script_writes_is_that_of_the
     assert read(path)[0].lines["group_size"] == 3
 
 
-def test_a_kind_of_file_that_is_not_known_is_told(tmp_path: Path) -> None:
+def test_a_kind_of_file_that_is_not_known_is_reported(tmp_path: Path) -> None:
     (path := tmp_path / "a.jsonnet").write_text("{ trainer: { num_generations: 8 } }\n", encoding="utf-8")
     assert read(path)[0].notes == ["a file that ends in .jsonnet is read as shell commands, but it contains none"]
 
@@ -477,7 +477,7 @@ def test_the_configuration_that_a_log_prints(tmp_path: Path, text: str, k: int |
     assert found.assumed == {} or text.startswith("+")
 
 
-def test_a_base_beside_it_is_read_and_one_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_base_next_to_it_is_read_and_one_that_is_not_there_is_named(tmp_path: Path) -> None:
     (tmp_path / "base.yaml").write_text(
         "grpo: {num_generations_per_prompt: 8}\npolicy: {generation: {temperature: 1.0}}\n"
     )
@@ -1339,7 +1339,7 @@ def test_what_looks_at_a_model_and_imports_its_training_only_evaluates(tmp_path:
     assert read(path)[0].run_type == "rl"
 
 
-def test_what_only_evaluates_is_told_so(tmp_path: Path) -> None:
+def test_what_only_evaluates_is_reported_so(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(
         "actor_rollout_ref: {rollout: {n: 5}}\nalgorithm: {adv_estimator: grpo}\n", "utf-8"
     )
@@ -1356,7 +1356,7 @@ def test_scripts_that_start_each_other_end(tmp_path: Path) -> None:
     assert read(tmp_path / "a.sh")[0].run_type == "none"
 
 
-def test_odd_arithmetic_of_a_script_warns_nobody(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+def test_odd_arithmetic_of_a_script_warns_no_one(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
     path = tmp_path / "train.sh"
     path.write_text("A=$((1if 2else 3))\npython -m openrlhf.cli.train_ppo_ray --n_samples_per_prompt 8 --x $A\n")
     (found,) = read(path)

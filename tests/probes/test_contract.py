@@ -282,7 +282,7 @@ def test_logits_are_seen_on_their_way_into_the_loss_of_a_model_that_returns_no_o
     assert [f.code for f in probed(LabelsThePrompt().adapter(), "PAD002").findings] == ["PAD002"]
 
 
-def test_a_loss_whose_logits_nobody_sees_is_not_proven_by_the_rest() -> None:
+def test_a_loss_whose_logits_no_one_sees_is_not_proven_by_the_rest() -> None:
     diagnosis = run_probes(Labelled(Hides).adapter())
     assert diagnosis.verdict == "unjudged"
     assert [n for n in diagnosis.notes if "The seam loss was given and could not be used" in n] == diagnosis.notes

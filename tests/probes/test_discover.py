@@ -144,7 +144,7 @@ def test_names_that_say_what_an_update_is_made_on(tmp_path: Path, line: str, sea
     assert [f.seam for f in discover(path)[0]] == [seam] * (seam is not None)
 
 
-def test_a_script_that_trains_when_it_is_imported_is_told_so(tmp_path: Path) -> None:
+def test_a_script_that_trains_when_it_is_imported_is_reported_so(tmp_path: Path) -> None:
     path = tmp_path / "script.py"
     path.write_text(
         "X = 3\nmodel = load('m')\n\ndef rollout(prompts): ...\n\nfor step in range(9):\n    rollout(step)\n"

@@ -175,7 +175,7 @@ RIGHT: list[tuple[Callable[[], Left], str, tuple[str, ...], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("make", "code", "seams", "settings"), RIGHT)
-def test_a_right_trainer_is_not_accused(
+def test_a_right_trainer_is_not_flagged(
     make: Callable[[], Left], code: str, seams: tuple[str, ...], settings: dict[str, Any]
 ) -> None:
     assert told(probed(make(), code, seams=seams, **settings)) == []

@@ -221,7 +221,7 @@ def test_two_functions_of_a_right_trainer_are_left_in_peace(kind: type[Left]) ->
     assert (told(diagnosis), diagnosis.notes, sorted(diagnosis.coverage.passed_codes)) == ([], [], sorted(codes))
 
 
-def test_a_quotient_of_probabilities_is_told_as_what_it_risks() -> None:
+def test_a_quotient_of_probabilities_is_reported_as_what_it_risks() -> None:
     (finding,) = probed(Quotient(), "GRD001", "RAT007", "PAD002", "KL004").findings
     assert finding.code == "GRD001"
     assert "(ratio 1)" in finding.message

@@ -101,7 +101,7 @@ def _samples() -> tuple[Any, ...]:
     return ([[{"role": "user", "content": "hi"}]] * 2, [[5, 6], [7, 8]], torch.tensor([1.0, -1.0]))
 
 
-def test_what_the_users_code_raises_is_told_with_its_place_and_the_others_run() -> None:
+def test_what_the_users_code_raises_is_reported_with_its_place_and_the_others_run() -> None:
     def advantages(rewards: torch.Tensor) -> torch.Tensor:
         raise RuntimeError("no rewards today")
 
@@ -116,7 +116,7 @@ def test_what_the_users_code_raises_is_told_with_its_place_and_the_others_run() 
     assert state_of(trainer) == before
 
 
-def test_code_that_leaves_the_process_or_cannot_say_why_is_told_too(tmp_path: Path) -> None:
+def test_code_that_leaves_the_process_or_cannot_say_why_is_reported_too(tmp_path: Path) -> None:
     def leaves(rewards: torch.Tensor) -> torch.Tensor:
         raise SystemExit(0)
 

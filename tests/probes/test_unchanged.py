@@ -166,7 +166,7 @@ def adapters() -> list[tuple[Adapter, dict[str, Any]]]:
     return [(adapter, completed(adapter)) for name in TRAINERS for adapter in [adapted(made(name))]]
 
 
-def test_what_the_optimizer_trains_beside_the_model_is_put_back() -> None:
+def test_what_the_optimizer_trains_next_to_the_model_is_put_back() -> None:
     model, critic = torch.nn.Linear(2, 2), torch.nn.Linear(2, 1)
     optimizer = torch.optim.SGD([*model.parameters(), *critic.parameters()], lr=0.1)
     before = critic.weight.detach().clone()

@@ -84,7 +84,7 @@ def test_a_trl_config_that_is_no_table_is_exit_code_2(saved: Path, tmp_path: Pat
     assert "not a table of GRPOConfig arguments" in result.output
 
 
-def test_a_device_moves_every_model_and_one_that_is_not_there_is_told() -> None:
+def test_a_device_moves_every_model_and_one_that_is_not_there_is_reported() -> None:
     trainer = Reference()
     assert run_probes(trainer.adapter("render", "mask"), device="cpu").verdict == "healthy"
     assert next(trainer.model.parameters()).device.type == "cpu"

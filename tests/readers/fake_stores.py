@@ -62,7 +62,7 @@ def served(answer: Answer) -> Iterator[tuple[str, list[Asked]]]:
 
 # -- wandb -------------------------------------------------------------------------------------------------------
 
-WANDB_RUN = {
+WANDB_RUN: dict[str, Any] = {
     "id": "UnVuOg==", "name": "run1", "displayName": "brave-1", "state": "finished", "tags": [], "sweepName": None,
     "config": json.dumps({name: {"value": value} for name, value in SETTINGS.items()}), "group": None, "jobType": None,
     "commit": None, "readOnly": True, "createdAt": "2026-11-01T00:00:00Z", "heartbeatAt": "2026-11-01T01:00:00Z",
@@ -80,7 +80,10 @@ def wandb(asked: Asked) -> Answered:
                                        "teams": {"edges": []}}}  # fmt: skip
     if "istory(" in query or "historyKeys" in query:
         rows = [json.dumps({"_step": step, **row}) for step, row in enumerate(ROWS)]
-        keys = {"historyKeys": WANDB_RUN["historyKeys"], "parquetHistory": {"liveData": [], "parquetUrls": []}}
+        keys: dict[str, Any] = {
+            "historyKeys": WANDB_RUN["historyKeys"],
+            "parquetHistory": {"liveData": [], "parquetUrls": []},
+        }
         data["project"] = {"run": {**WANDB_RUN, "history": rows, **keys}}
     if "query Run(" in query:
         data["project"] = {"internalId": "1", "run": WANDB_RUN if run == "run1" else None}

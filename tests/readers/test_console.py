@@ -195,7 +195,7 @@ def test_only_one_process_of_a_job_is_read(tmp_path: Path, rank: str) -> None:
         assert (run.steps.tolist(), known(run)["reward_mean"]) == ([1, 2, 3, 4, 5], REWARD["reward_mean"])
 
 
-def test_names_that_nobody_knows_are_told_and_can_be_mapped(tmp_path: Path) -> None:
+def test_names_that_no_one_knows_are_reported_and_can_be_mapped(tmp_path: Path) -> None:
     path = tmp_path / "x.log"
     path.write_text(lines("Step {i}\n  vibes = 0.{i}\n  gpu_mem = 20.1\nbaz 7\n"), encoding="utf-8")
     (run,) = read(path)
@@ -407,7 +407,7 @@ def test_updates_that_verl_says_it_skips_stand_alone_where_it_prints_no_metrics(
     assert known(whole)["grad_norm"] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
 
 
-def test_a_mapping_of_the_mismatch_alone_stands_beside_the_lines_that_hold_the_metrics(tmp_path: Path) -> None:
+def test_a_mapping_of_the_mismatch_alone_stands_next_to_the_lines_that_hold_the_metrics(tmp_path: Path) -> None:
     """As XTuner prints a step: sampler against trainer as JSON, a line a minibatch, statistics line by line."""
     block = (
         "[XTuner][RANK 0][INFO] Rollout {i}: avg entropy: 0.4{i}, avg rollout entropy: 0.4\n rollout mismatch metrics:\n"

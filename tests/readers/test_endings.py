@@ -57,7 +57,7 @@ ROWS = "".join(f"step {i} | reward 0.{i:02d} | loss 0.5\n" for i in range(1, 31)
         ),
     ],
 )
-def test_the_end_is_told(tmp_path: Path, end: str, what: str, line: int, raised: str) -> None:
+def test_the_end_is_reported(tmp_path: Path, end: str, what: str, line: int, raised: str) -> None:
     run = run_of(tmp_path, "train.log", ROWS + end)
     assert run.notes[0] == f"the log ends with {what} (line {line}): {raised}the rows before it are not affected"
 
@@ -84,7 +84,7 @@ def test_what_was_survived_is_no_end(tmp_path: Path) -> None:
     assert not any("ends in" in note for note in run.notes)
 
 
-def test_a_reward_that_is_not_read_is_told_with_the_way(tmp_path: Path) -> None:
+def test_a_reward_that_is_not_read_is_reported_with_the_way(tmp_path: Path) -> None:
     rows = [{"step": i, "loss": 0.5, "kl": 0.01, "my_rwd_total": 0.1 * i} for i in range(1, 9)]
     run = run_of(tmp_path, "x.jsonl", "\n".join(map(json.dumps, rows)))
     assert run.notes[0] == (

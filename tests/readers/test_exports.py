@@ -166,7 +166,7 @@ def test_episodes_that_have_a_seed_each_are_an_evaluation(tmp_path: Path) -> Non
     ],
     ids=["lists of trials", "figures beside a list", "many figures", "beside a history"],
 )  # fmt: skip
-def test_what_a_document_holds_besides_is_told(tmp_path: Path, document: object, left: dict[str, int]) -> None:
+def test_what_a_document_holds_besides_is_reported(tmp_path: Path, document: object, left: dict[str, int]) -> None:
     run = run_of(tmp_path, "x.json", json.dumps(document))
     assert {key: run.unread.get(key) for key in left} == left
 
@@ -176,17 +176,17 @@ def test_what_a_document_holds_besides_is_told(tmp_path: Path, document: object,
     [lines("{i},{r},{k}\n"), lines("{i} & {r} & {k} \\\\\n"), lines("[{r} {k}]\n")],
     ids=["CSV", "LaTeX", "numpy"],
 )
-def test_numbers_that_nothing_names_are_told(tmp_path: Path, content: str) -> None:
+def test_numbers_that_nothing_names_are_reported(tmp_path: Path, content: str) -> None:
     run = run_of(tmp_path, "x.txt", content)
     assert "8 lines starting at line 1 have numbers without names" in " ".join(run.notes)
 
 
-def test_metrics_that_do_not_come_again_are_told(tmp_path: Path) -> None:
+def test_metrics_that_do_not_come_again_are_reported(tmp_path: Path) -> None:
     text = "wandb: Run summary:\nwandb:     train/kl 0.25\nwandb: train/reward 0.5\n"
     assert "the first 'train/kl' on line 2" in " ".join(run_of(tmp_path, "x.log", text).notes)
 
 
-def test_what_stands_beside_an_unread_step_is_told(tmp_path: Path) -> None:
+def test_what_stands_beside_an_unread_step_is_reported(tmp_path: Path) -> None:
     text = "".join(
         f"Episode {i}/8: quality={r} cum_gain={k}\n" for i, (r, k) in enumerate(zip(REWARDS, KLS, strict=True), 1)
     )

@@ -332,7 +332,7 @@ def test_a_proxy_is_the_reward_and_a_gold_reward_is_held_out(tmp_path: Path) -> 
     assert run.columns["reward_components"].tolist() == [{"true_reward": 0.5}] * 2
 
 
-def test_bare_words_are_proxy_and_gold_beside_each_other_alone(tmp_path: Path) -> None:
+def test_bare_words_are_proxy_and_gold_next_to_each_other_alone(tmp_path: Path) -> None:
     run = run_of(tmp_path, "x.csv", "step,proxy,gold\n1,0.5,0.25\n2,0.75,0.125\n")
     assert known(run) == {"reward_mean": [0.5, 0.75], "eval_score": [0.25, 0.125]}
     run = run_of(tmp_path, "x.csv", "step,mean_proxy_reward,mean_true_reward\n1,0.5,0.25\n2,0.75,0.125\n")

@@ -61,7 +61,7 @@ def test_the_code_says_that_an_adapter_is_trained(tmp_path: Path) -> None:
         assert run.settings.get("use_peft") is trained
 
 
-def test_an_output_of_one_row_beside_the_table_is_no_run(tmp_path: Path) -> None:
+def test_an_output_of_one_row_next_to_the_table_is_no_run(tmp_path: Path) -> None:
     made = json.loads(notebook(TRAINER, table("Training Loss", "reward")))
     made["cells"].append({"cell_type": "code", "source": "", "outputs": [{"text": "step: 3 loss: 0.5 reward: 1.0"}]})
     run = run_of(tmp_path, "a.ipynb", json.dumps(made))

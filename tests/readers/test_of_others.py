@@ -132,7 +132,7 @@ def notebook(*outputs: dict[str, object]) -> str:
 
 
 @pytest.mark.parametrize(("off", "same"), [(0.00009, True), (0.0002, False)])
-def test_the_loss_table_beside_a_console_of_the_same_run_numbers_its_steps(
+def test_the_loss_table_next_to_a_console_of_the_same_run_numbers_its_steps(
     tmp_path: Path, off: float, same: bool
 ) -> None:
     cells = "".join(f"<tr><td>{10 * i}</td><td>{i / 80_000 + off}</td></tr>" for i in STEPS)

@@ -133,7 +133,7 @@ def test_a_path_that_exists_is_no_address(tmp_path: Path, monkeypatch: pytest.Mo
 def test_names_of_a_store_do_not_lead_out_of_the_folder_of_the_copies(tmp_path: Path) -> None:
     fsspec = pytest.importorskip("fsspec")
 
-    class Hostile(fsspec.AbstractFileSystem):  # type: ignore[misc]
+    class Hostile(fsspec.AbstractFileSystem):  # type: ignore[misc, name-defined]
         protocol = "hostile"
 
         def find(self, path: str, **_: Any) -> dict[str, dict[str, Any]]:

@@ -297,7 +297,7 @@ def test_a_torn_store_is_one_line(tmp_path: Path) -> None:
         read(path)
 
 
-def test_a_store_is_read_without_a_trace_beside_it(tmp_path: Path) -> None:
+def test_a_store_is_read_without_a_trace_next_to_it(tmp_path: Path) -> None:
     path = of_mlflow(tmp_path)
     read(path)
     assert [p.name for p in tmp_path.iterdir()] == [path.name]

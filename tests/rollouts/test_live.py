@@ -43,7 +43,7 @@ def test_no_rollouts_change_nothing() -> None:
     assert with_rollouts(StepRecord(step=7), []) == (StepRecord(step=7), [])
 
 
-def test_a_log_and_the_rollouts_beside_it_are_one_run(tmp_path: Path) -> None:
+def test_a_log_and_the_rollouts_next_to_it_are_one_run(tmp_path: Path) -> None:
     write(tmp_path / "rollouts", "math", "loop")
     lines = "".join(
         f'{{"step": {n}, "loss": {0.1 / n}, "reward": {0.3 + n / 100}, "kl": 0.01}}\n' for n in range(1, 31)

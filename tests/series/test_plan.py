@@ -80,7 +80,7 @@ def test_what_comes_late_is_asked_for_only_where_it_counts() -> None:
         ("    flags = (valid_rate < low) + (valid_rate < 0.1) > 1\n", "write where(condition, 1, 0)"),
     ],
 )
-def test_what_cannot_be_traced_is_refused_with_file_line_and_mend(tmp_path: Path, body: str, said: str) -> None:
+def test_what_cannot_be_traced_is_refused_with_file_line_and_fix(tmp_path: Path, body: str, said: str) -> None:
     folder = leaf(
         tmp_path / f"traced{abs(hash(body))}",
         f'import numpy\n\n\n@check("OWN020")\ndef rate_too_low(valid_rate, *, low=0.5):\n    {PAGE}\n{body}'

@@ -13,7 +13,7 @@ from tests.synthetic import varied
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_a_learner_is_not_accused(seed: int) -> None:
+def test_a_learner_is_not_flagged(seed: int) -> None:
     diagnosis = diagnose(varied.learner(np.random.default_rng(seed)))
     assert (diagnosis.verdict != "failing", diagnosis.cause) == (True, None), diagnosis.headline
 

@@ -1,4 +1,4 @@
-"""Frameworks as data: one TOML file a framework says how it is recognised, what its keys mean, and how it behaves.
+"""Frameworks as data: one TOML file per framework, with its evidence, the meaning of its keys, and its behaviour.
 
 A setting has one name, that of ``readers/settings.toml``, whatever a framework calls it. A name with a leading
 underscore is intermediate: it is read, used by ``[[when]]`` of the same file, and dropped.

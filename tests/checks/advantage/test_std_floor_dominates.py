@@ -22,7 +22,7 @@ def test_message_and_onset() -> None:
     )
 
 
-def test_where_nobody_counted_dead_groups_it_says_how_many_they_would_have_to_be() -> None:
+def test_where_no_one_counted_dead_groups_it_says_how_many_they_would_have_to_be() -> None:
     found = run_check("ADV004", {}, advantage_std="0.0063 0.0062x9")
     assert found is not None
     assert found.message == (

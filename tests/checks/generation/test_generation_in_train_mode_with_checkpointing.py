@@ -54,7 +54,7 @@ def test_exactly_collapsed_counts_and_exactly_the_limit_agrees() -> None:
     )
 
 
-def test_a_warning_without_a_line_counts_and_the_first_known_line_is_told() -> None:
+def test_a_warning_without_a_line_counts_and_the_first_known_line_is_reported() -> None:
     events = warned(row=4, rows=10, line=None)
     events[5] = warned(row=5, rows=10)[5]
     found = find("GEN001", fallback_rate="0x4 1 0x5", events=events)

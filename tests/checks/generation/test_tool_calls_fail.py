@@ -46,7 +46,7 @@ def test_it_clears_once_the_calls_succeed() -> None:
     assert find("GEN009", tool_failure_rate="1x20 0.2x10").cleared
 
 
-def test_a_run_that_learns_in_spite_of_failures_is_told_and_not_accused() -> None:
+def test_a_run_that_learns_in_spite_of_failures_is_reported_and_not_flagged() -> None:
     rising = [0.1 + 0.01 * n for n in range(80)]
     some = find("GEN009", tool_failure_rate="0.7x80", reward_mean=rising)
     assert (some.severity, some.cleared) == ("info", False)

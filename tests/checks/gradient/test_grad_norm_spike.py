@@ -97,7 +97,7 @@ def test_a_norm_that_no_scale_explains_needs_two_rows(norms: str, fires: bool) -
     assert (found is not None and found.severity == "warning") is fires
 
 
-def test_how_few_rows_are_told() -> None:
+def test_how_few_rows_are_reported() -> None:
     assert "(median of 10 rows)" in find("GRD002", grad_norm="30x10").message
     told = "The gradient norm is 2.2e+09 (lowest of 2 rows), so clipping at 1 determines every step."
     assert find("GRD002", grad_norm="3e9 2.2e9").message == told

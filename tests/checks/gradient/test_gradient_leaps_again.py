@@ -12,7 +12,7 @@ def test_a_norm_that_leaps_again_and_again() -> None:
     assert finding.message == ("The gradient norm has spiked 3 times to at least 100 times its level, up to 7e+06.")
 
 
-def test_a_run_that_learns_in_spite_of_it_is_told() -> None:
+def test_a_run_that_learns_in_spite_of_it_is_reported() -> None:
     finding = find("GRD009", grad_norm=LEAPS, reward_mean=[0.2 + 0.005 * n for n in range(71)])
     assert (finding.severity, finding.kind) == ("info", "risk")
 

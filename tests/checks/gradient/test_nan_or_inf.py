@@ -41,7 +41,7 @@ def test_the_third_infinity_rings_on_its_own_step_only() -> None:
     assert (found.severity, found.last_step, found.cleared) == ("error", 5, True)
 
 
-def test_a_kl_that_is_nan_beside_a_finite_gradient_is_not_trained_on() -> None:
+def test_a_kl_that_is_nan_next_to_a_finite_gradient_is_not_trained_on() -> None:
     found = find("GRD001", kl="0.01 NaN 0.01x10", grad_norm="0.1x12", loss="0x12")
     assert (found.severity, found.cleared) == ("info", True)
     assert found.message.endswith("; the gradient is finite, so the value is logged but not trained on.")
@@ -53,7 +53,7 @@ def test_a_kl_that_is_nan_beside_a_finite_gradient_is_not_trained_on() -> None:
 @pytest.mark.parametrize(
     "columns", [{"loss": "0x3"}, {"grad_norm": "0x3"}, {"grad_norm": "0.1x3", "loss": "0 NaN 0"}, {}]
 )
-def test_a_kl_that_is_nan_beside_a_nan_or_a_nought_is_critical(columns: dict[str, Any]) -> None:
+def test_a_kl_that_is_nan_next_to_a_nan_or_a_nought_is_critical(columns: dict[str, Any]) -> None:
     assert find("GRD001", kl="0.01 NaN 0.01", **columns).severity == "critical"
 
 
@@ -98,7 +98,7 @@ def test_a_kl_that_is_not_in_the_loss(settings: dict[str, float], columns: dict[
         ),
     ],
 )
-def test_a_loss_that_overflows_is_told(fault: str, style: str, severity: str, message: str) -> None:
+def test_a_loss_that_overflows_is_reported(fault: str, style: str, severity: str, message: str) -> None:
     found = finding(fault, style)
     assert found is not None
     assert (found.severity, found.message) == (severity, message)

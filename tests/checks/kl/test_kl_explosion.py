@@ -79,6 +79,6 @@ def test_the_ceiling(kl: str, reward: str, severity: str | None) -> None:
     assert (found.severity if found else None) == severity
 
 
-def test_a_run_that_gains_is_not_accused_by_the_ceiling() -> None:
+def test_a_run_that_gains_is_not_flagged_by_the_ceiling() -> None:
     found = find("KL001", kl="0.1x25 101x15", reward_mean="0.1x5 0.2x5 0.4x10 0.6x10 0.8x10")
     assert found.severity == "warning"

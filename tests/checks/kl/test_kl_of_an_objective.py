@@ -54,6 +54,6 @@ def test_the_penalty_of_an_objective(
 
 
 @pytest.mark.parametrize(("sign", "words"), [(-1, "is k1: its"), (1, "is ref - new (k1 with the wrong sign): its")])
-def test_the_sign_of_k1_is_told(sign: int, words: str) -> None:
+def test_the_sign_of_k1_is_reported(sign: int, words: str) -> None:
     (found,) = probed(lambda d: sign * d, False).findings
     assert words in found.message

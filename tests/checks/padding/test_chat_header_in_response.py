@@ -47,7 +47,7 @@ def rendered(prompt: Any, header: bool) -> Any:
     return TOK.apply_chat_template(messages, tokenize=True, add_generation_prompt=header)
 
 
-def test_a_prompt_without_the_generation_header_is_told() -> None:
+def test_a_prompt_without_the_generation_header_is_reported() -> None:
     assert told_of(lambda prompt: rendered(prompt, False)) == [
         "3 of 3 prompts end after the user's turn without the header '<|start|>assistant\\n', so the policy must "
         "write it."

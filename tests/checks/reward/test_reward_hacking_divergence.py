@@ -108,7 +108,7 @@ def test_a_reward_that_rose_by_twice_the_floor_is_not_far_above_nothing(floor: f
         pytest.param([{"answer": u} for u in LONG], False, id="there is one"),
     ],
 )
-def test_a_component_beside_the_reward_is_a_metric_outside_it(parts: list[dict[str, float]], known: bool) -> None:
+def test_a_component_next_to_the_reward_is_a_metric_outside_it(parts: list[dict[str, float]], known: bool) -> None:
     assert (run_check("REW002", reward_mean=LONG, reward_components=parts) is None) is known
 
 
