@@ -39,9 +39,10 @@ def ratio_or_clip_reversed(
     It certifies the direction of the policy gradient for samples of either sign, at three ratios, on the trainer's
     `objective` or, where that is not given, on a `loss` that takes its old log-probabilities from a forward without
     gradient, from a sampling loop, or from a scripted engine. A loss that divides by its own detached
-    log-probabilities has a ratio of 1 always: then only the sign is certified. So it is where a sampling loop draws by
-    other means than `multinomial` and `argmax`. It does not certify that the old log-probabilities are the right ones
-    (RAT003), nor the size of a step.
+    log-probabilities has a ratio of 1 always: then only the sign is certified. Where the loss samples for itself
+    and weighs tokens by what its sampler says of them, a weight that is inverted or applied twice is an error. So
+    it is where a sampling loop draws by other means than `multinomial` and `argmax`. It does not certify that the
+    old log-probabilities are the right ones (RAT003), nor the size of a step.
 
     ## Known false alarms
     Methods that leave out tokens far from the old policy on both sides (IcePop and other double-sided masks), and

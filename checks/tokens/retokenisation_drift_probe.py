@@ -24,7 +24,8 @@ def probe_fragile_ids(
     Of a rollout in turns (`rollout`, `env_mask` or `tool_mask`) that returns the whole conversation as ids, each turn
     must have been generated after exactly the ids that precede it there: a template that renders k turns other than as
     a prefix of k + 1 turns (earlier reasoning stripped, a role lost) conditions the policy on a text that is not the
-    one that is trained. With `<think>` in its answers too. It does not judge trainers that make a sample of every turn.
+    one that is trained. It is an error, and a warning where only
+    answers with `<think>` change. It does not judge trainers that make a sample of every turn.
     """
     speaks = next((s for s in (env_mask, tool_mask, rollout) if s is not None), None)
     unseen = None
@@ -68,6 +69,7 @@ def _of_turns(speaks: Any, model: Any, tokenizer: Any, prompts: Any, turns: Any)
     """Fires where turns are generated after other ids than the trained conversation holds before them."""
     plain = probes.multi_turn.spoken(speaks, model, tokenizer, prompts, turns)
     elsewhere, lost = sum(s.elsewhere for s in plain), False
+    always = bool(elsewhere)
     if not elsewhere and turns is None:
         try:
             reasoned = probes.multi_turn.spoken(speaks, model, tokenizer, prompts, _REASONING)
@@ -84,6 +86,7 @@ def _of_turns(speaks: Any, model: Any, tokenizer: Any, prompts: Any, turns: Any)
         "ones. A conversation of k turns is not a prefix of k + 1 turns."
         if elsewhere
         else "The rollout changes a turn that contains <think>.",
+        error=always,
         elsewhere=elsewhere,
     )
 

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -36,6 +37,9 @@ from .tokenizers import readable
 
 TIME_LIMIT = 60.0
 """Seconds that one probe may take."""
+
+CALLS = 100
+"""Calls of the slowest entry point for which a probe may take longer than that: none makes more."""
 
 _NUMBER = re.compile(r"\d+")
 """What differs each time in an exception that is raised for the same reason: shapes, versions, addresses."""
@@ -218,15 +222,20 @@ def _lacking(adapter: Adapter, results: list[Result]) -> list[str]:
     return lines
 
 
-def _counted(adapter: Adapter, called: dict[str, tuple[Any, ...]]) -> Adapter:
-    """The adapter with seams that note with what they were called last, the most recent one last."""
+def _counted(adapter: Adapter, called: dict[str, tuple[Any, ...]], slowest: list[float]) -> Adapter:
+    """The adapter with seams that note with what they were called last, the most recent one last, and the seconds of
+    the slowest call."""
 
     def noting(name: str, seam: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(seam)
         def noted(*args: Any, **kwargs: Any) -> Any:
             called.pop(name, None)
             called[name] = args
-            return seam(*args, **kwargs)
+            began = time.monotonic()
+            try:
+                return seam(*args, **kwargs)
+            finally:
+                slowest.append(max(time.monotonic() - began, slowest.pop()))
 
         return noted
 
@@ -256,7 +265,8 @@ def examine(
     BESIDE_PROMPTS.clear()
     as_given = adapter
     adapter = dataclasses.replace(adapter, tokenizer=readable(adapter.tokenizer, adapter.model))
-    seams = completed(_counted(adapter, called))
+    slowest = [0.0]
+    seams = completed(_counted(adapter, called, slowest))
     snapshot, ways = snapshot or Snapshot(as_given), Ways()
     snapshot.add(ways(lambda: sampler_copies(adapter, seams, snapshot), snapshot.restore))
     for check in catalogue.checks.values():
@@ -268,7 +278,7 @@ def examine(
             continue
         called.clear()
         result = ways(
-            functools.partial(_one, check, given, thresholds.get(check.code, {}), time_limit), snapshot.restore
+            functools.partial(_one, check, given, thresholds.get(check.code, {}), time_limit, slowest), snapshot.restore
         )
         snapshot.restore()
         result.called = list(called)
@@ -309,11 +319,13 @@ def sampler_copies(adapter: Adapter, seams: Mapping[str, Any], snapshot: Snapsho
         snapshot.restore()
 
 
-def _one(check: Check, given: Mapping[str, Any], thresholds: Mapping[str, Any], time_limit: float) -> Result:
+def _one(
+    check: Check, given: Mapping[str, Any], thresholds: Mapping[str, Any], time_limit: float, slowest: list[float]
+) -> Result:
     assert check.probe is not None
     limits = {n: thresholds.get(n, default) for n, default in check.probe_thresholds.items()}
     try:
-        with _within(time_limit), _threads(given.get("model")):
+        with _within(time_limit, lambda: CALLS * slowest[0]), _threads(given.get("model")):
             found: Fires | None = check.probe(**given, **limits)
     except Undrawn:
         raise
@@ -394,14 +406,21 @@ def _threads(model: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _within(seconds: float) -> Iterator[None]:
-    """Raises `TimeoutError` in the block after so many seconds, where signals can be used."""
+def _within(seconds: float, allowed: Callable[[], float] = lambda: 0.0) -> Iterator[None]:
+    """Raises `TimeoutError` in the block after so many seconds, or after those that are allowed by then, where signals
+    can be used."""
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield
         return
 
+    began = time.monotonic()
+
     def expire(number: int, frame: Any) -> None:
-        raise TimeoutError(f"took longer than {seconds:g} s")
+        limit = max(seconds, allowed())
+        left = began + limit - time.monotonic()
+        if left <= 0:
+            raise TimeoutError(f"took longer than {limit:.3g} s")
+        signal.setitimer(signal.ITIMER_REAL, left)
 
     before = signal.signal(signal.SIGALRM, expire)
     left = signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -210,7 +210,7 @@ class Agent(Loop):
     The engine's own log-probabilities are the old ones; the clip's upper bound is farther away (DAPO).
     """
 
-    turns, width, epsilon_high = 3, 160, 0.28
+    turns, width, epsilon_high = 3, 400, 0.28
     call = re.compile(r"<call>(\d+)\+(\d+)</call>")
 
     def __init__(self, **options: Any) -> None:
