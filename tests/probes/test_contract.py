@@ -14,6 +14,7 @@ from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.diagnosis.verdict import Diagnosis
 from grpo_doctor.probes import Adapter, ScriptedSampler, Unjudged, run_probes
 from grpo_doctor.probes.generations import scripted_generate
+from tests.probes.notes import open_notes
 from tests.probes.reference import PROMPTS
 from tests.probes.styles import Left, Scores, make_tokenizer
 
@@ -33,7 +34,7 @@ def of(trainer: Left, **seams: Callable[..., Any]) -> Adapter:
 
 def passed(diagnosis: Diagnosis) -> set[str]:
     assert [f"{f.code}: {f.message}" for f in diagnosis.findings if f.severity != "info"] == []
-    assert diagnosis.notes == []
+    assert open_notes(diagnosis) == []
     return set(diagnosis.coverage.passed_codes)
 
 
@@ -285,7 +286,9 @@ def test_logits_are_seen_on_their_way_into_the_loss_of_a_model_that_returns_no_o
 def test_a_loss_whose_logits_no_one_sees_is_not_proven_by_the_rest() -> None:
     diagnosis = run_probes(Labelled(Hides).adapter())
     assert diagnosis.verdict == "unjudged"
-    assert [n for n in diagnosis.notes if "The seam loss was given and could not be used" in n] == diagnosis.notes
+    assert [n for n in open_notes(diagnosis) if "The seam loss was given and could not be used" in n] == open_notes(
+        diagnosis
+    )
 
 
 # -- a penalty that is weighted by the ratio -----------------------------------------------------------------------

@@ -16,6 +16,7 @@ from grpo_doctor.engine.settings import settings_of
 from grpo_doctor.engine.task import WorkflowTask
 from grpo_doctor.engine.tiny import make_model, make_tokenizer
 from grpo_doctor.probes import Adapter, engine_adapter, run_probes
+from tests.probes.notes import open_notes
 from tests.probes.reach import reached
 from tests.quick import quick
 
@@ -64,7 +65,7 @@ def probed(*faults: str, **changes: Any) -> Diagnosis:
 def test_the_engine_passes_every_probe(changes: dict[str, Any]) -> None:
     diagnosis = probed(**changes)
     assert [f"{f.code}: {f.message}" for f in diagnosis.findings if f.severity != "info"] == []
-    assert (diagnosis.verdict, diagnosis.notes) == ("healthy", [])
+    assert (diagnosis.verdict, open_notes(diagnosis)) == ("healthy", [])
     assert diagnosis.coverage.ran >= 20
 
 

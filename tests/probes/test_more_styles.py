@@ -12,6 +12,7 @@ from torch import Tensor
 from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.diagnosis.verdict import Diagnosis
 from grpo_doctor.probes import run_probes
+from tests.probes.notes import open_notes
 from tests.probes.styles import Left, Packed, Scores
 from tests.probes.test_styles import agree_with_one_row
 from tests.probes.test_turns import ByHand
@@ -211,14 +212,14 @@ def test_a_right_trainer_is_left_in_peace(kind: type[Left]) -> None:
     trainer = kind()
     agree_with_one_row(trainer, exact=True)
     diagnosis = probed(trainer, seams=())
-    assert (told(diagnosis), diagnosis.verdict, diagnosis.notes) == ([], "healthy", [])
+    assert (told(diagnosis), diagnosis.verdict, open_notes(diagnosis)) == ([], "healthy", [])
 
 
 @pytest.mark.parametrize("kind", [Sequences, Weighted, Halves])
 def test_two_functions_of_a_right_trainer_are_left_in_peace(kind: type[Left]) -> None:
     codes = ["PAD002", "PAD004", "RAT007", "KL006"] + ["GRD006"] * (kind is Halves)
     diagnosis = probed(kind(), *codes)
-    assert (told(diagnosis), diagnosis.notes, sorted(diagnosis.coverage.passed_codes)) == ([], [], sorted(codes))
+    assert (told(diagnosis), open_notes(diagnosis), sorted(diagnosis.coverage.passed_codes)) == ([], [], sorted(codes))
 
 
 def test_a_quotient_of_probabilities_is_reported_as_what_it_risks() -> None:

@@ -10,6 +10,7 @@ import torch
 from grpo_doctor.diagnosis.verdict import Diagnosis
 from grpo_doctor.probes import Adapter, run_probes
 from tests.probes import sick
+from tests.probes.notes import open_notes
 from tests.probes.reach import reached
 from tests.probes.reference import Reference
 
@@ -97,7 +98,7 @@ def told(diagnosis: Diagnosis) -> dict[str, str]:
 def test_a_right_twin_is_left_in_peace(name: str) -> None:
     diagnosis = caught(name)
     assert [f"{f.code}: {f.message}" for f in diagnosis.findings if f.severity != "info"] == []
-    assert (diagnosis.verdict, diagnosis.notes) == ("healthy", [])
+    assert (diagnosis.verdict, open_notes(diagnosis)) == ("healthy", [])
 
 
 @pytest.mark.parametrize("name", ["PenaltyOverResponse", "TopK", "TopP", "ColdInLossOnly"])

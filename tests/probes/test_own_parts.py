@@ -16,6 +16,7 @@ from grpo_doctor.diagnosis.verdict import Diagnosis
 from grpo_doctor.probes import Adapter, ScriptedSampler, run_probes
 from grpo_doctor.probes.intercept import logits_of
 from grpo_doctor.probes.tokenizers import readable
+from tests.probes.notes import open_notes
 from tests.probes.styles import Left, Scores
 
 
@@ -26,7 +27,7 @@ def probed(adapter: Adapter, *codes: str) -> Diagnosis:
 
 def passed(diagnosis: Diagnosis) -> set[str]:
     assert [f"{f.code}: {f.message}" for f in diagnosis.findings if f.severity != "info"] == []
-    assert diagnosis.notes == []
+    assert open_notes(diagnosis) == []
     return set(diagnosis.coverage.passed_codes)
 
 

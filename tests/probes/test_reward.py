@@ -12,6 +12,7 @@ import pytest
 from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.probes import Adapter, run_probes
 from grpo_doctor.probes.reward_function import attacks
+from tests.probes.notes import open_notes
 from tests.probes.reference import make_tokenizer
 
 ASKED = "<think>2 and 10</think><answer>{}</answer>"
@@ -95,7 +96,7 @@ RIGHT = {
 
 def found(reward: Any, graded: Any = GRADED, **more: Any) -> list[Any]:
     diagnosis = run_probes(Adapter(graded=graded, seams={"reward": reward}, **more), catalogue=load().select(["REW"]))
-    assert diagnosis.notes == []
+    assert open_notes(diagnosis) == []
     return [f for f in diagnosis.findings if f.severity != "info"]
 
 

@@ -10,6 +10,7 @@ import torch
 
 from grpo_doctor.diagnosis.verdict import Diagnosis
 from grpo_doctor.probes import run_probes
+from tests.probes.notes import open_notes
 from tests.probes.reference import PROMPTS
 from tests.probes.styles import Left, Packed, Shifted, Turns, plain_logprobs
 
@@ -65,7 +66,7 @@ def test_a_right_trainer_is_left_in_peace(kind: type[Left], options: dict[str, A
         agree_with_one_row(trainer, exact="precision" not in options)
     diagnosis = probed(trainer, *TWO)
     assert [f"{f.code}: {f.message}" for f in diagnosis.findings if f.severity != "info"] == []
-    assert diagnosis.verdict == "healthy"
+    assert (diagnosis.verdict, open_notes(diagnosis)) == ("healthy", [])
 
 
 def agree_with_one_row(trainer: Left, exact: bool) -> None:

@@ -16,6 +16,7 @@ from transformers import LlamaForCausalLM
 from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.diagnosis.verdict import Diagnosis
 from grpo_doctor.probes import run_probes, trl_adapter
+from tests.probes.notes import open_notes
 from tests.probes.reference import PROMPTS, make_model, make_tokenizer
 from tests.quick import QuickLlama
 
@@ -83,7 +84,7 @@ RIGHT: dict[str, dict[str, Any]] = {
 def test_a_right_configuration_is_left_in_peace(saved: Path, tmp_path: Path, name: str) -> None:
     diagnosis = probed(make_trainer(saved, tmp_path, **RIGHT[name]))
     assert [f"{f.code}: {f.message}" for f in diagnosis.findings if f.severity != "info"] == []
-    assert (diagnosis.verdict, diagnosis.notes) == ("healthy", [])
+    assert (diagnosis.verdict, open_notes(diagnosis)) == ("healthy", [])
     assert diagnosis.coverage.ran >= 15
 
 

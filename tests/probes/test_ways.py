@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from grpo_doctor.cli import app
 from grpo_doctor.probes import Adapter, AdapterError, run_probes, transformers_adapter
+from tests.probes.notes import open_notes
 from tests.probes.reference import PROMPTS, Reference, make_model, make_tokenizer
 
 
@@ -32,7 +33,7 @@ def test_a_transformers_model_is_proven_fit_for_rl(saved: Path) -> None:
     reference = transformers.AutoModelForCausalLM.from_pretrained(saved, dtype=torch.float32)
     diagnosis = run_probes(transformers_adapter(model.eval(), tokenizer, reference=reference, prompts=PROMPTS))
     assert [f"{f.code}: {f.message}" for f in diagnosis.findings] == []
-    assert (diagnosis.verdict, diagnosis.notes) == ("healthy", [])
+    assert (diagnosis.verdict, open_notes(diagnosis)) == ("healthy", [])
     assert {"TOK001", "TOK004", "GEN001", "GEN004", "GEN007", "KL006", "PAD004"} <= set(diagnosis.coverage.passed_codes)
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.diagnosis.verdict import Diagnosis
 from grpo_doctor.probes import run_probes
+from tests.probes.notes import open_notes
 from tests.probes.styles import Left, Shifted
 from tests.probes.twins import given
 
@@ -52,7 +53,7 @@ class WithEpsilon(Whitens):
 def test_a_right_trainer_that_whitens_is_left_in_peace(kind: type[Whitens], entropy: float) -> None:
     diagnosis = probed(kind(entropy=entropy))
     assert [f"{f.code}: {f.message}" for f in diagnosis.findings if f.severity != "info"] == []
-    assert (diagnosis.verdict, diagnosis.notes) == ("healthy", [])
+    assert (diagnosis.verdict, open_notes(diagnosis)) == ("healthy", [])
     expected = {"PAD002", "PAD004", "RAT003", "RAT007", "STL004", "KL003", "KL004", "KL006", "GEN004"}
     assert expected | ({"ENT006", "ENT011"} if entropy else set()) <= set(diagnosis.coverage.passed_codes)
 

@@ -17,6 +17,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from grpo_doctor.diagnosis.verdict import Diagnosis
 from grpo_doctor.probes import Adapter, Batch, run_probes
+from tests.probes.notes import open_notes
 from tests.probes.reach import reached
 from tests.probes.reference import Reference
 
@@ -335,7 +336,7 @@ RIGHT: list[tuple[str, type[Reference], tuple[str, ...]]] = [
 def test_a_right_twin_is_left_in_peace(name: str, kind: type[Reference], seams: tuple[str, ...]) -> None:
     diagnosis = probed(kind, *seams)
     assert [f"{f.code}: {f.message}" for f in diagnosis.findings if f.severity != "info"] == []
-    assert (diagnosis.verdict, diagnosis.notes) == ("healthy", [])
+    assert (diagnosis.verdict, open_notes(diagnosis)) == ("healthy", [])
 
 
 def test_pad_that_is_eos_is_right_in_either_padding() -> None:
