@@ -57,10 +57,8 @@ class Scored(msgspec.Struct):
 
     @property
     def sick(self) -> bool:
-        """Whether the label says that something is wrong; of too few rows to judge it may say so."""
-        return not {"healthy", "unproven"} & set(self.expected) and not (
-            "unjudged" in self.expected and ("failing" not in self.expected or self.diagnosis.verdict == "unjudged")
-        )
+        """Whether the label says that something is wrong and that the file shows it."""
+        return not {"healthy", "unproven", "unjudged"} & set(self.expected)
 
     @property
     def well(self) -> bool:
