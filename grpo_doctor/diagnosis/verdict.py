@@ -313,7 +313,8 @@ def _treat(
         if back := unfounded(finding):
             withheld[BACK] = back
         finding.remedies = [placed(r, finding) for r in offered if r.id not in withheld]
-        finding.withheld = [Withheld(r.id, r.title, withheld[r.id]) for r in offered if r.id in withheld]
+        reasons = {r: because[:1].upper() + because[1:] for r, because in withheld.items()}
+        finding.withheld = [Withheld(r.id, r.title, reasons[r.id]) for r in offered if r.id in reasons]
         if finding in active:
             given |= {r.id: finding.code for r in finding.remedies}
 
