@@ -187,12 +187,14 @@ class Figure(NamedTuple):
 def measured(scored: list[Scored]) -> list[Figure]:
     """The acceptance figures."""
     sick, well = [s for s in scored if s.sick], [s for s in scored if s.well]
+    plain = [s for s in well if s.expected == ["healthy"]]
     dated = [s for s in scored if s.label["id"] in ONSETS]
     return [
         _figure("verdict acceptable", scored, [s.right for s in scored]),
         _figure("failing, and the first sentence names the failure", sick, [s.told for s in sick]),
         _figure("failing, but called healthy", sick, [s.diagnosis.verdict == "healthy" for s in sick]),
         _figure("healthy, but called failing", well, [s.diagnosis.verdict == "failing" for s in well]),
+        _figure("clearly healthy, called healthy", plain, [s.diagnosis.verdict == "healthy" for s in plain]),
         _figure("onset within a tenth of the run", dated, [s.dated for s in dated]),
     ]
 
@@ -220,7 +222,7 @@ def page(figures: list[Figure]) -> str:
 PAGE = """# How accurate it is
 
 Measured on {date} with version {version}. Command: `python -m tests.corpus --write`. It needs the labelled public logs,
-which are not part of this repository (`GRPO_DOCTOR_CORPUS`).
+which are not part of this repository: `make corpus-fetch` downloads them, `benchmarks/corpus/README.md` describes them.
 
 {table}
 

@@ -81,7 +81,7 @@ def planted() -> Iterator[Seen]:
     yield from ((code, "twins", name) for name, code, *_ in test_wide.SICK)
     yield from ((fault.code, "twins", fault.name) for fault in twins.FAULTS)
     yield from ((code, "rollouts", f"{drift}: {task}") for drift, (code, _, tasks) in DRIFTS.items() for task in tasks)
-    yield from ((CODES[told], "faults", f"batch: {kind}") for kind in STRENGTHS if (told := TOLD_AS.get(kind, kind)))
+    yield from ((CODES[told], "batches", f"{kind}") for kind in STRENGTHS if (told := TOLD_AS.get(kind, kind)))
 
 
 def counts() -> dict[str, dict[str, int]]:

@@ -70,7 +70,8 @@ def test_configurations_of_every_kind_are_judged_before_the_logs(tmp_path: Path)
     (tmp_path / "grpo.sh").write_text("trl grpo --num_generations 8 --learning_rate 1e-6\n")
     (tmp_path / "grpo.py").write_text("GRPOConfig(num_generations=8, beta=0.0)\n")
     (tmp_path / "rl.toml").write_text("[orchestrator]\nbatch_size = 64\ngroup_size = 8\n[trainer.optim]\nlr = 1e-6\n")
-    cells = [{"cell_type": "code", "source": ["GRPOConfig(num_generations=8)"]}]
+    enough = "GRPOConfig(num_generations=8, per_device_train_batch_size=64, gradient_accumulation_steps=4)"
+    cells = [{"cell_type": "code", "source": [enough]}]
     (tmp_path / "grpo.ipynb").write_text(json.dumps({"cells": cells}))
     files = "grpo.sh\ngrpo.py\nrl.toml\ngrpo.ipynb\n"
     good = run_action(tmp_path, configurations=files, paths="run.jsonl", package="")

@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from grpo_doctor import Diagnosis, Run, cli
+from grpo_doctor.advisories import in_logs
 from grpo_doctor.cli import app
-from grpo_doctor.diagnosis import examine
 from grpo_doctor.record import RecordWriter
 from grpo_doctor.testing import records_of
 
@@ -233,14 +233,14 @@ def test_a_bug_of_ours_costs_one_run_alone_and_is_no_finding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     first, second = healthy(tmp_path / "a.jsonl"), healthy(tmp_path / "b.jsonl")
-    judge = examine.diagnose
+    judge = in_logs.diagnose
 
     def fails_on_one(run: Run, **known: Any) -> Diagnosis:
         if run.source == str(first):
             raise ZeroDivisionError("made for the test")
         return judge(run, **known)
 
-    monkeypatch.setattr(examine, "diagnose", fails_on_one)
+    monkeypatch.setattr(in_logs, "diagnose", fails_on_one)
     code, out, err = run(command, str(first), str(second))
     assert code == 4
     assert "b.jsonl" in out

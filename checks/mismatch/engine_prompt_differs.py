@@ -36,7 +36,7 @@ def engine_prompt_differs(
     Pass token ids, not text, to the engine. Compare the ids of one prompt on both sides.
 
     ## Sources
-    huggingface/trl#3520; NVIDIA-NeMo/RL#855; fault `prompt` of benchmarks/mismatch.md.
+    huggingface/trl#3520; NVIDIA-NeMo/RL#855; batch `prompt` of benchmarks/mismatch.md.
     """
     share = each(share_of("prompt"), mismatch_causes)
     return fires(

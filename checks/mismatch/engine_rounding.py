@@ -34,7 +34,7 @@ def engine_rounding(
     None is needed. To remove it, compute the output head in float32 on both sides, or train and sample in fp16.
 
     ## Sources
-    arXiv 2510.26788; arXiv 2506.13585 (MiniMax-M1, float32 head); fault `precision` of benchmarks/mismatch.md.
+    arXiv 2510.26788; arXiv 2506.13585 (MiniMax-M1, float32 head); batch `precision` of benchmarks/mismatch.md.
     """
     share = each(share_of("precision"), mismatch_causes)
     return fires(

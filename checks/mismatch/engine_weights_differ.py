@@ -39,7 +39,7 @@ def engine_weights_differ(
     switch it off for one batch: the difference must vanish.
 
     ## Sources
-    arXiv 2510.26788; huggingface/trl#5312; faults `other-weights` and `quantised` of benchmarks/mismatch.md.
+    arXiv 2510.26788; huggingface/trl#5312; batches `other-weights` and `quantised` of benchmarks/mismatch.md.
     """
     share = each(share_of("other-weights"), mismatch_causes)
     return fires(

@@ -48,7 +48,7 @@ def engine_weights_stale(
     Send the weights after every update, merge the adapter before the transfer, and clear the engine's prefix cache.
 
     ## Sources
-    arXiv 2505.24298 (AReaL); NVIDIA-NeMo/RL#2631, vllm-project/vllm#29341, verl-project/verl#7495; faults `stale` and
+    arXiv 2505.24298 (AReaL); NVIDIA-NeMo/RL#2631, vllm-project/vllm#29341, verl-project/verl#7495; batches `stale` and
     `initial-weights` of benchmarks/mismatch.md.
     """
     initial = each(share_of("initial-weights"), mismatch_causes)

@@ -36,7 +36,7 @@ def logprobs_shifted(
     engine's list.
 
     ## Sources
-    derived; fault `shift` of benchmarks/mismatch.md.
+    derived; batch `shift` of benchmarks/mismatch.md.
     """
     share = each(share_of("shift"), mismatch_causes)
     return fires(

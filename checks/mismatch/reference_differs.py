@@ -35,7 +35,7 @@ def reference_differs(
     pass.
 
     ## Sources
-    huggingface/trl#3500; derived; fault `reference` of benchmarks/mismatch.md.
+    huggingface/trl#3500; derived; batch `reference` of benchmarks/mismatch.md.
     """
     k3 = each(effect_of("reference"), mismatch_causes)
     return fires(

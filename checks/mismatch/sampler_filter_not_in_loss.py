@@ -39,7 +39,7 @@ def sampler_filter_not_in_loss(
     Sample with `top_p=1.0, top_k=0, min_p=0`, or apply the same mask in the loss.
 
     ## Sources
-    huggingface/trl#4772; arXiv 2512.02556 (DeepSeek-V3.2, keep sampling mask); faults `top-p` and `top-k` of
+    huggingface/trl#4772; arXiv 2512.02556 (DeepSeek-V3.2, keep sampling mask); batches `top-p` and `top-k` of
     benchmarks/mismatch.md.
     """
     share = each(share_of("filter"), mismatch_causes)

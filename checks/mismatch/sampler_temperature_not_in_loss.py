@@ -38,7 +38,7 @@ def sampler_temperature_not_in_loss(
     temperature (vLLM `logprobs_mode='processed_logprobs'`).
 
     ## Sources
-    huggingface/trl#4159; fault `temperature` of benchmarks/mismatch.md.
+    huggingface/trl#4159; batch `temperature` of benchmarks/mismatch.md.
     """
     share = each(share_of("temperature"), mismatch_causes)
     return fires(

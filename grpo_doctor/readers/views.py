@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +35,11 @@ _ENOUGH = 3
 _BLOCK = 3
 """Rows in a row that differ, or that only one of two runs has at its end, from which they are two runs."""
 TRAINING = frozenset(("rl", "supervised", "preference"))
+OF_WHOLE_BATCHES = frozenset(
+    "groups zero_variance_groups live_groups group_size group_rewards advantage_mean advantage_std advantage_min "
+    "advantage_max advantage_abs_values".split()
+)
+"""Fields that a part of a step's rollouts does not show."""
 
 
 def distinct(runs: list[Run]) -> tuple[list[Run], dict[str, str]]:
@@ -251,6 +257,8 @@ def _adopt(run: Run, view: Run) -> list[str]:
     new = sorted(view.columns.keys() - run.columns.keys()) if pairs else []
     lost = view.not_finite()
     here, there = (np.array(side, np.int64) for side in zip(*pairs, strict=True)) if pairs else ((), ())
+    if view.format == "completions" and _holds_a_part(run, view, here, there):
+        new = [name for name in new if name not in OF_WHOLE_BATCHES]
     for name in new:
         column = view.columns[name]
         run.columns[name] = np.full(len(run), None if column.dtype == object else np.nan, column.dtype)
@@ -262,6 +270,15 @@ def _adopt(run: Run, view: Run) -> list[str]:
             run.samples.setdefault(at, []).extend(view.samples.get(row, []))
     run.mapping |= {key: name for key, name in view.mapping.items() if name in new}
     return new
+
+
+def _holds_a_part(run: Run, rollouts: Run, here: Any, there: Any) -> bool:
+    """Whether rollouts are only some of those of their steps: their mean reward is not the logged one on most rows."""
+    if "reward_mean" not in run.columns or "reward_mean" not in rollouts.columns:
+        return False
+    logged, measured = run.columns["reward_mean"][here], rollouts.columns["reward_mean"][there]
+    known = np.isfinite(logged) & np.isfinite(measured)
+    return bool(known.any()) and bool(np.isclose(logged, measured, rtol=2e-3, atol=6e-4)[known].mean() < 0.5)
 
 
 def _fullness(run: Run) -> tuple[bool, int]:

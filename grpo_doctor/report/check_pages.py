@@ -53,6 +53,7 @@ KINDS = {
     "logs": ("public log", "public logs"),
     "threads": ("issue thread", "issue threads"),
     "faults": ("injected fault", "injected faults"),
+    "batches": ("kind of simulated token batch", "kinds of simulated token batches"),
     "trainers": ("run of a public trainer with a planted bug", "runs of public trainers with a planted bug"),
     "configurations": ("planted configuration", "planted configurations"),
     "twins": ("deliberately broken trainer", "deliberately broken trainers"),

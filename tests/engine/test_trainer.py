@@ -27,10 +27,12 @@ OF_OTHERS = set(
     "chosen_reward rejected_reward reward_margin chosen_logp rejected_logp value_loss "
     "value_explained_variance repetition_rate other_script_rate prompt_echo_rate aborted_rate environment_failure_rate "
     "effective_sample_share rollout_weight_std weight_clip_fraction staleness_max value_clip_fraction prompts_per_update "
-    "tokens_per_update".split()
+    "tokens_per_update failures_at_floor length_reward_correlation mismatch_causes prompt_recovery refusal_rate "
+    "repeated_call_rate response_chars_mean right_chars_mean right_unrewarded_rate rollout_mismatch_k1 rollout_surprise "
+    "taskless_reward trainer_surprise unparsed_call_rate wrong_chars_mean wrong_rewarded_rate".split()
 )
-"""Fields in the units of other trainers, whose own measure the engine records, and those of tools, of pairs and of a
-critic, which it has not."""
+"""Fields in the units of other trainers, whose own measure the engine records; those of tools, of pairs and of a
+critic, which it has not; and those that are measured on its samples where a run is judged."""
 
 
 def essence(record: StepRecord) -> dict[str, object]:

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
+from grpo_doctor.advisories.in_logs import diagnose_with_advisories
 from grpo_doctor.cli import app
 from grpo_doctor.cli.common import CLEAN, FINDINGS, UNJUDGED, WRONG
-from grpo_doctor.diagnosis.examine import diagnose
 from grpo_doctor.fleet import document, unit
 from grpo_doctor.fleet.locations import Unit
 from grpo_doctor.fleet.store import Answered
@@ -186,12 +186,12 @@ def test_what_fails_is_a_line_and_costs_nothing_else(tmp_path: Path, monkeypatch
     (tmp_path / "torn").mkdir()
     (tmp_path / "torn" / "events.out.tfevents.1").write_bytes(b"\x00\x01\x02" * 99)
 
-    def failing(run: Any, **how: Any) -> Any:
+    def failing(run: Any, *how: Any) -> Any:
         if "breaks" in run.source:
             raise ZeroDivisionError("division by zero")
-        return diagnose(run, **how)
+        return diagnose_with_advisories(run, *how)
 
-    monkeypatch.setattr(unit, "diagnose", failing)
+    monkeypatch.setattr(unit, "diagnose_with_advisories", failing)
     report = told(str(tmp_path), "-j", "1")
     assert {Path(run["source"]).parent.name: run["verdict"] for run in report["runs"]} == {
         "good": "healthy", "breaks": "broken", "torn": "unreadable",

@@ -106,7 +106,7 @@ def test_run_proves_its_own_plumbing_before_it_trains(
     arguments += ["--inject", fault] if fault else []
     result = CliRunner().invoke(app, ["run", *arguments])
     if fault is None:
-        assert "probes: 29 of 30 passed" in result.stdout, result.stdout + result.stderr
+        assert "probes: 30 of 31 passed" in result.stdout, result.stdout + result.stderr
         assert list(tmp_path.glob("runs/*/records.jsonl"))
     else:
         assert result.exit_code == code, result.stdout + result.stderr

@@ -423,6 +423,7 @@ def test_a_mapping_of_the_mismatch_alone_stands_next_to_the_lines_that_hold_the_
         "entropy_mean": [0.41, 0.42, 0.43, 0.44, 0.45],
         "grad_norm": [0.11, 0.12, 0.13, 0.14, 0.15],
         "rollout_mismatch_kl": [0.001, 0.002, 0.003, 0.004, 0.005],
+        "rollout_mismatch_k1": [0.002] * 5,
     }  # fmt: skip
     assert {name: pytest.approx(values) for name, values in wanted.items()} == known(run)
 

@@ -39,7 +39,7 @@ def rewards(name: str) -> list[float]:
 def in_console(name: str) -> list[float]:
     found: list[str] = []
     for row in re.findall(r"\{'[^{}\n]*\}", text_of(name)):
-        if "'reward':" in row and "train_runtime" not in row and row not in found[-1:]:
+        if "'reward':" in row and row not in found[-1:]:
             found.append(row)
     return [float(re.search(rf"'reward': '?({NUMBER})", row)[1]) for row in found]  # type: ignore[index]
 

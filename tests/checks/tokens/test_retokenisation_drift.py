@@ -43,12 +43,16 @@ def test_the_line_is_kept_from_any_console() -> None:
 
 
 @pytest.mark.parametrize(
-    "fault", ["next turn asked for without the ends of earlier ones", "next turn asked for without earlier reasoning"]
+    ("fault", "severity"),
+    [
+        ("next turn asked for without the ends of earlier ones", "error"),
+        ("next turn asked for without earlier reasoning", "warning"),
+    ],
 )
-def test_turns_after_other_ids_than_those_that_are_trained(fault: str) -> None:
+def test_turns_after_other_ids_than_those_that_are_trained(fault: str, severity: str) -> None:
     found = finding(fault, "turns")
     assert found is not None
-    assert (found.severity, found.evidence["elsewhere"]) == ("warning", 4)
+    assert (found.severity, found.evidence["elsewhere"]) == (severity, 4)
     assert found.message == (
         "In four scripted conversations, 4 turns were generated from ids that differ from the returned "
         "ones. A conversation of k turns is not a prefix of k + 1 turns."
