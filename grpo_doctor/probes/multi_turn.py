@@ -62,12 +62,21 @@ def spoken(
     except NotApplicable:
         if turns is not None:
             raise
-    for call in calls_of(roll, list(prompts or PROMPTS))[:MOST_CALLS]:
+    calls = [call for call in calls_of(roll, list(prompts or PROMPTS)) if _speakable(tokenizer, call)]
+    for call in calls[:MOST_CALLS]:
         try:
             return _spoken(roll, model, tokenizer, prompts, (call, FINAL))
         except Unjudged:
             continue
     raise NotApplicable("rollout makes one turn")
+
+
+def _speakable(tokenizer: Any, text: str) -> bool:
+    """Whether a tokenizer has ids for a text: one of the trainer's own may know only some characters."""
+    try:
+        return bool(tokenizer.encode(text, add_special_tokens=False))
+    except (ValueError, KeyError, IndexError):
+        return False
 
 
 MOST_CALLS = 12
