@@ -44,7 +44,7 @@ LEVELS = {
     "right_unrewarded_rate": 0.01, "wrong_rewarded_rate": 0.01, "taskless_reward": 0.01, "failures_at_floor": 0.1,
 }  # fmt: skip
 """Usual levels of a healthy run; they scatter by a twentieth."""
-FIXED = {
+FIXED: dict[str, Any] = {
     "group_size": 8, "groups": 32, "zero_variance_groups": 4, "zero_variance_share": 0.125, "all_correct_groups": 2,
     "all_wrong_groups": 2, "live_groups": 28, "advantage_mean": 0, "advantage_ddof": 1, "reward_min": 0,
     "reward_max": 1, "judge_failure_rate": 0, "ratio_mean": 1, "ratio_first_minibatch": 0, "reward_recomputed_gap": 0,
@@ -82,9 +82,9 @@ VOCABULARY = [f"word{n}" for n in range(2000)]
 
 def record(step: int, rng: random.Random) -> StepRecord:
     """A step of a healthy run of which everything is known."""
-    values = {name: level * rng.gauss(1, 0.05) for name, level in LEVELS.items()}
+    values: dict[str, Any] = {name: level * rng.gauss(1, 0.05) for name, level in LEVELS.items()}
     values["reward_mean"] *= 1 + step / (step + 1000)
-    counted = {name: each * step for name, each in COUNTED.items()}
+    counted: dict[str, Any] = {name: each * step for name, each in COUNTED.items()}
     return StepRecord(
         step=step, **values, **FIXED, **counted,
         advantage_abs_values=[0.4, 1.1], topk_probs=[0.75, 0.1, 0.05, 0.02, 0.01],

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from grpo_doctor import Diagnosis, Run, cli
 from grpo_doctor.advisories import in_logs
 from grpo_doctor.cli import app
+from grpo_doctor.diagnosis import examine
 from grpo_doctor.record import RecordWriter
 from grpo_doctor.testing import records_of
 
@@ -233,7 +234,7 @@ def test_a_bug_of_ours_costs_one_run_alone_and_is_no_finding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     first, second = healthy(tmp_path / "a.jsonl"), healthy(tmp_path / "b.jsonl")
-    judge = in_logs.diagnose
+    judge = examine.diagnose
 
     def fails_on_one(run: Run, **known: Any) -> Diagnosis:
         if run.source == str(first):

@@ -1,8 +1,10 @@
+from typing import Any
+
 import pytest
 
 from grpo_doctor.testing import find, run_check
 
-REST = {"reward_std": "0.25x20", "reward_max": "1x20"}
+REST: dict[str, Any] = {"reward_std": "0.25x20", "reward_max": "1x20"}
 
 
 def test_the_rewards_are_reported() -> None:
@@ -21,5 +23,5 @@ def test_boundary(taskless: str, severity: str | None) -> None:
 
 
 def test_equal_rewards_say_nothing() -> None:
-    zero = {"reward_std": "0x20", "reward_max": "1x20"}
+    zero: dict[str, Any] = {"reward_std": "0x20", "reward_max": "1x20"}
     assert run_check("REW022", taskless_reward="1x20", reward_mean="1x20", **zero) is None

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from grpo_doctor.testing import find, run_check
@@ -28,6 +30,6 @@ def test_boundary(missed: str, paid: str, severity: str | None) -> None:
 
 
 def test_boundary_of_the_number_of_rows() -> None:
-    rates = {"right_unrewarded_rate": "0.9x7", "wrong_rewarded_rate": "0.9x7"}
+    rates: dict[str, Any] = {"right_unrewarded_rate": "0.9x7", "wrong_rewarded_rate": "0.9x7"}
     assert run_check("REW020", **rates) is not None
     assert run_check("REW020", right_unrewarded_rate="0.9x6", wrong_rewarded_rate="0.9x6") is None
