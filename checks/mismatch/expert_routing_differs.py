@@ -40,8 +40,8 @@ def expert_routing_differs(
     Replay the engine's routing in the trainer (R3), or use ratios of whole sequences (GSPO), which average the bursts.
 
     ## Sources
-    arXiv 2510.11370 (R3, rollout routing replay); arXiv 2507.18071 (GSPO); batches `routing` and `routing-unrecorded` of
-    benchmarks/mismatch.md.
+    arXiv 2510.11370 (R3, rollout routing replay); arXiv 2507.18071 (GSPO); batches `routing` and
+    `routing-unrecorded` of benchmarks/mismatch.md.
     """
     share = each(share_of("routing"), mismatch_causes)
     return fires(
