@@ -55,7 +55,7 @@ def labelled() -> Iterator[tuple[dict[str, str], str]]:
 
 
 def values(found: object, path: list[str]) -> list[str]:
-    """What stands at a dotted path; ``*`` follows every item of a list. Nothing where the answer has no such path."""
+    """The values at a dotted path; ``*`` takes every item of a list. Empty if the answer has no such path."""
     if not path:
         return [str(found)]
     if path[0] == "*":
