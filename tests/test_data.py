@@ -18,7 +18,7 @@ from grpo_doctor.readers import read
 from tests import metamorphic, p30
 from tests.compare.pairs import compared
 from tests.data import ENGINE, MADE_ILL, TRL
-from tests.test_one_severity import disagreements
+from tests.properties import disagreements
 
 CAUSES = {
     "constant-reward": "REW001",

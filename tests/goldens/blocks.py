@@ -7,6 +7,7 @@ except names of columns and settings and their values.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -63,16 +64,22 @@ def diagnosis_lines(diagnosis: Diagnosis) -> Iterator[str]:
     yield from finding_lines(diagnosis)
 
 
+@lru_cache(maxsize=1)
+def judged(path: Path) -> tuple[Diagnosis, ...]:
+    """The diagnosis of each run of a log; the last log is remembered, for several tests ask for it in turn."""
+    return tuple(diagnose(run, catalogue=load()) for run in read(path))
+
+
 def of_log(path: Path) -> Iterator[str]:
     """The block of a log."""
     try:
-        runs = read(path)
+        found = judged(path)
     except ReadError as error:
         yield f" unreadable: {str(error).replace(str(path), path.name)[:LONGEST]}"
         return
-    for run in runs:
-        yield from run_lines(run)
-        yield from diagnosis_lines(diagnose(run, catalogue=load()))
+    for diagnosis in found:
+        yield from run_lines(diagnosis.run)
+        yield from diagnosis_lines(diagnosis)
 
 
 def of_configuration(path: Path) -> Iterator[str]:
@@ -91,6 +98,7 @@ def of_configuration(path: Path) -> Iterator[str]:
         yield from diagnosis_lines(diagnosis)
 
 
+@cache
 def _logs() -> dict[str, Path]:
     known = {
         path.relative_to(SHARED).as_posix(): path for path in sorted(CORPUS.glob("*/*")) if path.name != "README.md"
@@ -99,11 +107,13 @@ def _logs() -> dict[str, Path]:
     return known | cases
 
 
+@cache
 def _configurations() -> dict[str, Path]:
     found = [*(SHARED / "configs").glob("*/*"), *(SHARED / "cases/settings").glob("*")]
     return {path.relative_to(SHARED).as_posix(): path for path in sorted(found) if path.is_file()}
 
 
+@cache
 def _data() -> dict[str, Path]:
     found = [*(DATA / "engine").glob("*.gz"), *(DATA / "trl").glob("*")]
     return {path.relative_to(DATA).as_posix(): path for path in sorted(found)}
