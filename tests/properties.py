@@ -90,8 +90,9 @@ def known(run: Run, names: set[str]) -> np.ndarray:
 def strange_numbers(found: Diagnosis) -> list[str]:
     """The numbers of the first sentence that are not in the log, to the digits that are printed."""
     text = NOT_OF_THE_LOG.sub("", found.headline)
-    told = {name for f in found.findings if f.message.removesuffix(".") in found.headline for name in f.columns}
-    values, out = known(found.run, SUCCESS | told), []
+    told = [f.code for f in found.findings if f.message.removesuffix(".") in found.headline]
+    read = {name for code in told for name in load().checks[code].columns}
+    values, out = known(found.run, SUCCESS | read), []
     for digits, percent in NUMBER.findall(text):
         number, places = float(digits), len(digits.partition("e")[0].partition(".")[2])
         unit = max(10.0**-places, 10.0 ** (np.floor(np.log10(abs(number) or 1)) - 2)) * (1 / PERCENT if percent else 1)
