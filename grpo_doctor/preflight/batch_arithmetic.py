@@ -16,38 +16,52 @@ def work_out(found: Configuration) -> None:
     """Adds to the settings what follows from them: prompts, responses and updates a rollout, prompts an update."""
     if found.framework.can("batch_is_per_device") and not _counts_prompts(found):
         _by_devices(found)
-    settings = found.settings
-    if found.number("rollout_prompts") == 0:  # of an asynchronous trainer: the number is not used
-        del settings["rollout_prompts"]
     _in_parallel(found)
-    k, prompts = found.number("group_size"), found.number("rollout_prompts")
-    responses = found.number("rollout_responses")
+    _rollout(found)
+    _updates(found)
+    _tokens(found)
+    for name, origins in ORIGINS.items():
+        line = next((found.lines[o] for o in origins if o in found.lines), None)
+        if name in found.settings and line is not None:
+            found.lines.setdefault(name, line)
+
+
+def _rollout(found: Configuration) -> None:
+    """Prompts from responses and responses from prompts, by the group size."""
+    settings = found.settings
+    if found.number("rollout_prompts") == 0:  # an asynchronous trainer does not use the number
+        del settings["rollout_prompts"]
+    k, prompts, responses = (found.number(name) for name in ("group_size", "rollout_prompts", "rollout_responses"))
     if found.framework.can("batch_is_of_whole_groups") and responses is not None:
         settings["generation_batch"] = responses
     if prompts is None and responses is not None and k:
-        prompts = settings["rollout_prompts"] = responses / k
+        settings["rollout_prompts"] = responses / k
     if responses is None and prompts is not None and k:
-        responses = settings["rollout_responses"] = prompts * k
-    updates = found.number("minibatches")
-    if updates is None and prompts and (each := found.number("update_prompts")):
-        updates = prompts / each
-    if updates is None and responses and (each := found.number("update_responses")):
-        updates = responses / each
-    if updates is not None:
-        settings["minibatches"] = updates
-        settings["updates_per_rollout"] = max(updates, 1) * (found.number("num_iterations") or 1)
-        if prompts is not None:
-            settings["prompts_per_update"] = prompts / max(updates, 1)
-    limit, prompt = found.number("max_new_tokens"), found.number("max_prompt_tokens")
-    total = found.number("total_tokens")
+        settings["rollout_responses"] = prompts * k
+
+
+def _updates(found: Configuration) -> None:
+    """Updates per rollout and prompts per update, by the size of an update in prompts or in responses."""
+    settings, updates = found.settings, found.number("minibatches")
+    for unit in ("prompts", "responses"):
+        whole, each = found.number(f"rollout_{unit}"), found.number(f"update_{unit}")
+        if updates is None and whole and each:
+            updates = whole / each
+    if updates is None:
+        return
+    settings["minibatches"] = updates
+    settings["updates_per_rollout"] = max(updates, 1) * (found.number("num_iterations") or 1)
+    if (prompts := found.number("rollout_prompts")) is not None:
+        settings["prompts_per_update"] = prompts / max(updates, 1)
+
+
+def _tokens(found: Configuration) -> None:
+    """The limit of a response from that of prompt and response together, and their sum."""
+    limit, prompt, total = (found.number(name) for name in ("max_new_tokens", "max_prompt_tokens", "total_tokens"))
     if limit is None and total is not None and prompt is not None and total > prompt:
-        limit = settings["max_new_tokens"] = total - prompt
+        limit = found.settings["max_new_tokens"] = total - prompt
     if limit is not None and prompt is not None:
-        settings["total_tokens_needed"] = limit + prompt
-    for name, origins in ORIGINS.items():
-        line = next((found.lines[o] for o in origins if o in found.lines), None)
-        if name in settings and line is not None:
-            found.lines.setdefault(name, line)
+        found.settings["total_tokens_needed"] = limit + prompt
 
 
 def _counts_prompts(found: Configuration) -> bool:

@@ -71,11 +71,8 @@ def _value(node: ast.expr | None, lookup: Lookup, depth: int) -> Any:
             return _either(node, lookup, depth)
         case ast.Compare(ops=[operation], comparators=[other]):
             return _compared(node.left, operation, other, lookup, depth)
-        case ast.BoolOp(op=ast.Or(), values=[*others, ast.Constant(value=default)]):
-            told = (_value(n, lookup, depth + 1) for n in others)
-            return next((v for v in told if v and v is not _UNKNOWN), default)  # as of ``get(name, default)``
         case ast.BoolOp(op=ast.Or()):
-            return next((v for n in node.values if (v := _value(n, lookup, depth + 1))), _UNKNOWN)
+            return _first_true(node.values, lookup, depth)
         case ast.JoinedStr() | ast.FormattedValue():
             return _joined(node, lookup, depth)
         case ast.Call():
@@ -83,6 +80,14 @@ def _value(node: ast.expr | None, lookup: Lookup, depth: int) -> Any:
         case ast.Name() | ast.Attribute() | ast.Subscript():
             return _value(lookup(node), lookup, depth + 1)
     return _UNKNOWN
+
+
+def _first_true(operands: list[ast.expr], lookup: Lookup, depth: int) -> Any:
+    """The value of an ``or``. A constant at its end replaces what is unknown, as in ``get(name, default)``."""
+    values = (_value(operand, lookup, depth + 1) for operand in operands)
+    if isinstance(operands[-1], ast.Constant):
+        return next((v for v in values if v and v is not _UNKNOWN), operands[-1].value)
+    return next((v for v in values if v), _UNKNOWN)
 
 
 def _plain(value: Any) -> Any:

@@ -189,14 +189,14 @@ def _yaml(text: str) -> Iterator[tuple[str, Any, int]]:
 
 
 def _below(node: yaml.Node, path: str, depth: int) -> Iterator[tuple[str, Any, int]]:
-    """The settings of a node: a list of scalars is one, and what ``<<`` takes in comes after the mapping's own."""
+    """The settings of a node. Those of a mapping come before those that it takes in with ``<<``."""
     spent()
     if depth > DEEPEST:  # of a mapping that holds itself
         raise _too_deep()
-    dot, line = path and f"{path}.", node.start_mark.line + 1
+    dot = path and f"{path}."
     match node:
         case yaml.ScalarNode():
-            yield path, _scalar(node), line
+            yield path, _scalar(node), node.start_mark.line + 1
         case yaml.MappingNode():
             pairs = [(key.value[:200], value) for key, value in node.value if isinstance(key, yaml.ScalarNode)]
             for key, value in pairs:
@@ -206,17 +206,22 @@ def _below(node: yaml.Node, path: str, depth: int) -> Iterator[tuple[str, Any, i
                 for value in taken.value if isinstance(taken, yaml.SequenceNode) else [taken]:
                     yield from _below(value, path, depth + 1)
         case yaml.SequenceNode():
-            items = Items()
-            for number, value in enumerate(node.value):
-                if isinstance(value, yaml.ScalarNode):
-                    items.append(_scalar(value))
-                    items.lines.append(value.start_mark.line + 1)
-                else:
-                    yield from _below(value, f"{dot}{number}", depth + 1)
-            if len(items) > MOST:
-                raise ReadError(f"more than {MOST} items in a list, so not a configuration")
-            if items or not node.value:
-                yield path, items, items.lines[0] if items else line
+            yield from _of_list(node, path, depth)
+
+
+def _of_list(node: yaml.SequenceNode, path: str, depth: int) -> Iterator[tuple[str, Any, int]]:
+    """The settings of a list: its scalars are one setting; those of other items have the number in their path."""
+    items = Items()
+    for number, value in enumerate(node.value):
+        if isinstance(value, yaml.ScalarNode):
+            items.append(_scalar(value))
+            items.lines.append(value.start_mark.line + 1)
+        else:
+            yield from _below(value, f"{path}.{number}" if path else str(number), depth + 1)
+    if len(items) > MOST:
+        raise ReadError(f"more than {MOST} items in a list, so not a configuration")
+    if items or not node.value:
+        yield path, items, items.lines[0] if items else node.start_mark.line + 1
 
 
 def _scalar(node: yaml.ScalarNode) -> Any:

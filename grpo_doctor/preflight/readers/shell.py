@@ -210,7 +210,7 @@ class _Script:
 
     def _step(self, statement: Statement) -> None:
         """One command, loop or branch."""
-        variables, context = self.variables, self.context
+        variables = self.variables
         if statement.label:
             self._option(statement.label)
             return
@@ -230,9 +230,12 @@ class _Script:
         words = self._assignments(words)
         if words and words[0][0] == "eval":
             words = variables.again(words[1:])
-        if not words:
-            return
-        first = words[0][0]
+        if words:
+            self._command(statement, words)
+
+    def _command(self, statement: Statement, words: Words) -> None:
+        """A command whose variables have their values: one of the shell, a function, or the start of a program."""
+        variables, context, first = self.variables, self.context, words[0][0]
         if first == "read":
             variables.read([word for word, _ in words], statement.document)
         elif first == "shift" and not self.branches.open and (given := variables.arrays.get("@")) is not None:
