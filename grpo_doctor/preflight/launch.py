@@ -1,4 +1,4 @@
-"""What a configuration says, before any framework is asked what it means."""
+"""The content of a configuration, before any framework interprets it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ..readers import ReadError
 from .versions import Pin
 
 LARGEST_SCRIPT = 1 << 18
-"""Bytes of a script at most."""
+"""Maximum size of a script in bytes."""
 MOST = 10_000
-"""Settings of one configuration at most: aliases of YAML can multiply without end."""
+"""Maximum number of settings per configuration: YAML aliases can multiply without end."""
 
 PER_PROMPT = re.compile(
     r"(?:num_|n_|number_of_)?(?:unique_)?"
@@ -25,21 +25,21 @@ PER_PROMPT = re.compile(
     r"|gpu|device|worker|node|rank|process|host|server|engine|replica|thread|actor|learner|agent|player|policy|model|env"
     r"|eval|val|test|checkpoint|log|save|file|shard|split|class|level|sec|min|hour|day|dataset))\w{1,20}"
 )
-"""How hand-written trainers call the responses to one prompt: a count of something per prompt or the like."""
+"""Names of custom trainers for responses to one prompt: a count per prompt or similar."""
 
 
 OF_RL = re.compile(
     r"(?i)grpo|ppo|rloo|rlvr|rlhf|dapo|gspo|cispo|reinforce|policy_?gradient|verl\b|(?:^|[^a-z])rl(?:[^a-z]|$)"
 )
-"""What names reinforcement learning in a program or a class."""
+"""Words for reinforcement learning in the name of a program or class."""
 
 
 class Unresolved(str):
-    """A value that stands in the file as an expression nobody could work out; its text."""
+    """A value that is an expression which could not be evaluated; its text."""
 
 
 class Several(Unresolved):
-    """One of several numbers, as a sweep gives them one after the other; its text names them."""
+    """One of several numbers of a sweep; its text lists them."""
 
     values: tuple[float, ...]
 
@@ -59,9 +59,9 @@ class Items(list[Any]):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One setting: the key as written, dotted where it is nested, its value, and the line where it stands.
+    """One setting: the key as written (dotted if nested), its value and its line.
 
-    ``value`` is a number, a word, None, a list of such, or `Unresolved`. ``line`` is 0 where the file is another one.
+    ``value`` is a number, a word, None, a list of these, or `Unresolved`. ``line`` is 0 if it is in another file.
     """
 
     key: str
@@ -121,14 +121,14 @@ class Launch:
     broken: tuple[int, str] | None = None
 
     def add(self, key: str, value: Any, line: int) -> None:
-        """One more setting. Raises `ReadError` beyond `MOST`."""
+        """Add a setting. Raises `ReadError` beyond `MOST`."""
         if len(self.entries) >= MOST:
             raise ReadError(f"more than {MOST} settings, so not a configuration")
         self.entries.append(Entry(key, value, line))
 
 
 def scalar(text: str) -> Any:
-    """A word as what it says: a number, a truth value, None, else the word itself."""
+    """Parse a word as a number, a truth value or None; else return the word."""
     word = text.strip()
     if word.lower() in _WORDS:
         return _WORDS[word.lower()]
