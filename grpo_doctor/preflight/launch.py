@@ -70,7 +70,7 @@ class Entry:
 
 
 class Command(NamedTuple):
-    """A command that a file holds: a text as for a shell, and the lines before it; or its words, and their line."""
+    """A command in a file: shell text and the number of lines before it, or its words and their line."""
 
     said: str | list[str]
     line: int
@@ -81,24 +81,24 @@ class Launch:
     """One training that a file describes.
 
     Attributes:
-        program: what is called: the words of a command, the name of a Python call; empty for a document.
-        entries: its settings; of two with one key the first counts.
-        line: where it stands.
-        complete: whether a key that is absent has the framework's default; not so where a part was not read.
-        notes: what was not read, in words.
-        elsewhere: where the settings are that this file leaves to others, in words.
-        absent: scripts that it starts and that are not beside it.
-        severed: lines of arguments that were read although the shell does not pass them to the command above them.
-        forced: keys that a command adds to those that its program has (``+key=value``).
-        vague: keys that are parameters of functions which are called after something else than training.
-        folder: where the script that starts it has changed to, as it says.
-        followed: whether what it names was added to it.
-        firm: how many entries were passed to a program; its script only may mean those behind them. None: all.
-        title: name of the file in which it stands, without its suffix.
-        imports_rl: whether a script imports from a framework what is called after reinforcement learning.
-        also: other names of a script's options, and what the script calls them.
+        program: the words of a command or the name of a Python call; empty for a document.
+        entries: its settings; the first entry of a key counts.
+        line: its line.
+        complete: whether absent keys have the framework's defaults; false if a part was not read.
+        notes: sentences on what was not read.
+        elsewhere: descriptions of other places that contain settings.
+        absent: missing scripts that it starts.
+        severed: lines of arguments that were read, but that the shell does not pass to the command above.
+        forced: keys that a command adds to the program's configuration (``+key=value``).
+        vague: keys that are parameters of functions not named after training.
+        folder: the working folder of the script that starts it.
+        followed: whether the files that it names were added.
+        firm: number of entries that were passed to a program; later ones are defaults in its script. None: all.
+        title: name of its file, without the suffix.
+        imports_rl: whether a script imports a framework's names for reinforcement learning.
+        also: other names of a script's options to the script's own names.
         broken: the line at which a script cannot run, and why.
-        versions: the libraries of trainers that the file, or one beside it, pins to one version.
+        versions: trainer libraries that the file, or one next to it, pins to a version.
     """
 
     program: str
