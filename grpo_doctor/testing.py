@@ -4,6 +4,8 @@
 [1.0, 1.0, 1.0, 0.02, 0.02]
 >>> series("1..3 ?x2 NaN")
 [1.0, 2.0, 3.0, None, None, nan]
+>>> series("1->0x3")
+[1.0, 0.5, 0.0]
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from .diagnosis.catalogue import Catalogue, load, load_file
 from .diagnosis.check import Check, Finding
@@ -23,10 +27,17 @@ from .run import Run, Sample, run_of
 
 
 def series(words: str) -> list[float | None]:
-    """Parse numbers from words: ``0.5``, ``0.5x10`` ten times, ``1..5`` counted up, ``?`` unknown, ``NaN``, ``inf``."""
+    """Parse numbers from words: ``0.5``, ``0.5x10`` ten times, ``1..5`` counted up, ``?`` unknown, ``NaN``, ``inf``.
+
+    ``1->0.4x16`` is 16 values at equal distances from 1 to 0.4.
+    """
     out: list[float | None] = []
     for word in words.split():
         value, _, times = word.partition("x")
+        if "->" in value:
+            first, last = map(float, value.split("->"))
+            out += np.linspace(first, last, int(times)).tolist()
+            continue
         if ".." in value:
             low, high = value.split("..")
             values: list[float | None] = [float(n) for n in range(int(low), int(high) + 1)]

@@ -29,16 +29,22 @@ def page(catalogue: Catalogue, check: Check) -> str:
     if explained:
         holds = "where it holds" if check.explains_from is Severity.INFO else f"from {check.explains_from} on"
         facts.append(f"Explains, {holds}: " + ", ".join(explained) + ".")
-    title, *sections = re.split(r"^## ", _with_defaults(check.page, limits), flags=re.MULTILINE)
+    text = _with_defaults(check.page, limits).replace("## Example\n```text\n", f"## Example\n{NOTATION}\n\n```text\n")
+    title, *sections = re.split(r"^## ", text, flags=re.MULTILINE)
     made = (_rivals(check), _remedies(check), _measured(check))
     parts = sorted((part.strip() for part in (*sections, *made) if part), key=_place)
     head = [f"## {check.code} {check.name}", title.strip(), " ".join(facts)]
     return "\n\n".join([*head, *(f"### {part}" for part in parts)])
 
 
+NOTATION = (
+    "Each line is a record field with its value at every step: `0.5x10` repeats a value, `1->0x5` are five values from "
+    "1 to 0, `?` is unknown."
+)
 ORDER = (
-    "What it sees", "What the probe does", "Why it matters", "Remedy", "Steps", "What else it could be", "Thresholds",
-    "Known false alarms", "What this certifies, and what it does not", "Measured on the engine's faults", "Sources",
+    "What it sees", "What the probe does", "Why it matters", "Example", "Remedy", "Steps", "What else it could be",
+    "Thresholds", "Known false alarms", "What this certifies, and what it does not", "Measured on the engine's faults",
+    "Sources",
 )  # fmt: skip
 """The sections of a page in reading order."""
 
