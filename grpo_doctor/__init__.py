@@ -28,17 +28,17 @@ def diagnose(
     catalogue: Catalogue | None = None,
     thresholds: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Diagnosis:
-    """Examines a whole run and says what is wrong with it, since when, how sure, and what to change.
+    """Diagnose a whole run: problems, onset, confidence, and what to change.
 
     Args:
-        target: a run, or the path of a log, a folder or a store that holds one.
+        target: a run, or the path of a log, folder or store that contains one.
         catalogue: the checks to run; by default all.
-        thresholds: code of a check to its thresholds by name, in place of their defaults.
+        thresholds: code of a check to its thresholds by name; they replace the defaults.
 
     Raises:
         ReadError: the path cannot be read.
-        ValueError: it holds several runs, or none.
-        OverBudgetError: examining it takes more time or memory than `grpo_doctor.limits` allows.
+        ValueError: it contains several runs, or none.
+        OverBudgetError: the diagnosis needs more time or memory than `grpo_doctor.limits` allows.
     """
     if isinstance(target, Run):
         return _diagnose(target, catalogue=catalogue, thresholds=thresholds)

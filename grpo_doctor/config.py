@@ -1,4 +1,4 @@
-"""Configuration: ``[tool.grpo-doctor]`` in pyproject.toml, or grpo-doctor.toml, and the plugins that are installed.
+"""Configuration: ``[tool.grpo-doctor]`` in pyproject.toml, or grpo-doctor.toml, and installed plugins.
 
 Unknown keys are errors.
 """
@@ -20,7 +20,7 @@ from .limits import Budget
 
 
 class ConfigError(ValueError):
-    """Settings that cannot be used; the message names file and key."""
+    """Invalid settings; the message names file and key."""
 
 
 class PluginError(ConfigError):
@@ -28,7 +28,8 @@ class PluginError(ConfigError):
 
 
 class Accepted(msgspec.Struct, forbid_unknown_fields=True):
-    """A finding that does not fail the gate: its code, why, its last day, and a pattern of the files it holds for."""
+    """A finding that does not fail the gate: its code, the reason, its last day, and a pattern of the files that it
+    applies to."""
 
     code: str
     reason: Annotated[str, msgspec.Meta(pattern=r"\S")]
@@ -41,14 +42,14 @@ class Accepted(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Suppression(msgspec.Struct, frozen=True):
-    """Something in force that can keep a finding from being made or from failing a run: an option or setting."""
+    """An active option or setting that can hide a finding."""
 
     kind: str
     text: str
 
 
 class Config(msgspec.Struct, kw_only=True):
-    """What a user may set. The command line is stronger than the environment, which is stronger than the file."""
+    """The user's settings. The command line overrides the environment, which overrides the file."""
 
     select: list[str] = []
     ignore: list[str] = []
@@ -63,10 +64,10 @@ class Config(msgspec.Struct, kw_only=True):
     thresholds: dict[str, dict[str, Any]] = {}
     origin: str = "command line"
     trust_checks: bool = False
-    """Whether the folders of ``checks`` may be executed whatever they hold; no file can set it."""
+    """Whether the folders of ``checks`` may be executed regardless of their content; no file can set it."""
 
     def budget(self) -> Budget:
-        """What one input may take."""
+        """Return the limits per input."""
         most = Budget()
         return Budget(
             most.seconds if self.budget_seconds is None else self.budget_seconds,
@@ -74,7 +75,8 @@ class Config(msgspec.Struct, kw_only=True):
         )
 
     def suppressions(self) -> list[Suppression]:
-        """What is in force that can hide a finding; an expired acceptance hides nothing any longer, and says so."""
+        """Return everything that can hide a finding; an expired acceptance hides nothing, and its description says
+        so."""
         named = {"select": "only these checks ran", "ignore": "these checks did not run"}
         lists = [(kind, getattr(self, kind), why) for kind, why in named.items()]
         found = [Suppression(kind, f"{', '.join(words)}: {why}") for kind, words, why in lists if words]
@@ -96,10 +98,10 @@ class Config(msgspec.Struct, kw_only=True):
 
 
 def find(start: Path) -> Path | None:
-    """The nearest grpo-doctor.toml, or pyproject.toml with a [tool.grpo-doctor], from ``start`` upwards.
+    """Return the nearest grpo-doctor.toml, or pyproject.toml with [tool.grpo-doctor], from ``start`` upwards.
 
-    The search ends at the root of the repository, at the home directory and at the root of the file system.
-    Raises `ConfigError` where the file found belongs to another user.
+    The search ends at the root of the repository, at the home directory and at the root of the file system. Raises
+    `ConfigError` if the file belongs to another user.
     """
     ends = Path(os.path.expanduser("~"))
     for folder in (start, *start.parents):
@@ -114,7 +116,7 @@ def find(start: Path) -> Path | None:
 
 
 def _own_table(project: Path) -> dict[str, Any] | None:
-    """[tool.grpo-doctor] of a pyproject.toml; None where it has none. Raises `ConfigError`."""
+    """Return [tool.grpo-doctor] of a pyproject.toml; None if it has none. Raises `ConfigError`."""
     table: Any = table_of(project)
     for name in ("tool", "grpo-doctor"):
         table = table.get(name)
@@ -126,7 +128,7 @@ def _own_table(project: Path) -> dict[str, Any] | None:
 
 
 def _refuse_foreign(path: Path) -> Path:
-    """The path, if it belongs to this user; root is no exception. Raises `ConfigError`."""
+    """Return the path if it belongs to this user, also for root. Raises `ConfigError`."""
     if os.name == "posix" and (owner := path.stat().st_uid) != os.geteuid():
         raise ConfigError(
             f"{path}: belongs to another user (uid {owner}, and you are uid {os.geteuid()}), so it is not used; "
@@ -136,7 +138,7 @@ def _refuse_foreign(path: Path) -> Path:
 
 
 def table_of(path: Path) -> dict[str, Any]:
-    """What a TOML file holds. Raises `ConfigError`."""
+    """Return the content of a TOML file. Raises `ConfigError`."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -146,7 +148,7 @@ def table_of(path: Path) -> dict[str, Any]:
 
 
 def read(path: Path | None) -> Config:
-    """The settings of a file, or of the nearest one where ``path`` is None. Raises `ConfigError`."""
+    """Return the settings of a file, or of the nearest one if ``path`` is None. Raises `ConfigError`."""
     path = path or find(Path.cwd())
     if path is None:
         return Config()
@@ -167,9 +169,9 @@ def read(path: Path | None) -> Config:
 
 
 def plugins(group: str) -> Iterator[tuple[str, Any]]:
-    """What installed packages register in a group of entry points, each with a name for messages.
+    """Return the objects that installed packages register in a group of entry points, each with a name for messages.
 
-    `importlib.metadata` takes half as long to import as numpy, so it is imported only if a package names the group.
+    `importlib.metadata` takes half as long to import as numpy, so it is imported only if a package has the group.
 
     Raises:
         PluginError: one cannot be imported.
@@ -184,7 +186,7 @@ def plugins(group: str) -> Iterator[tuple[str, Any]]:
         label = f"the plugin {entry.name!r}{package}"
         try:
             found = entry.load()
-        except Exception as error:  # whatever a plugin raises while it is imported
+        except Exception as error:  # an import of a plugin may raise anything
             why = f"{type(error).__name__}: {error}"
             raise PluginError(f"{label} cannot be loaded: {why}; fix or uninstall it") from error
         yield label, found

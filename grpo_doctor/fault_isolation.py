@@ -1,4 +1,4 @@
-"""Where the doctor's own failures end: inside someone else's training, and at the one input that they came with."""
+"""Keeps internal errors from stopping the user's training, and limits them to the input that caused them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ T = TypeVar("T")
 
 
 class Boundary:
-    """Runs the doctor's own code until something fails in it, whatever that is; from then on it runs nothing."""
+    """Runs grpo-doctor's own code until something in it fails; after that it runs nothing."""
 
     def __init__(self) -> None:
         self.failure: str | None = None
-        """The traceback of what failed."""
+        """The traceback of the failure."""
 
     def __call__(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T | None:
-        """What the function returns; None where it fails, or anything failed before."""
+        """Return the function's result; None if it fails, or anything failed before."""
         if self.failure is not None:
             return None
         try:
@@ -32,13 +32,13 @@ class Boundary:
 
 
 def bug(error: Exception) -> str:
-    """What broke and where in the code, for an error that is grpo-doctor's own."""
+    """Describe an internal error and its location."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {words_of(error)} ({Path(frame.filename).name}:{frame.lineno})"
 
 
 def words_of(error: BaseException) -> str:
-    """What an error says; one of a user's own class may fail to say anything."""
+    """Return the message of an error; an error class of the user may fail to produce one."""
     try:
         return str(error)
     except Exception:  # noqa: BLE001 - its __str__ is the user's code
@@ -46,7 +46,7 @@ def words_of(error: BaseException) -> str:
 
 
 def unwatched(failure: str, where: str) -> str:
-    """What is said, once, when a training goes on without the doctor."""
+    """Return the message, printed once, when a training continues without checks."""
     return (
         f"grpo-doctor failed {where}; the training goes on UNWATCHED, and no action of the doctor will stop it.\n"
         "The fault is not in your training. If the last line below names a full disk or a missing permission, mend "
@@ -56,6 +56,6 @@ def unwatched(failure: str, where: str) -> str:
 
 
 def tell(words: Any) -> None:
-    """Prints to stderr where anyone can still read it: a closed or broken stream is no reason to fail."""
+    """Print to stderr if possible: a closed or broken stream is not an error."""
     with contextlib.suppress(OSError, ValueError, AttributeError):  # broken or full; closed; None under pythonw
         print(words, file=sys.stderr, flush=True)

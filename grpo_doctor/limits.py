@@ -1,7 +1,7 @@
-"""What one input may take: time and memory, looked at wherever work is done, so that no crafted file takes more.
+"""Limits time and memory per input, checked wherever work is done, so that no crafted file uses more.
 
-Reading one file is one spending, judging one run another. Code within calls `spent` between chunks, rows and checks;
-outside of any spending, as in a live session or in a user's notebook that never asked for one, `spent` does nothing.
+Reading a file and judging a run each have their own budget (`spending`). Code inside calls `spent` between chunks, rows
+and checks; without a budget, as in a live session or a notebook, `spent` does nothing.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ if sys.platform != "win32":
     import resource
 
 _PEAK_UNIT = 1 if sys.platform == "darwin" else 1024
-"""Bytes in which the system tells the peak of a process."""
+"""Unit in bytes of the peak memory that the system reports."""
 _LOOK = 0.02
-"""Seconds between two looks at the memory: each asks the system, and this is called for every row and check."""
+"""Seconds between checks of the memory: each is a system call, and `spent` runs for every row and check."""
 _PARSED = 8
-"""Times its own size that a document takes in memory once it is parsed; measured on JSON of short rows."""
+"""Memory of a parsed document as a multiple of its size; measured on JSON with short rows."""
 
 
 class OverBudgetError(ValueError):
-    """An input that takes more than it may; the message says of what, and how to allow more."""
+    """An input that exceeds its limits; the message names the limit and how to raise it."""
 
 
 class Budget(NamedTuple):
-    """Seconds, and megabytes by which the process may grow, that one input may take."""
+    """Seconds, and megabytes of process growth, per input."""
 
     seconds: float = 600.0
     megabytes: float = 2048.0
@@ -42,7 +42,7 @@ class _Spending:
     began: float
     peak: float
     looked: float
-    """When the memory was looked at last."""
+    """Time of the last memory check."""
 
 
 _current: ContextVar[_Spending | None] = ContextVar("spending", default=None)
@@ -50,18 +50,18 @@ _allowed: ContextVar[Budget] = ContextVar("budget", default=Budget())  # noqa: B
 
 
 def allow(budget: Budget) -> None:
-    """What each input may take from here on."""
+    """Set the limits for each input from now on."""
     _allowed.set(budget)
 
 
 def allowed() -> Budget:
-    """What each input may take."""
+    """Return the limits per input."""
     return _allowed.get()
 
 
 @contextmanager
 def spending() -> Iterator[None]:
-    """One input: what is done within counts towards one budget; within another spending it counts towards that."""
+    """Use one budget for the work on an input; nested calls share the outer budget."""
     if _current.get() is not None:
         yield
         return
@@ -74,7 +74,7 @@ def spending() -> Iterator[None]:
 
 
 def spent(document: int = 0, what: str = "a document") -> None:
-    """Ends the work on this input where it has taken what it may, or would with a document of so many bytes.
+    """Stop the work on this input if it exceeds its limits, or would with a document of this size.
 
     Raises `OverBudgetError`.
     """
@@ -94,5 +94,5 @@ def spent(document: int = 0, what: str = "a document") -> None:
 
 
 def _peak() -> float:
-    """The most memory that this process has held, in bytes."""
+    """Return the peak memory of this process in bytes."""
     return 0.0 if sys.platform == "win32" else float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _PEAK_UNIT)

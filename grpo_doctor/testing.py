@@ -1,9 +1,11 @@
-"""For tests of checks, ours and users': series written as words, and one check on its own.
+"""Helpers for tests of checks: series written as words, and running a single check.
 
 >>> series("1.0x3 0.02x2")
 [1.0, 1.0, 1.0, 0.02, 0.02]
 >>> series("1..3 ?x2 NaN")
 [1.0, 2.0, 3.0, None, None, nan]
+>>> series("1->0x3")
+[1.0, 0.5, 0.0]
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from .diagnosis.catalogue import Catalogue, load, load_file
 from .diagnosis.check import Check, Finding
@@ -23,10 +27,17 @@ from .run import Run, Sample, run_of
 
 
 def series(words: str) -> list[float | None]:
-    """Numbers from words: ``0.5``, ``0.5x10`` ten times, ``1..5`` counted up, ``?`` unknown, ``NaN``, ``inf``."""
+    """Parse numbers from words: ``0.5``, ``0.5x10`` ten times, ``1..5`` counted up, ``?`` unknown, ``NaN``, ``inf``.
+
+    ``1->0.4x16`` is 16 values at equal distances from 1 to 0.4.
+    """
     out: list[float | None] = []
     for word in words.split():
         value, _, times = word.partition("x")
+        if "->" in value:
+            first, last = map(float, value.split("->"))
+            out += np.linspace(first, last, int(times)).tolist()
+            continue
         if ".." in value:
             low, high = value.split("..")
             values: list[float | None] = [float(n) for n in range(int(low), int(high) + 1)]
@@ -37,7 +48,7 @@ def series(words: str) -> list[float | None]:
 
 
 def records_of(first_step: int = 1, /, **columns: Any) -> list[StepRecord]:
-    """Records from columns: words for `series`, or any values. Unequal lengths are an error."""
+    """Return records from columns: words for `series`, or any values. Unequal lengths are an error."""
     values: dict[str, list[Any]] = {n: list(series(c) if isinstance(c, str) else c) for n, c in columns.items()}
     lengths = {len(v) for v in values.values()}
     if len(lengths) != 1:
@@ -46,12 +57,12 @@ def records_of(first_step: int = 1, /, **columns: Any) -> list[StepRecord]:
 
 
 def make_run(settings: Mapping[str, Any] | None = None, **columns: Any) -> Run:
-    """A run from columns."""
+    """Return a run from columns."""
     return run_of(records_of(**columns), "test", settings)
 
 
 def check_of(code_or_function: str | Path | Callable[..., Any]) -> Check:
-    """A check by its code or name, by its file, or the check that a function declares (in a test)."""
+    """Return a check by its code or name, by its file, or by the function that declares it (in a test)."""
     if isinstance(code_or_function, Path):
         return load_file(code_or_function)
     if isinstance(code_or_function, str):
@@ -74,10 +85,10 @@ def run_check(
     eager: bool = False,
     **columns: Any,
 ) -> Finding | None:
-    """What one check finds in a run of these columns: compiled, row by row and eagerly it must find the same.
+    """Run one check on these columns; compiled, row-by-row and eager results must be equal.
 
-    With ``eager`` the function is only called on whole numpy columns, so that ``print``, breakpoints and ``if`` work
-    in it. The run is of the first kind that the check judges.
+    With ``eager`` the function is only called on whole numpy columns, so ``print``, breakpoints and ``if`` work in it.
+    The run has the first run type of the check.
     """
     check = check_of(code_or_function)
     alone = Catalogue([check], preview=True, compiled=not eager)
@@ -106,7 +117,7 @@ def run_check(
 def find(
     code_or_function: str | Path | Callable[..., Any], settings: Mapping[str, Any] | None = None, **columns: Any
 ) -> Finding:
-    """What `run_check` finds, where it must find something."""
+    """Return what `run_check` finds; fail if it finds nothing."""
     found = run_check(code_or_function, settings, **columns)
     if found is None:
         raise AssertionError(f"{code_or_function} finds nothing")
@@ -114,7 +125,7 @@ def find(
 
 
 def _essence(finding: Finding | None) -> str:
-    """What must not depend on how a run was fed, as text, so that NaN equals NaN."""
+    """Return as text what must not depend on how a run was processed; in text, NaN equals NaN."""
     if finding is None:
         return ""
     return repr(

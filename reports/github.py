@@ -1,4 +1,4 @@
-"""The findings as annotations of GitHub Actions, the worst first and no more than GitHub shows of one step."""
+"""Writes findings as GitHub Actions annotations, the worst first, up to GitHub's limit per step."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from grpo_doctor.diagnosis.wording import counted
 from grpo_doctor.report.model import Options, excuse, first_step_to_take, location, since
 
 MOST = 10
-"""Annotations of one step that GitHub shows."""
+"""Maximum number of annotations per step that GitHub shows."""
 COMMAND = {Severity.INFO: "notice", Severity.WARNING: "warning", Severity.ERROR: "error", Severity.CRITICAL: "error"}
 
 
 def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
-    """One workflow command a line."""
+    """Return one workflow command per line."""
     found = [
         (-weight(finding), finding.code != diagnosis.cause, _annotation(diagnosis, finding))
         for diagnosis in diagnoses
         for finding in diagnosis.findings
         if excuse(diagnosis, finding, options) is None
-        and not (finding.cleared and finding.level == Severity.INFO)  # a remark that is over asks for nothing
+        and not (finding.cleared and finding.level == Severity.INFO)  # a cleared remark needs no action
     ]
     found += [(-Severity.WARNING, False, _unjudged(d)) for d in diagnoses if d.verdict == "unjudged"]
     lines = [line for *_, line in sorted(found, key=lambda item: item[:2])]

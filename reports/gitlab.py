@@ -1,4 +1,4 @@
-"""The findings as a GitLab code quality report. Fingerprints hold no step, so that findings keep their identity."""
+"""Writes findings as a GitLab code quality report. Fingerprints contain no step, so findings keep their identity."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SEVERITY = {Severity.INFO: "info", Severity.WARNING: "minor", Severity.ERROR: "m
 
 
 def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
-    """A list of issues."""
+    """Return a list of issues."""
     issues = [
         _issue(diagnosis, finding)
         for diagnosis in diagnoses

@@ -1,4 +1,4 @@
-"""The report as one HTML file: no outside request, light and dark, strict content security policy.
+"""Renders the report as one HTML file: no external requests, light and dark, strict content security policy.
 
 Its one script adds hover, zoom and links to charts that are complete without it; ``--static`` leaves it out."""
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent
 FEW = 2
-"""Series drawn of each run where a report compares several."""
+"""Number of series per run if a report compares several runs."""
 LOG_LINES, WIDTH = 300, 500
-"""Lines of the log that a page holds to show on a click, and characters of each."""
+"""Maximum number of log lines in a page, and of characters per line."""
 
 
 def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
-    """One page for all runs; a strip compares them where there are several."""
+    """Render one page for all runs; a strip compares them if there are several."""
     script = "" if options.static else (FOLDER / "html.js").read_text(encoding="utf-8")
     runs = [_run(d, index, options, most=6 if len(diagnoses) == 1 else FEW) for index, d in enumerate(diagnoses)]
     known = {"runs": runs, "names": words.named(diagnoses), "words": words, "hidden": options.suppressions}
@@ -40,7 +40,7 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
 
 
 def render_comparisons(comparisons: Sequence[Comparison], options: Options) -> str:
-    """One page for all comparisons, complete without any script."""
+    """Render one page for all comparisons, complete without a script."""
     from grpo_doctor.compare import summary as compared
     from grpo_doctor.compare.overlay import overlays
 
@@ -49,7 +49,7 @@ def render_comparisons(comparisons: Sequence[Comparison], options: Options) -> s
 
 
 def _page(template: str, script: str, **known: Any) -> str:
-    """A template in the frame that every page shares, with the one style and the one script that may run."""
+    """Render a template in the frame that every page shares, with the only style and script that may run."""
     style = (FOLDER / "html.css").read_text(encoding="utf-8")
     frame = {"style": Markup(style), "script": Markup(script), "version": __version__}
     digests = {"style_digest": digest(style), "script_digest": digest(script)}
@@ -57,13 +57,13 @@ def _page(template: str, script: str, **known: Any) -> str:
 
 
 def notebook(diagnosis: Diagnosis) -> str:
-    """The page in a sandboxed frame."""
+    """Render the page in a sandboxed frame."""
     page = render([words.presentable(diagnosis, samples=True)], Options(static=True))
     return Markup('<iframe sandbox title="grpo-doctor" width="100%" height="640" srcdoc="{}"></iframe>').format(page)
 
 
 def _run(diagnosis: Diagnosis, index: int, options: Options, most: int) -> dict[str, Any]:
-    """What the template needs to know of one run. ``suffix`` keeps the anchors of several runs apart."""
+    """Return the template data of one run. ``suffix`` keeps the anchors of several runs different."""
     shown = panels(diagnosis, most)
     charts, told = drawings(shown)
     first = decisive(diagnosis, shown)
@@ -89,15 +89,15 @@ def _run(diagnosis: Diagnosis, index: int, options: Options, most: int) -> dict[
 
 
 def _log(diagnosis: Diagnosis) -> dict[int, str]:
-    """Lines of the log as they stand, by number: those of findings, and evenly spread ones between them."""
+    """Return lines of the log by number: those of findings, and evenly spaced ones in between."""
     run = diagnosis.run
-    if run.path is None or not run.path.is_file() or not run.lines.any():  # a pipe cannot be read a second time
+    if run.path is None or not run.path.is_file() or not run.lines.any():  # a pipe cannot be read twice
         return {}
     steps = [step for f in diagnosis.findings for step in (f.onset_step, f.detected_step)]
     found = run.lines[np.flatnonzero(np.isin(run.steps, steps))].tolist()
     wanted = {*found[:LOG_LINES], *words.spread(run.lines[run.lines > 0].tolist(), LOG_LINES)}
     held: dict[int, str] = {}
-    gone: tuple[type[Exception], ...] = (ReadError, *broken())  # the log was moved or is written anew since it was read
+    gone: tuple[type[Exception], ...] = (ReadError, *broken())  # the log was moved or rewritten since it was read
     try:
         for number, raw in Input(run.path).raw_lines():
             if number in wanted:

@@ -22,7 +22,7 @@ COMPARISON = "grpo-doctor/comparison/1"
 
 
 def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
-    """One object with a list of runs; non-finite numbers are strings."""
+    """Return one object with a list of runs; non-finite numbers are strings."""
     tool = {"name": "grpo-doctor", "version": __version__}
     hidden = [msgspec.to_builtins(one) for one in options.suppressions]
     report = {"schema": SCHEMA, "tool": tool, "suppressions": hidden, "runs": [_run(d, options) for d in diagnoses]}
@@ -30,7 +30,7 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
 
 
 def render_comparisons(comparisons: Sequence[Comparison], options: Options) -> str:
-    """One object with a list of comparisons; non-finite numbers are strings."""
+    """Return one object with a list of comparisons; non-finite numbers are strings."""
     tool = {"name": "grpo-doctor", "version": __version__}
     report = {"schema": COMPARISON, "tool": tool, "comparisons": [_comparison(c) for c in comparisons]}
     return json.dumps(portable(report), indent=2, ensure_ascii=False, allow_nan=False)
@@ -72,7 +72,7 @@ def _run(diagnosis: Diagnosis, options: Options) -> dict[str, Any]:
     for name, outcome in diagnosis.success.items():
         plain["success"][name] = {"kind": outcome.kind, **plain["success"][name]}
     for finding in plain["findings"]:
-        del finding["columns"]  # what the charts draw, no part of the contract
+        del finding["columns"]  # chart data, not part of the contract
     plain["reading"] = cleaned(msgspec.to_builtins(diagnosis.run.reading))
     plain["ending"] = cleaned(msgspec.to_builtins(diagnosis.run.ending))
     if options.samples:

@@ -1,4 +1,4 @@
-"""The findings as JUnit XML: one suite per run, a case for its verdict and one per finding."""
+"""Writes findings as JUnit XML: one suite per run, with a case for its verdict and one per finding."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from grpo_doctor.report.model import Options, coverage, excuse, first_step_to_ta
 
 
 def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
-    """A finding at ``options.fail_on`` or above fails its case; a run that could not be judged is an error."""
+    """Render the report: a finding at ``options.fail_on`` or above fails its case; an unjudged run is an error."""
     xml = JUnitXml("grpo-doctor")
     for diagnosis in diagnoses:
         suite = TestSuite(diagnosis.source)
@@ -21,7 +21,7 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
         suite.add_testcases(list(_cases(diagnosis, options)))
         xml.add_testsuite(suite)
     xml.update_statistics()  # type: ignore[no-untyped-call]
-    xml._elem.attrib.pop("skipped")  # the schema has it on a suite and not on the whole
+    xml._elem.attrib.pop("skipped")  # the schema allows it on a suite, but not at the top
     written: bytes = xml.tostring()  # type: ignore[no-untyped-call]
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + written.decode("utf-8")
 

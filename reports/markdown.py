@@ -1,4 +1,4 @@
-"""The report as Markdown, for an issue, a pull request or a notebook. Texts of the log are escaped."""
+"""Renders the report as Markdown for an issue, a pull request or a notebook. Texts of the log are escaped."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
-    """One chapter a run, and a summary before them where there are several."""
+    """Render one chapter per run, after a summary if there are several."""
     parts = _summary(diagnoses) if len(diagnoses) > 1 else []
     for index, diagnosis in enumerate(diagnoses):
         parts += _chapter(diagnosis, index, options)
@@ -50,7 +50,7 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
 
 
 def render_comparisons(comparisons: Sequence[Comparison], options: Options) -> str:
-    """One chapter for each setting that is compared with BASE."""
+    """Render one chapter for each setting that is compared with BASE."""
     return "\n\n".join(part for found in comparisons for part in _comparison(found))
 
 

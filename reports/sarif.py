@@ -1,4 +1,4 @@
-"""The findings as SARIF 2.1.0, for code scanning. Fingerprints hold no step, so that alerts do not multiply."""
+"""Writes findings as SARIF 2.1.0, for code scanning. Fingerprints contain no step, so alerts do not multiply."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PRECISION = {"low": "medium", "medium": "high", "high": "very-high"}
 
 
 def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
-    """One SARIF run for all logs."""
+    """Render one SARIF run for all logs."""
     rules = list(dict.fromkeys(f.code for d in diagnoses for f in d.findings))
     results = [_result(d, f, rules, options) for d in diagnoses for f in d.findings]
     unjudged = [d for d in diagnoses if d.verdict == "unjudged"]
@@ -44,7 +44,7 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
 
 def _rule(code: str) -> dict[str, Any]:
     check = load().checks.get(code)
-    if check is None:  # a check of the user's own folder
+    if check is None:  # a check in the user's own folder
         return {"id": code}
     return {
         "id": code,
@@ -84,7 +84,7 @@ def _result(diagnosis: Diagnosis, finding: Finding, rules: list[str], options: O
 
 
 def _file(path: str) -> dict[str, str]:
-    """A file relative to the repository where it is below the working directory, else by its address."""
+    """Return a file relative to the repository if it is below the working directory, else its URI."""
     if Path(path).is_absolute():
         return {"uri": Path(path).as_uri()}
     return {"uri": quote(path), "uriBaseId": "%SRCROOT%"}

@@ -1,4 +1,4 @@
-"""The job summary: a table of all runs and, for those that need one, the few lines that say what to do."""
+"""Renders the job summary: a table of all runs, and instructions for the runs that need them."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ BADGE = {
     "unjudged": "❔ unjudged",
 }
 LENGTH = 300
-"""Characters of a response that a summary shows."""
+"""Maximum length of a response in characters."""
 
 
 def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
-    """Markdown for ``$GITHUB_STEP_SUMMARY``."""
+    """Return Markdown for ``$GITHUB_STEP_SUMMARY``."""
     verdicts = ", ".join(
         f"{count} {verdict}"
         for verdict in ("failing", "suspect", "unjudged", "unproven", "healthy")
@@ -52,7 +52,7 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
 
 
 def render_comparisons(comparisons: Sequence[Comparison], options: Options) -> str:
-    """The same of comparisons: what NEW is against BASE, and what became of BASE's findings."""
+    """Do the same for comparisons: how NEW compares with BASE, and the outcome of BASE's findings."""
     from grpo_doctor.compare import summary as compared
 
     parts = []

@@ -1,4 +1,4 @@
-"""The report for a terminal: one screen with what happened, since when, why and what to do; ``--full`` has the rest."""
+"""Renders the report for a terminal: one screen with problem, onset, cause and remedy; ``--full`` shows everything."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ if TYPE_CHECKING:
 VERDICT = {"failing": "bold white on red", "suspect": "bold black on yellow", "healthy": "bold white on green"}
 LEVEL = {"critical": "bold red", "error": "red", "warning": "yellow", "info": "cyan"}
 ROWS = 12
-"""Rows of a table that are shown; the other formats show them all."""
+"""Maximum number of rows per table; the other formats show all."""
 ALSO = 8
-"""Findings beside the headline that one screen names."""
+"""Maximum number of other findings on the screen."""
 ASKED = 3
-"""Answers that one screen gives."""
+"""Maximum number of answers on the screen."""
 SERIES = 3
-"""Series that one screen draws."""
+"""Maximum number of series on the screen."""
 WIDE, LEAST, GAP = 56, 8, 2
-"""Columns of a sparkline at most and at least, and between the columns of its row."""
+"""Maximum and minimum width of a sparkline, and the gap between the columns of its row."""
 MANY = 6
-"""Runs beyond which only their summary is printed."""
+"""Number of runs above which only the summary is printed."""
 SIDES = {
     "better": "bold white on green",
     "worse": "bold white on red",
@@ -68,14 +68,14 @@ SIDES = {
     "inconclusive": "bold reverse",
     "cannot tell": "bold reverse",
 }
-"""How the verdict of a comparison looks."""
+"""Style of each verdict of a comparison."""
 BARS = "▁▂▃▄▅▆▇█"
 WORST = ("failing", "suspect", "unjudged", "unproven", "healthy")
-"""The order in which several runs are told."""
+"""Order of several runs."""
 
 
 def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
-    """One block per run, the worst first, after a summary where there are several."""
+    """Render one block per run, the worst first, after a summary if there are several."""
     console = Console(width=options.width, force_terminal=options.color, no_color=not options.color, highlight=False)
     ordered = sorted(diagnoses, key=lambda d: WORST.index(d.verdict))
     told = ordered if options.full or len(ordered) <= MANY else []
@@ -96,7 +96,7 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
 
 
 def render_comparisons(comparisons: Sequence[Comparison], options: Options) -> str:
-    """One block for each setting that is compared with BASE."""
+    """Render one block for each setting that is compared with BASE."""
     from grpo_doctor.compare import summary as compared
 
     console = Console(width=options.width, force_terminal=options.color, no_color=not options.color, highlight=False)
@@ -124,12 +124,12 @@ def _comparison(found: Comparison, options: Options) -> list[RenderableType]:
 
 
 def _screen(diagnosis: Diagnosis, options: Options) -> list[RenderableType]:
-    """What happened, why, what to do, the series that matter, and one line for each other finding."""
+    """Render problem, cause, remedy, the main series, and one line for each other finding."""
     main, effects, others, notes = story(diagnosis)
     parts: list[RenderableType] = [Text()]
     if main is None:
         parts.append(Text(diagnosis.headline, style="bold"))
-        if diagnosis.verdict == "unjudged":  # a pasted row or two, whose numbers are what somebody asks about
+        if diagnosis.verdict == "unjudged":  # one or two pasted rows, whose numbers the user asks about
             parts += map(_bullet, diagnosis.answers[:ASKED])
     else:
         parts += [_first_screen(main, diagnosis, options), *_fix(main, diagnosis)]
@@ -142,7 +142,7 @@ def _screen(diagnosis: Diagnosis, options: Options) -> list[RenderableType]:
 
 
 def _fix(main: Finding, diagnosis: Diagnosis) -> list[RenderableType]:
-    """The first remedy for the framework that wrote the log, and what not to do."""
+    """Return the first remedy for the framework that wrote the log, and what not to do."""
     parts: list[RenderableType] = []
     if main.remedies:
         grid = _grid()
@@ -153,7 +153,7 @@ def _fix(main: Finding, diagnosis: Diagnosis) -> list[RenderableType]:
 
 
 def _lines(findings: list[Finding]) -> Grid:
-    """One line per finding. Only the message may be cut; since when, and whether it is over, is always shown."""
+    """Return one line per finding. Only the message may be shortened; onset and status are always shown."""
     grid = Grid.grid(padding=(0, 2, 0, 0), expand=True)
     grid.add_column(no_wrap=True)
     grid.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
@@ -164,7 +164,7 @@ def _lines(findings: list[Finding]) -> Grid:
 
 
 def _sparklines(diagnosis: Diagnosis, width: int) -> list[RenderableType]:
-    """The series that matter, each over the same steps, with a mark where the headline begins; none wraps."""
+    """Return the main series over the same steps, with a mark where the headline begins; lines do not wrap."""
     drawn = [p for p in panels(diagnosis, SERIES) if p.field != "timeline"]
     if not drawn:
         return []
@@ -189,13 +189,14 @@ def _sparklines(diagnosis: Diagnosis, width: int) -> list[RenderableType]:
 
 
 def _ends(column: np.ndarray | None) -> str:
-    """The first and the last value of a series."""
-    known = column[np.isfinite(column)] + 0.0 if column is not None else np.empty(0)  # -0.0 is 0.0
+    """Return the first and the last value of a series."""
+    known = column[np.isfinite(column)] + 0.0 if column is not None else np.empty(0)  # -0.0 becomes 0.0
     return f"{known[0]:.3g} → {known[-1]:.3g}" if len(known) else ""
 
 
 def sparkline(values: np.ndarray | None, width: int) -> str:
-    """A series in block characters, a mean a column, between its smallest and its largest mean; gaps stay blank."""
+    """Draw a series with block characters, one mean per column, between its smallest and largest mean; gaps stay
+    blank."""
     if values is None or not len(values):
         return ""
     with np.errstate(all="ignore"):
@@ -336,7 +337,7 @@ def _coverage(diagnosis: Diagnosis, options: Options) -> list[RenderableType]:
 
 
 def _read(diagnosis: Diagnosis) -> list[RenderableType]:
-    """Which keys of the log became which fields, and the settings that it says."""
+    """Return the log keys with their fields, and the settings of the log."""
     run = diagnosis.run
     pairs = [f"{key} → {field}" for key, field in run.mapping.items()] or ["its own fields", *run.columns]
     settings = [f"{name}={value}" for name, value in diagnosis.settings.items()]
@@ -345,7 +346,7 @@ def _read(diagnosis: Diagnosis) -> list[RenderableType]:
 
 
 def _summary(diagnoses: Sequence[Diagnosis], width: int) -> Text:
-    """A line for each run, whose name is last and stays whole; names of checks where all lines then fit."""
+    """Return a line for each run, with its full name last; and names of checks if all lines then fit."""
     leaders = [leading(diagnosis) for diagnosis in diagnoses]
     codes = [main.code if main else "" for main in leaders]
     since = [str(main.onset_step) if main else "" for main in leaders]

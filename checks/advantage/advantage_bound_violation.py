@@ -30,6 +30,21 @@ def advantage_bound_violation(
     mixed up, something is scaled twice, or a standard deviation is a rounding error. NeMo-RL reported an advantage of
     7428 and a loss of -26 from a group whose rewards differed in the last bit.
 
+    ## Example
+    ```text
+    settings.normaliser: group
+    settings.group_size: 8
+    advantage_max: 2.4x2 3.1x3
+    ```
+    Error at step 3: An advantage of 3.1 exceeds 2.65, the maximum for groups of 8.
+
+    ```text
+    settings.normaliser: group
+    settings.group_size: 8
+    advantage_max: 2.4x5
+    ```
+    No finding.
+
     ## Known false alarms
     A declared K that is not the K of the log (filtered or padded groups). Intentional batch normalisation: declare
     it.

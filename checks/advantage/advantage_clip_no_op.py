@@ -18,6 +18,19 @@ def advantage_clip_no_op(
     A setting without effect is misleading: BoBaCai/grpo-dual lists a clip at 3 among its fixes for K = 2, where no
     advantage can exceed 1. A clip at 3 has an effect only for K of 11 or more.
 
+    ## Example
+    ```text
+    settings.group_size: 10
+    settings.adv_clip: 3.0
+    ```
+    Info: Advantages are clipped at 3, but groups of 10 never exceed 3.
+
+    ```text
+    settings.group_size: 16
+    settings.adv_clip: 3.0
+    ```
+    No finding.
+
     ## Known false alarms
     Estimators that do not divide by the group's standard deviation: the bound does not hold for them.
 

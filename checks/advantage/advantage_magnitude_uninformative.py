@@ -40,6 +40,22 @@ def advantage_magnitude_uninformative(
     noise of a judge, pushes the policy as hard as a gap of 1.0. For two samples the z-score keeps only the sign.
     Dr. GRPO calls the same effect question-level difficulty bias.
 
+    ## Example
+    ```text
+    settings.group_size: 2
+    group_rewards: [[0, 0.1], [0, 1]]x14
+    advantage_abs_values: [1, 1]x14
+    ```
+    Warning at step 10: All advantages in 20 groups have the same size (1), although the reward differences vary
+    (coefficient of variation 0.82).
+
+    ```text
+    settings.group_size: 2
+    group_rewards: [[0, 0.1], [0, 1]]x14
+    advantage_abs_values: [0.05, 0.5]x14
+    ```
+    No finding.
+
     ## Known false alarms
     Standardisation does this by design. It is a defect only where the size of the reward carries meaning. No run is
     known to have collapsed because of it: runs with K = 2 learn, but more slowly because they have fewer samples

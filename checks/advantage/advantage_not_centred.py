@@ -31,6 +31,19 @@ def advantage_not_centred(
     becomes the advantage and every response with a positive reward is reinforced, right or wrong. Search-R1 v0.1
     had this bug in its uids ("GRPO degrades"). The gradient's variance grows with the square of the mean reward.
 
+    ## Example
+    ```text
+    advantage_mean: 1.36x3
+    advantage_std: 0.94x3
+    ```
+    Warning at step 1: The advantages have a mean of 1.36 with a standard deviation of 0.94: they are not centred.
+
+    ```text
+    advantage_mean: 0.01x3
+    advantage_std: 0.94x3
+    ```
+    No finding.
+
     ## Known false alarms
     Intentional REINFORCE without a baseline, or training on positives only. Overlong masking or filtering after the
     normalisation leaves a small remainder, far below the limit. Uncentred advantages alone did not make a run

@@ -24,6 +24,21 @@ def advantage_outlier_domination(
     With one mean and standard deviation for the whole batch, advantages are unbounded. A single extreme reward
     dominates the update and pushes the other advantages towards 0. Within a group |A| is bounded by sqrt(K-1).
 
+    ## Example
+    ```text
+    settings.normaliser: batch
+    advantage_min: -2x10
+    advantage_max: 2x5 7.5x5
+    ```
+    Warning at step 6: The largest advantage in the batch is 7.5, so single samples dominate the update.
+
+    ```text
+    settings.normaliser: batch
+    advantage_min: -2x10
+    advantage_max: 2x5 3.5x5
+    ```
+    No finding.
+
     ## Known false alarms
     Sparse rewards: with 1 right answer in 64 the one success has A = 8, and that is the signal. The share of the top
     1 % of samples would be more informative, but records do not hold every advantage.

@@ -29,6 +29,25 @@ def global_norm_difficulty_leak(
     regardless of its quality. In the example of BoBaCai/grpo-dual (rewards 1, 1, 1, 0.2, 0.2, 0.2) the recommended
     global norm gives exactly +1 and -1 to zero-variance groups.
 
+    ## Example
+    ```text
+    settings.normaliser: batch
+    settings.group_size: 3
+    settings.groups: 2
+    advantage_std: 1.0954x3
+    zero_variance_groups: 2x3
+    ```
+    Warning at step 1: Zero-variance groups (100% of all) have a root-mean-square advantage of 1.00 instead of 0.
+
+    ```text
+    settings.normaliser: group
+    settings.group_size: 3
+    settings.groups: 2
+    advantage_std: 0x3
+    zero_variance_groups: 2x3
+    ```
+    No finding.
+
     ## Known false alarms
     TRL's `scale_rewards="batch"` and OpenRLHF's `reinforce_baseline` subtract the group mean first: tied groups then
     have A = 0 and this stays silent. In the built-in engine (fault `global-norm-uncentred`) it did no visible harm.

@@ -32,6 +32,17 @@ def group_std_nan(
     The standard deviation of one value with one degree of freedom is 0 / 0. So is the z-score of equal rewards
     without an epsilon. A single NaN advantage makes the loss and the gradient NaN, and after the update all weights.
 
+    ## Example
+    ```text
+    advantage_std: 1x3 inf
+    ```
+    Critical at step 4: Advantages are NaN or infinite.
+
+    ```text
+    advantage_std: 1x4
+    ```
+    No finding.
+
     ## Known false alarms
     Logs that print NaN for a step without groups, such as a skipped step.
 

@@ -29,6 +29,20 @@ def k2_sign_only_advantage(
     graded rewards, signal is lost. It is **not** a cause of collapse: the bound on |A| increases with K. If a K=2 run
     collapses, look for another cause.
 
+    ## Example
+    ```text
+    settings.group_size: 2
+    advantage_abs_values: [0.7071]x8
+    ```
+    Warning at step 8: With two responses per prompt, advantages keep only their sign (in 8 of 8 steps with
+    differing rewards). This loses signal but does not by itself cause a collapse.
+
+    ```text
+    settings.group_size: 4
+    advantage_abs_values: [0.9, 0.3]x8
+    ```
+    No finding.
+
     ## Known false alarms
     Binary rewards have one gap size, so nothing is lost. Never more than a warning.
 

@@ -43,6 +43,19 @@ def no_advantage_so_far(
     The policy gradient is a sum of advantages times gradients of log-probabilities. Where every advantage is 0, it is
     0. A nonzero gradient norm then comes from the KL or entropy term and does not improve the task.
 
+    ## Example
+    ```text
+    reward_min: 1x4
+    reward_max: 1x4
+    ```
+    Warning at step 1: None of the 4 rows has a learning signal: every reward is 1.
+
+    ```text
+    reward_min: 0x4
+    reward_max: 1x4
+    ```
+    No finding.
+
     ## Known false alarms
     The first steps of a task with rare success, and a batch of one prompt, whose rewards often tie.
 

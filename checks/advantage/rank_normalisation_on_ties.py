@@ -36,6 +36,26 @@ def rank_normalisation_on_ties(
     unrelated to its responses. While rewards differ, this costs little (0.61 against 0.63). Once most groups are
     tied, it destroys the policy; z-scores do not.
 
+    ## Example
+    ```text
+    settings.normaliser: rank
+    settings.group_size: 8
+    settings.groups: 8
+    advantage_std: 0.66x3
+    zero_variance_groups: 8x3
+    ```
+    Error at step 1: Zero-variance groups (100% of all) have a root-mean-square advantage of 0.65 instead of 0:
+    ranking breaks their ties at random.
+
+    ```text
+    settings.normaliser: rank
+    settings.group_size: 8
+    settings.groups: 8
+    advantage_std: 0x3
+    zero_variance_groups: 8x3
+    ```
+    No finding.
+
     ## Known false alarms
     The rule needs the number of groups and the deviation over the whole batch; rounded logs blur it, hence the wide
     limit of 0.3 (index ranks of eight give 0.65). The opposite claim, that ranks compress advantages to 0.006, is

@@ -41,6 +41,18 @@ def std_floor_dominates(
     term (fault `std-floor` of the built-in engine), the KL gradient is not scaled down, pulls the policy back to the
     reference and stalls the run.
 
+    ## Example
+    ```text
+    advantage_std: 0.0062x10
+    ```
+    Warning at step 1: The root-mean-square advantage is 0.0062; dividing by the group's standard deviation would
+    give 0.71 (zero-variance groups explain this only if at most 0.9% of the groups have differing rewards).
+
+    ```text
+    advantage_std: 0.7x10
+    ```
+    No finding.
+
     ## Known false alarms
     Dr. GRPO and other estimators that do not divide: declare `normaliser = none`. Rewards whose differences are only
     noise: there a floor is correct, and the rewards are the defect. Rank normalisation cannot give such values: its

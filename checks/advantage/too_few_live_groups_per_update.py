@@ -20,6 +20,17 @@ def too_few_live_groups_per_update(
     ## Why it matters
     One or two prompts then determine the direction of the step, while Adam still takes a full-size step.
 
+    ## Example
+    ```text
+    live_groups: 3x20
+    ```
+    Warning at step 10: Only 3 groups per step have differing rewards (mean over the last 10 steps).
+
+    ```text
+    live_groups: 4x20
+    ```
+    No finding.
+
     ## Known false alarms
     A solved task has few groups with differing rewards. Trainers that accumulate several rollouts per update count
     per rollout here: multiply by the number of rollouts.

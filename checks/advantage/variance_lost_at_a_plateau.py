@@ -32,6 +32,20 @@ def variance_lost_at_a_plateau(
     A zero-variance group has advantage 0. The rollouts cost the same and only the remaining groups train, so the batch
     is effectively that much smaller.
 
+    ## Example
+    ```text
+    zero_variance_share: 0.1x60 0.9x140
+    reward_mean: 0.2->0.5x40 0.5x160
+    ```
+    Warning at step 55: 90% of the groups have identical rewards (10% at the start), and the reward has plateaued at
+    0.5 since step 55.
+
+    ```text
+    zero_variance_share: 0.1x60 0.5x140
+    reward_mean: 0.2->0.5x40 0.5x160
+    ```
+    No finding.
+
     ## Known false alarms
     A solved task whose scale is unknown.
 

@@ -73,6 +73,20 @@ def zero_variance_groups(
     All advantages of a zero-variance group are 0. The optimizer still takes a full step for the few remaining groups,
     and a KL term pulls the policy back on all groups.
 
+    ## Example
+    ```text
+    success_rate: 0.5x20
+    zero_variance_share: 0.9x20
+    ```
+    Warning at step 10: 90.0% of the groups in the last 10 steps have identical rewards, so they contribute no
+    gradient (90.0% over the run).
+
+    ```text
+    success_rate: 0.5x20
+    zero_variance_share: 0.3x20
+    ```
+    No finding.
+
     ## Known false alarms
     Solved tasks: 0.8 to 0.9 is normal at a reward of 0.9. Binary rewards with K=2 give at least half of the groups
     zero variance at any difficulty. TRL's flag with batch scaling is 0 or 1 for the whole batch.

@@ -34,6 +34,17 @@ def critic_diverges(
     The advantage is the return minus the critic's prediction. A critic with negative explained variance adds noise to
     every advantage, and the policy follows the noise.
 
+    ## Example
+    ```text
+    value_loss: 0.2x20 3x9
+    ```
+    Warning at step 24: The critic diverges: the value loss went from 0.2 to 3.
+
+    ```text
+    value_loss: 0.2x20 0.3x9
+    ```
+    No finding.
+
     ## Known false alarms
     The first nonzero rewards of a run, which give the returns a new variance. An explained variance that is negative
     from the start has not fallen: a critic needs tens of updates.

@@ -34,6 +34,24 @@ def difficulty_out_of_band(
     Neither kind contributes a gradient, so most of the batch is wasted, and the few remaining prompts determine the
     step.
 
+    ## Example
+    ```text
+    groups: 20x24
+    group_size: 8x24
+    all_correct_groups: 6x24
+    all_wrong_groups: 7x24
+    ```
+    Warning at step 20: 30% of the prompts are always solved and 35% are never solved, so few provide signal
+    (expected at uniform difficulty: 1% together).
+
+    ```text
+    groups: 20x24
+    group_size: 8x24
+    all_correct_groups: 2x24
+    all_wrong_groups: 2x24
+    ```
+    No finding.
+
     ## Known false alarms
     Late in training the solved side grows by itself, which is why the check requires both sides.
 

@@ -28,6 +28,22 @@ def prompt_repeat_overfit(
     Reward on prompts that were used ten times measures memorisation. The checkpoint with the best reward is then not
     the best checkpoint.
 
+    ## Example
+    ```text
+    epoch: 0->14.5x30
+    reward_mean: 0.2->0.78x30
+    eval_score: 0.3x30
+    ```
+    Warning at step 21: After 14 passes over the prompts, the reward has risen, but the held-out score went from 0.3
+    to 0.3.
+
+    ```text
+    epoch: 0->14.5x30
+    reward_mean: 0.2->0.78x30
+    eval_score: 0.2->0.7x30
+    ```
+    No finding.
+
     ## Known false alarms
     Small tasks that have only these prompts, where memorising them is the goal.
 

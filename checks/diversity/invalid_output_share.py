@@ -45,6 +45,18 @@ def invalid_output_share(
     Invalid responses teach only that they are invalid. Where a default replaces them, the reward belongs to the
     default. In a run that alternates between two states, the mean describes neither: split it by event.
 
+    ## Example
+    ```text
+    fallback_rate: 0x5 0.11x20
+    ```
+    Warning at step 15: 11% of the responses in the last 10 steps are invalid or were replaced by a default (0% at
+    the start).
+
+    ```text
+    fallback_rate: 0x5 0.05x20
+    ```
+    No finding.
+
     ## Known false alarms
     The first steps, while the policy learns the format: a falling share is not reported. A format without a reward
     may never be learned while the reward rises, which is a warning at most.

@@ -35,6 +35,19 @@ def pattern_concentration(
     ## Why it matters
     A policy that gives the same answer to every prompt ignores the prompt. Its groups tie, so there is no signal.
 
+    ## Example
+    ```text
+    reward_mean: 0.3x30
+    top_pattern_share: 0.51x30
+    ```
+    Warning at step 10: A single response makes up 51% of the valid output, and the reward stays at 0.3.
+
+    ```text
+    reward_mean: 0.3x30
+    top_pattern_share: 0.2x30
+    ```
+    No finding.
+
     ## Known false alarms
     A solved task with one best answer: the reward is then high, and the check is silent. Figures over a whole run
     hide a change: beita6969/colab-grpo's run has a top share of 34 % with 20 distinct responses among 326, and is not

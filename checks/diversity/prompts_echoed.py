@@ -30,6 +30,17 @@ def prompts_echoed(
     A copy has no answer. It is a safe text for a policy that is rewarded for length or for words of the prompt, or
     whose prompt tokens are inside the loss mask.
 
+    ## Example
+    ```text
+    prompt_echo_rate: 0x10 0.5x10
+    ```
+    Warning at step 11: 50% of the responses repeat their prompt (0% at the start).
+
+    ```text
+    prompt_echo_rate: 0x10 0.05x10
+    ```
+    No finding.
+
     ## Known false alarms
     Tasks whose answer is the prompt itself: copying, editing, formatting.
 

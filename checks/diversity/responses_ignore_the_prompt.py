@@ -30,6 +30,18 @@ def responses_ignore_the_prompt(
     Entropy within a prompt can stay high while all prompts get the same reasoning with other words. The reward then
     measures luck, and neither entropy nor distinct responses show it.
 
+    ## Example
+    ```text
+    prompt_recovery: 0.8x10 0.1x10
+    ```
+    Error at step 11: Responses no longer depend on their prompt: the most similar response answers the same prompt
+    in 10% of the cases beyond chance (80% at the start).
+
+    ```text
+    prompt_recovery: 0.8x10 0.6x10
+    ```
+    No finding.
+
     ## Known false alarms
     Prompts that turn alike during a curriculum. Answers of one word.
 

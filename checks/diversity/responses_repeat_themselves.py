@@ -32,6 +32,17 @@ def responses_repeat_themselves(
     A loop fills the response up to the limit, so it costs the most tokens and contains no answer. Loops spread
     quickly, because each repeated token makes the next more likely.
 
+    ## Example
+    ```text
+    repetition_rate: 0.02x20 0.3x10
+    ```
+    Warning at step 21: 30% of the responses end in a loop of repeated text (2% at the start).
+
+    ```text
+    repetition_rate: 0.02x20 0.1x10
+    ```
+    No finding.
+
     ## Known false alarms
     Tasks whose answer is a list or a table. Trainers differ in what they count as repetition.
 

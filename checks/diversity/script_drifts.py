@@ -25,6 +25,18 @@ def script_drifts(
     The reward scores the answer, not the language. Users cannot read a policy that mixes languages. A drift into many
     scripts is the first visible sign that the policy generates noise.
 
+    ## Example
+    ```text
+    other_script_rate: 0x10 0.5x10
+    ```
+    Warning at step 11: 50% of the letters in the responses are in a different script than the prompts (0% at the
+    start).
+
+    ```text
+    other_script_rate: 0x10 0.05x10
+    ```
+    No finding.
+
     ## Known false alarms
     Translation tasks. Greek letters in mathematics count as another script and stay far below the limit.
 

@@ -28,6 +28,17 @@ def within_group_duplicates(
     ## Why it matters
     Duplicates get equal rewards, so their group has no advantage and no gradient, and the rollouts are wasted.
 
+    ## Example
+    ```text
+    unique_rate: 0.2x16
+    ```
+    Warning at step 5: Only 20% of the responses are distinct.
+
+    ```text
+    unique_rate: 0.9x16
+    ```
+    No finding.
+
     ## Known false alarms
     Healthy runs on small tasks end with 0.18 to 0.25 distinct responses. Short answers. Batches with the same prompt
     twice.

@@ -34,6 +34,24 @@ def early_warning(
     These changes precede a collapse by ten to fifty steps, early enough to save a checkpoint or lower the learning
     rate.
 
+    ## Example
+    ```text
+    reward_mean: 0.5x30 0.2x12
+    reward_std: 0.4x30 0.1x12
+    zero_variance_share: 0.1x30 0.6x12
+    entropy_mean: 0.8x30 0.4x12
+    ```
+    Warning at step 31: 3 of 6 early indicators of a collapse have moved; the reward has changed by -42 standard
+    deviations of its noise.
+
+    ```text
+    reward_mean: 0.5x30 0.8x12
+    reward_std: 0.4x30 0.1x12
+    zero_variance_share: 0.1x30 0.6x12
+    entropy_mean: 0.8x30 0.4x12
+    ```
+    No finding.
+
     ## Known false alarms
     Convergence moves three of them in the same direction, so the check also requires the reward. The lead time is a
     heuristic.

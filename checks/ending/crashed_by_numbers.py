@@ -14,6 +14,26 @@ def crashed_by_numbers(step: Column, events: Column) -> Fires:
     Good rows before a crash do not make a healthy run. The weights were no longer finite when sampling failed, so the
     last checkpoint may contain NaN.
 
+    ## Example
+    ```log
+    step 1 | reward 0.1 | loss 0.5 | grad_norm 0.9
+    step 2 | reward 0.2 | loss 0.4 | grad_norm 0.8
+    step 3 | reward 0.2 | loss 0.4 | grad_norm 0.9
+    step 4 | reward 0.3 | loss 0.3 | grad_norm 0.7
+    RuntimeError: probability tensor contains either `inf`, `nan` or element < 0
+    ```
+    Error: The run crashed after step 4: a numerical failure (line 5): RuntimeError: probability tensor contains
+    either `inf`, `nan` or element < 0.
+
+    ```log
+    step 1 | reward 0.1 | loss 0.5 | grad_norm 0.9
+    step 2 | reward 0.2 | loss 0.4 | grad_norm 0.8
+    step 3 | reward 0.2 | loss 0.4 | grad_norm 0.9
+    step 4 | reward 0.3 | loss 0.3 | grad_norm 0.7
+    training finished
+    ```
+    No finding.
+
     ## Known false alarms
     A crash in an evaluation with other sampling settings, such as a temperature of 0.
 

@@ -16,6 +16,27 @@ def ended_in_an_exception(step: Column, events: Column, *, rows: int = 8) -> Fir
     ## Why it matters
     The run is incomplete, or its last checkpoint was not saved.
 
+    ## Example
+    ```log
+    step 1 | reward 0.1 | loss 0.5 | grad_norm 0.9
+    step 2 | reward 0.2 | loss 0.4 | grad_norm 0.8
+    step 3 | reward 0.2 | loss 0.4 | grad_norm 0.9
+    step 4 | reward 0.3 | loss 0.3 | grad_norm 0.7
+    Traceback (most recent call last):
+      File "train.py", line 3
+    KeyError: 'answer'
+    ```
+    Info: The run ended after step 4: a traceback (line 5): KeyError: 'answer'.
+
+    ```log
+    step 1 | reward 0.1 | loss 0.5 | grad_norm 0.9
+    step 2 | reward 0.2 | loss 0.4 | grad_norm 0.8
+    step 3 | reward 0.2 | loss 0.4 | grad_norm 0.9
+    step 4 | reward 0.3 | loss 0.3 | grad_norm 0.7
+    training finished
+    ```
+    No finding.
+
     ## Known false alarms
     An exception while the program exits, after everything was saved.
 

@@ -16,6 +16,25 @@ def hung_in_a_collective(step: Column, events: Column, *, rows: int = 8) -> Fire
     ## Why it matters
     The run is incomplete, and every GPU was idle until the time-out.
 
+    ## Example
+    ```log
+    step 1 | reward 0.1 | loss 0.5 | grad_norm 0.9
+    step 2 | reward 0.2 | loss 0.4 | grad_norm 0.8
+    step 3 | reward 0.2 | loss 0.4 | grad_norm 0.9
+    step 4 | reward 0.3 | loss 0.3 | grad_norm 0.7
+    [rank3]:[E] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7)
+    ```
+    Info: The run hung after step 4: a timeout of a collective operation (line 5).
+
+    ```log
+    step 1 | reward 0.1 | loss 0.5 | grad_norm 0.9
+    step 2 | reward 0.2 | loss 0.4 | grad_norm 0.8
+    step 3 | reward 0.2 | loss 0.4 | grad_norm 0.9
+    step 4 | reward 0.3 | loss 0.3 | grad_norm 0.7
+    training finished
+    ```
+    No finding.
+
     ## Known false alarms
     A long evaluation or checkpoint on one rank while the others wait.
 

@@ -16,6 +16,26 @@ def ran_out_of_memory(step: Column, events: Column, *, rows: int = 8) -> Fires:
     ## Why it matters
     The run is incomplete. Where responses grow, the same settings crash again at the same length.
 
+    ## Example
+    ```log
+    step 1 | reward 0.1 | loss 0.5 | grad_norm 0.9
+    step 2 | reward 0.2 | loss 0.4 | grad_norm 0.8
+    step 3 | reward 0.2 | loss 0.4 | grad_norm 0.9
+    step 4 | reward 0.3 | loss 0.3 | grad_norm 0.7
+    torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB
+    ```
+    Info: The run ran out of memory after step 4: a GPU out-of-memory error (line 5): torch.OutOfMemoryError: CUDA
+    out of memory. Tried to allocate 2.00 GiB.
+
+    ```log
+    step 1 | reward 0.1 | loss 0.5 | grad_norm 0.9
+    step 2 | reward 0.2 | loss 0.4 | grad_norm 0.8
+    step 3 | reward 0.2 | loss 0.4 | grad_norm 0.9
+    step 4 | reward 0.3 | loss 0.3 | grad_norm 0.7
+    training finished
+    ```
+    No finding.
+
     ## Known false alarms
     An error that was caught and retried, in a log that ends there for another reason.
 

@@ -13,6 +13,25 @@ def stopped_from_outside(step: Column, events: Column) -> Fires:
     The run is incomplete: its last rows are not the end of its schedule, and the learning-rate schedule or curriculum
     may not be finished.
 
+    ## Example
+    ```log
+    step 1 | reward 0.1 | loss 0.5 | grad_norm 0.9
+    step 2 | reward 0.2 | loss 0.4 | grad_norm 0.8
+    step 3 | reward 0.2 | loss 0.4 | grad_norm 0.9
+    step 4 | reward 0.3 | loss 0.3 | grad_norm 0.7
+    JOB 1 ON n CANCELLED AT 2026 DUE TO TIME LIMIT
+    ```
+    Info: The run was stopped after step 4: a time limit (line 5).
+
+    ```log
+    step 1 | reward 0.1 | loss 0.5 | grad_norm 0.9
+    step 2 | reward 0.2 | loss 0.4 | grad_norm 0.8
+    step 3 | reward 0.2 | loss 0.4 | grad_norm 0.9
+    step 4 | reward 0.3 | loss 0.3 | grad_norm 0.7
+    training finished
+    ```
+    No finding.
+
     ## Known false alarms
     Signals that a launcher sends when everything has finished.
 

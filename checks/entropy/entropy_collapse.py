@@ -72,6 +72,19 @@ def entropy_collapse(
     there is no gradient. The drop per update is about lr x Cov(log p, A): high-probability tokens with positive
     advantage reduce entropy.
 
+    ## Example
+    ```text
+    entropy_mean: 1x7 0.09x5
+    reward_mean: 0.3x12
+    ```
+    Warning at step 8: Entropy is 0.09 nats (first row: 1 nats).
+
+    ```text
+    entropy_mean: 1x7 0.3x5
+    reward_mean: 0.3x12
+    ```
+    No finding.
+
     ## Known false alarms
     Low entropy alone is not a problem. A CS336 run ends at 0.023 nats with its best accuracy, a TRL run starts at
     0.05 and learns (11 → 37 %), and a finished small task has 0.08 nats with half of its groups at zero variance. So

@@ -31,6 +31,20 @@ def entropy_covariance_pressure(
     The change of entropy per update is about -lr x Cov(log p, A). The covariance leads entropy by tens of steps, so
     there is still time to act.
 
+    ## Example
+    ```text
+    logp_advantage_cov: 0.001->0.024x24
+    entropy_mean: 1->0.72x24
+    ```
+    Info at step 20: The covariance of log-probability and advantage is rising (0.024); at this rate, entropy falls
+    from 0.72 to 0.111 nats within 50 rows.
+
+    ```text
+    logp_advantage_cov: 0.01x24
+    entropy_mean: 1x24
+    ```
+    No finding.
+
     ## Known false alarms
     Every run that learns has a positive covariance for a while, so this is an info. The forecast is linear.
 

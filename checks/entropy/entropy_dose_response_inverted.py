@@ -36,6 +36,19 @@ def entropy_dose_response_inverted(entropy_mean: Column, entropy_coef: Column, *
     Raising the coefficient is the cheapest test of its sign: with the right sign, entropy must eventually rise. In
     BoBaCai/grpo-dual, repeated raises without effect came from a flipped sign.
 
+    ## Example
+    ```text
+    entropy_coef: 0.2x5 0.5x25 2.5x21
+    entropy_mean: 0.3x51
+    ```
+    Warning at step 51: The entropy coefficient was raised 2 times, to 2.5, but entropy (0.3 nats) never increased.
+
+    ```text
+    entropy_coef: 0.2x5 0.5x25 2.5x21
+    entropy_mean: 0.3x40 0.4x11
+    ```
+    No finding.
+
     ## Known false alarms
     An adaptive coefficient that rises in small steps counts once per factor 1.5. Other settings that change with the
     coefficient (temperature, clip bounds) may hide an effect.

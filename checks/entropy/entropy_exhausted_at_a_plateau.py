@@ -33,6 +33,20 @@ def entropy_exhausted_at_a_plateau(
     Rewards are compared within a group. A policy without entropy gives the same response K times, so groups have no
     variance, and prompts that it fails are never solved. More steps do not help.
 
+    ## Example
+    ```text
+    entropy_mean: 1x40 0.02x160
+    reward_mean: 0.2->0.5x40 0.5x160
+    ```
+    Warning at step 55: The reward has plateaued at 0.5 since step 55, and entropy fell from 1 nats/token at the
+    start to 0.02.
+
+    ```text
+    entropy_mean: 1x40 0.4x160
+    reward_mean: 0.2->0.5x40 0.5x160
+    ```
+    No finding.
+
     ## Known false alarms
     Tasks with one right answer of a few tokens, where low entropy is the goal.
 

@@ -55,6 +55,17 @@ def entropy_explosion(
     Above about 1 nat per token, text becomes incoherent: answers run to the limit and become invalid, all groups tie
     at the lowest reward, and no gradient remains for recovery.
 
+    ## Example
+    ```text
+    entropy_mean: 0.8x5 3.1x10
+    ```
+    Warning at step 6: Entropy rose from 0.8 to 3.1 nats.
+
+    ```text
+    entropy_mean: 0.8x5 1.2x10
+    ```
+    No finding.
+
     ## Known false alarms
     Reasoning runs may rise from 0.3 to 0.8 nats while they learn: the limit of 1.0 excludes them. Where the reward
     gains, it stays a warning. A base model that starts above 1.0 must double. Entropy at a sampling temperature above

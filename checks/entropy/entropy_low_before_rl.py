@@ -51,6 +51,20 @@ def entropy_low_before_rl(
     sampling. The entropy coefficient, K, the learning rate and the clip bounds have had no effect yet, so changing
     them does not help.
 
+    ## Example
+    ```text
+    entropy_mean: 0.04x30
+    reward_mean: 0.3x30
+    ```
+    Warning at step 1: Entropy was 0.04 nats on the first row, before any update. The cause is an earlier training
+    stage or the sampler, not the entropy coefficient or the group size.
+
+    ```text
+    entropy_mean: 0.6x30
+    reward_mean: 0.3x30
+    ```
+    No finding.
+
     ## Known false alarms
     Distilled models and formal tasks start low and learn well. A TRL run starts at 0.05 nats and solves its task, so
     with a gain in reward this is only an info. An entropy of exactly 0 on the first row was not measured.

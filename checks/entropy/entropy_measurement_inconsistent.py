@@ -29,6 +29,22 @@ def entropy_measurement_inconsistent(
     Every rule about entropy collapse uses this number. An entropy over padding, in bits, or after top-k does not
     describe the policy.
 
+    ## Example
+    ```text
+    settings.vocab_size: 96
+    top1_prob: 0.95x10
+    entropy_mean: 1x10
+    ```
+    Warning at step 1: An entropy of 1 nats is impossible at a top-1 probability of 0.95: it must be between 0.0513
+    and 0.426.
+
+    ```text
+    settings.vocab_size: 96
+    top1_prob: 0.95x10
+    entropy_mean: 0.3x10
+    ```
+    No finding.
+
     ## Known false alarms
     Some trainers print the first token's probability together with the entropy over the whole response, which is
     harmless if known. Strong rounding.

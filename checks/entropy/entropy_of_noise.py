@@ -19,6 +19,17 @@ def entropy_of_noise(entropy_mean: Column, *, noise: float = 5.0, largest: float
     ## Why it matters
     Such samples contain no answer, the reward is 0, and no gradient leads to recovery.
 
+    ## Example
+    ```text
+    entropy_mean: 0.4 0.5 3.8 8
+    ```
+    Warning at step 4: Entropy is 8 nats/token, so the policy generates near-random text.
+
+    ```text
+    entropy_mean: 0.4 0.5 0.6 0.8
+    ```
+    No finding.
+
     ## Known false alarms
     A sampling temperature far above 1, and entropies in another unit.
 

@@ -45,6 +45,22 @@ def entropy_sign_flip_records(
     With a flipped sign, every step reduces entropy, and the usual remedy, a larger coefficient, makes it worse.
     grpo-dual went from 0.2 to 6.0 in this way.
 
+    ## Example
+    ```text
+    entropy_coef: 0.05x16
+    entropy_mean: 1->0.4x16
+    logit_gap: 3->6x16
+    ```
+    Warning at step 12: Entropy falls from 1 to 0.4 nats despite an entropy coefficient of 0.05; only a probe can
+    prove a flipped sign.
+
+    ```text
+    entropy_coef: 0.05x16
+    entropy_mean: 1x16
+    logit_gap: 3x16
+    ```
+    No finding.
+
     ## Known false alarms
     Records cannot prove a sign. With a small coefficient, one run's records cannot distinguish a flipped sign from a
     healthy fall, so silence proves nothing. TRL, verl and OpenRLHF subtract coef x H and log `entropy_loss` = +H. A

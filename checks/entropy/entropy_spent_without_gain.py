@@ -33,6 +33,19 @@ def entropy_spent_without_gain(
     Reward gains cost entropy: R = b - a exp(H) fits many runs, so a policy with little entropy can gain little more.
     Entropy lost without a gain went to noise, a wrong sign or formatting.
 
+    ## Example
+    ```text
+    entropy_mean: 1x5 0.3x35
+    reward_mean: 0.3x40
+    ```
+    Warning at step 36: Entropy fell by 70% (from 1 to 0.3 nats), and the reward has not increased.
+
+    ```text
+    entropy_mean: 1x5 0.3x35
+    reward_mean: 0.3->0.7x40
+    ```
+    No finding.
+
     ## Known false alarms
     A reward of unknown scale that is at its maximum from the start. The formula is disputed as a prediction, so this
     check predicts nothing. Rows where every response is truncated and masked print an entropy of 0 and are skipped.

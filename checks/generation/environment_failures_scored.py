@@ -36,6 +36,17 @@ def environment_failures_scored(
     A sandbox that times out gives a reward of 0 to a response that may have been right. The reward then depends on
     the load of the sandbox instead of the policy.
 
+    ## Example
+    ```text
+    environment_failure_rate: 0.01x10 0.43x10
+    ```
+    Warning at step 11: The environment failed in 43% of the rollouts in the last 5 steps.
+
+    ```text
+    environment_failure_rate: 0.02x20
+    ```
+    No finding.
+
     ## Known false alarms
     Trainers that mask or replace failed rollouts, and log the share all the same. Tools whose results are errors of
     another system, such as its logs.

@@ -29,6 +29,19 @@ def failing_tools_avoided(
     Calls that fail cost reward, whatever their reason. Where the tool or its parser is broken, the policy learns to
     avoid a tool that it needs, and does not come back to it once the tool works.
 
+    ## Example
+    ```text
+    tool_calls_per_response: 2x10 0.9x10
+    tool_failure_rate: 0.4x20
+    ```
+    Warning at step 11: Tool calls per response fell from 2 at most to 0.9, after 40% of them had failed.
+
+    ```text
+    tool_calls_per_response: 2x20
+    tool_failure_rate: 0.4x20
+    ```
+    No finding.
+
     ## Known false alarms
     A policy that used to call at random and now calls where it helps: the success rate then rises.
 

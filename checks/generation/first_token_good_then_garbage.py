@@ -24,6 +24,21 @@ def first_token_good_then_garbage(samples: Column, *, least_invalid: int = 10, n
     The first token is predicted from the whole prompt, the later tokens from the KV cache. A correct start followed
     by garbage indicates a lost KV cache or wrong positions: a bug in the code, not in the policy.
 
+    ## Example
+    ```text
+    loss: 0.1x3
+    samples.1: {"response": "Custom -> Review -> done", "valid": true} x4
+    samples.2: {"response": "Customizing the 11. 1. 1. 111. 1. 1.", "valid": false} x10
+    ```
+    Error at step 2: 100% of 10 invalid responses start like a valid one and turn into garbage.
+
+    ```text
+    loss: 0.1x3
+    samples.1: {"response": "Custom -> Review -> done", "valid": true} x4
+    samples.2: {"response": "I cannot answer that question.", "valid": false} x10
+    ```
+    No finding.
+
     ## Known false alarms
     Tasks whose valid responses are themselves mostly numbers.
 

@@ -72,6 +72,22 @@ def generation_in_train_mode_with_checkpointing(
     trainer that calls `model.train()` for the update and does not call `eval()` before the next rollout alternates
     between garbage and valid output. If generation never recovers, the policy adapts to the broken generation.
 
+    ## Example
+    ```text
+    valid_rate: 1x4
+    generation_training_mode: 0 0 1 1
+    generation_checkpointing: 1x4
+    ```
+    Critical at step 3: Responses are generated in train mode with gradient checkpointing on, so the KV cache is
+    dropped and everything after the first token is garbage.
+
+    ```text
+    valid_rate: 1x4
+    generation_training_mode: 0x4
+    generation_checkpointing: 1x4
+    ```
+    No finding.
+
     ## Known false alarms
     The warning alone is harmless: newer transformers print it in the training forward too, so the check waits for a
     collapsed rollout. vLLM and SGLang rollouts are immune. `generate(use_cache=False)` is slow but correct.

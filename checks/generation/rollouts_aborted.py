@@ -31,6 +31,17 @@ def rollouts_aborted(
     An aborted rollout has no token to train on, and its reward of 0 lowers the mean of its group, so the others get
     an undeserved positive advantage.
 
+    ## Example
+    ```text
+    aborted_rate: 0x10 0.2x10
+    ```
+    Warning at step 11: 20% of the rollouts in the last 5 steps were aborted without a response.
+
+    ```text
+    aborted_rate: 0.02x20
+    ```
+    No finding.
+
     ## Known false alarms
     Trainers that over-sample on purpose and cancel the slowest rollouts before they form the batch.
 

@@ -49,6 +49,20 @@ def sampling_filters_not_in_logprob(
     The loss uses log-probabilities of a different distribution than the sampling distribution. A token forced by a
     mask has a log-probability near -15 under the policy, and the gradient follows it.
 
+    ## Example
+    ```text
+    rollout_mismatch_kl: 0.05x5
+    rollout_mismatch_raw_kl: 0x5
+    ```
+    Error at step 1: Raw logits agree, but final scores differ by 0.05 nats/token: the loss does not apply the
+    sampler's logits processors or temperature.
+
+    ```text
+    rollout_mismatch_kl: 0.0005x5
+    rollout_mismatch_raw_kl: 0x5
+    ```
+    No finding.
+
     ## Known false alarms
     A small penalty did no harm by itself (0.65 and 0.62 against 0.63), so this is a note unless another finding
     follows from it. top-p of 0.99 gives about 1e-3.

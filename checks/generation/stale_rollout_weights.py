@@ -42,6 +42,18 @@ def stale_rollout_weights(
     Samples from an old policy are scored as if the current one had drawn them. The policy drifts away from its
     samples: the reward stays flat while KL and gradient norm grow.
 
+    ## Example
+    ```text
+    rollout_mismatch_raw_kl: 0x3 0.031x5
+    ```
+    Error at step 6: Rollout engine and trainer agreed on the first row and now differ by 0.031 nats/token, so the
+    rollout engine uses stale weights.
+
+    ```text
+    rollout_mismatch_raw_kl: 0.001x8
+    ```
+    No finding.
+
     ## Known false alarms
     Asynchronous training with a declared lag shows a constant mismatch. Quantised engines
     disagree on the first row too, and are not judged.

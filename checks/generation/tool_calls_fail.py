@@ -41,6 +41,17 @@ def tool_calls_fail(
     A failed call costs tokens and a turn without any benefit. Where failures come from the tool and not from the
     call, better calls get no higher reward, so the policy learns to avoid the tool.
 
+    ## Example
+    ```text
+    tool_failure_rate: 0.9x6
+    ```
+    Warning at step 1: 90% of recent tool calls fail (90% over the run).
+
+    ```text
+    tool_failure_rate: 0.2x6
+    ```
+    No finding.
+
     ## Known false alarms
     Tools that count a wrong program as a failed call, on a hard task; a policy that has just started to call tools.
 

@@ -36,6 +36,17 @@ def tool_use_dies(
     An agent that no longer searches or computes answers from memory. The training reward may even rise, on prompts
     whose answers it has memorised.
 
+    ## Example
+    ```text
+    tool_calls_per_response: 4x20 0.4x3
+    ```
+    Warning at step 21: The policy has stopped calling its tools: calls per response fell from 4 at most to 0.4.
+
+    ```text
+    tool_calls_per_response: 4x20 3x3
+    ```
+    No finding.
+
     ## Known false alarms
     Prompts that turn easier during a curriculum. Training with an explicit cost per call.
 

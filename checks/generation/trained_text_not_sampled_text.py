@@ -44,6 +44,18 @@ def trained_text_not_sampled_text(
     The advantage of one text is applied to the tokens of another. The run learns a little where they agree and drifts
     where they do not. The KL to the reference is large from the start.
 
+    ## Example
+    ```text
+    rollout_mismatch_raw_kl: 2x5
+    ```
+    Critical at step 1: Rollout engine and trainer disagree before the first update: their tokens, positions or
+    masks differ.
+
+    ```text
+    rollout_mismatch_raw_kl: 0.001x5
+    ```
+    No finding.
+
     ## Known false alarms
     Quantised rollouts (fp8, int4) may reach 1e-2 on the first row.
 

@@ -23,6 +23,20 @@ def grad_clip_always_on(
     Every update then has the same gradient norm; differences between hard and easy batches are lost. With Adam the
     scale cancels anyway, so this explains why a different loss scale had no effect. It is not a defect in itself.
 
+    ## Example
+    ```text
+    settings.max_grad_norm: 1.0
+    grad_norm: 3x20
+    ```
+    Info at step 20: 100% of the gradients in the last 20 rows exceeded the clipping limit of 1 (the logged norm is
+    before clipping).
+
+    ```text
+    settings.max_grad_norm: 1.0
+    grad_norm: 0.8x20
+    ```
+    No finding.
+
     ## Known false alarms
     Logs that print the norm after clipping never exceed the limit, so they are never reported.
 

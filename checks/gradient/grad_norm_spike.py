@@ -64,6 +64,17 @@ def grad_norm_spike(
     for hundreds of steps. Repeated infinite norms precede NaN: a public run had them at steps 113, 184, 193 and 194,
     NaN at 195, and a reward of exactly 0 after that. RAGEN reports spikes before irreversible collapse.
 
+    ## Example
+    ```text
+    grad_norm: 1x20 6
+    ```
+    Warning at step 21: The gradient norm spiked to 6; the median of the previous 20 rows was 1.
+
+    ```text
+    grad_norm: 1x20 2
+    ```
+    No finding.
+
     ## Known false alarms
     Clipping absorbs most of them: a run with a single norm of 2.9e9 ended healthy at 78 %. Its norms exceeded five
     times the median on 37 of 200 rows, so spikes are compared with the largest of the last 20 rows instead of the

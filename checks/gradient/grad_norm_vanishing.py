@@ -32,6 +32,17 @@ def grad_norm_vanishing(
     Without a gradient nothing is learned, whatever the loss is. A loss near 0 is normal on-policy, so only the
     gradient norm distinguishes the two cases.
 
+    ## Example
+    ```text
+    grad_norm: 2x10 0x10
+    ```
+    Warning at step 11: The gradient norm is 0 (it started at 2) and has vanished on 10 of 20 rows.
+
+    ```text
+    grad_norm: 2x10 0.5x10
+    ```
+    No finding.
+
     ## Known false alarms
     A run that does not log the share of zero-variance groups may simply have solved its task. A warm-up whose first
     gradients are huge raises the level it is compared with.

@@ -34,6 +34,17 @@ def gradient_leaps_again(
     moment stays large afterwards, so the following ordinary steps have little effect. A run with a spike every twenty
     rows wastes its updates.
 
+    ## Example
+    ```text
+    grad_norm: 0.4x20 60x3 0.4x9
+    ```
+    Warning at step 21: The gradient norm has spiked 3 times to at least 100 times its level, up to 60.
+
+    ```text
+    grad_norm: 0.4x20 4x3 0.4x9
+    ```
+    No finding.
+
     ## Known false alarms
     Of about 600 public runs, eight have such spikes: seven are failing, and one learns with a tight clipping limit,
     where it is an info.

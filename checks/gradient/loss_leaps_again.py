@@ -33,6 +33,17 @@ def loss_leaps_again(
     With ratios near 1 and advantages of size 1, the surrogate loss is at most 1. A loss of thousands comes from a few
     tokens whose ratio or KL term is unbounded, and so does its gradient. Such a step undoes earlier learning.
 
+    ## Example
+    ```text
+    loss: 0.04x20 5000 0.04x19 5000 0.04x19 5000 0.04x19
+    ```
+    Warning at step 21: The loss has spiked 3 times to at least 100 times its level, up to 5000.
+
+    ```text
+    loss: 0.04x20 1 0.04x19 1 0.04x19 1 0.04x19
+    ```
+    No finding.
+
     ## Known false alarms
     A critic's loss on returns of any scale, where it is part of the logged loss.
 

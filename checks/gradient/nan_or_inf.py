@@ -54,6 +54,17 @@ def nan_or_inf(
     One update with a NaN gradient turns every weight to NaN; generation then fails or emits token 0 forever. TRL logs
     a NaN loss as 0.0, so the gradient norm is the reliable signal.
 
+    ## Example
+    ```text
+    loss: 0.1 0.1 NaN 0.1x3
+    ```
+    Critical at step 3: loss is not finite (so far NaN on 1 step).
+
+    ```text
+    loss: 0.1x6
+    ```
+    No finding.
+
     ## Known false alarms
     NaN in auxiliary metrics is not counted. A loss scaler in fp16 occasionally gets an infinite gradient and skips
     the step.

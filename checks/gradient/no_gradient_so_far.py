@@ -37,6 +37,20 @@ def no_gradient_so_far(
     The gradient of a working loss is not exactly 0 while advantages differ, and is always 0 while they do not. Either
     way the weights do not change, except for weight decay. Both cases are visible on the first rows of a run.
 
+    ## Example
+    ```text
+    grad_norm: 0x3
+    reward_std: 0.4x3
+    ```
+    Warning at step 1: The gradient norm has been exactly 0 on all 3 rows, although the rewards of a batch differ
+    (spread 0.4).
+
+    ```text
+    grad_norm: 0.1x3
+    reward_std: 0.4x3
+    ```
+    No finding.
+
     ## Known false alarms
     A library that never measures the norm, a logger that rounds small norms to 0, and a first batch whose prompts are
     all too easy or too hard by chance; the next row clears the finding.

@@ -32,6 +32,19 @@ def token_zero_flood(
     The argmax over NaN logits is token 0, which is "!" in the vocabularies of Qwen and GPT-2: "!!!!!!" means that
     the weights are NaN, even where the trainer prints a loss of 0.0. Nothing after that step can be used.
 
+    ## Example
+    ```text
+    reward_mean: 1 0 0
+    samples.2: {"response": "!!!!!!!!!!!!!!!!"} x4
+    ```
+    Critical at step 2: 100% of the saved responses repeat a single token.
+
+    ```text
+    reward_mean: 1 0 0
+    samples.2: {"response": "The cat sat on the mat."} x4
+    ```
+    No finding.
+
     ## Known false alarms
     A task whose right answer is a row of one character. Steps with fewer than four responses are not judged.
 

@@ -17,6 +17,17 @@ def kl_beyond_text(kl: Column, step: Column, *, beyond: float = 100.0) -> Fires:
     Often only the last row of a log, or a tracker's summary, is available. That row is sufficient: a policy so far
     from its reference no longer generates text.
 
+    ## Example
+    ```log
+    {"step": 180, "reward": 0.1, "kl": 412.8}
+    ```
+    Warning: The KL to the reference is 413 nats/token, which is impossible for real text.
+
+    ```log
+    {"step": 180, "reward": 0.1, "kl": 0.2}
+    ```
+    No finding.
+
     ## Known false alarms
     A single spike of k3 on exactly this row. A KL that is summed over the response.
 

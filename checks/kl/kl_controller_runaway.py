@@ -21,6 +21,19 @@ def kl_controller_runaway(
     The controller no longer controls the KL: beta does not act on the cause of the rise, or the cause grows faster.
     When the KL finally falls, beta is so large that it dominates the objective (KL002).
 
+    ## Example
+    ```text
+    kl: 0.01->0.22x22
+    kl_coef: 0.01->0.22x22
+    ```
+    Warning at step 20: The KL coefficient has risen to 0.22 over 20 rows, but the KL has also risen, to 0.22.
+
+    ```text
+    kl: 0.3->0.09x22
+    kl_coef: 0.01->0.22x22
+    ```
+    No finding.
+
     ## Known false alarms
     The first rows of a run whose target is above the KL of a policy that has only started to move.
 

@@ -34,6 +34,18 @@ def kl_dominates_objective(
     If beta is too large, or a floor has reduced the advantages, each update mostly undoes the previous one. The KL
     falls back while the reward plateaus, as in the built-in engine with a beta of 10 (fault `kl-dominates`).
 
+    ## Example
+    ```text
+    kl_grad_share: 0.8x3
+    ```
+    Warning at step 3: The KL term contributes 80% of the gradient norm, so updates pull the policy back to the
+    reference model.
+
+    ```text
+    kl_grad_share: 0.3x3
+    ```
+    No finding.
+
     ## Known false alarms
     The share of the loss value proves nothing by itself: on-policy, the policy loss is 0 by construction (mean A = 0,
     ratio = 1) while its gradient is not. "KL is 92 % of the loss" in yunsoft2019/Lever-Plus is 0.0111 / 0.0120; the

@@ -55,6 +55,19 @@ def kl_explosion(
     Fluent text is close to the reference. A policy far from it exploits the reward, or made one update that was too
     large. The KL shows that the policy moved; the reward shows whether that was an improvement.
 
+    ## Example
+    ```text
+    kl: 0.05x10 12x10
+    reward_mean: 0.5x10 0.1x10
+    ```
+    Critical at step 11: The KL to the reference is 12 nats/token (it started at 0.05).
+
+    ```text
+    kl: 0.05x10 0.4x10
+    reward_mean: 0.5x20
+    ```
+    No finding.
+
     ## Known false alarms
     The usual limits of 0.1 and 0.5 fire on healthy runs, such as the reference run of `grpo-doctor lab --model
     smollm2`. So the check uses 1.5 and also requires the reward. Runs without a KL term drift by design. Sums over

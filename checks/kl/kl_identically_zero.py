@@ -36,6 +36,19 @@ def kl_identically_zero(
     policy nor show drift. The same holds for a KL that is identical to the last digit on different samples: no update
     reaches the policy, or the KL is not measured on the samples.
 
+    ## Example
+    ```text
+    settings.kl_coef: 0.02
+    kl: 0x6
+    ```
+    Warning at step 6: All 6 logged KL values are 0, so the KL measures nothing and constrains nothing.
+
+    ```text
+    settings.kl_coef: 0.02
+    kl: 0 0.001 0.002 0.004 0.005 0.007
+    ```
+    No finding.
+
     ## Known false alarms
     The first steps; LoRA before its first update (B is zero); runs whose updates are all skipped; TRL with beta=0
     logs no KL at all.

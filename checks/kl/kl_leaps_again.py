@@ -39,6 +39,17 @@ def kl_leaps_again(
     direction. A few tokens determine the update. Most affected runs continue with a lower final score; some do not
     recover.
 
+    ## Example
+    ```text
+    kl: 0.05x20 60 0.05x16 60 0.05x16 60 0.05x16
+    ```
+    Warning at step 21: The KL to the reference has spiked 3 times so far, up to 60 nats/token.
+
+    ```text
+    kl: 0.05x20 0.5 0.05x16 0.5 0.05x16 0.5 0.05x16
+    ```
+    No finding.
+
     ## Known false alarms
     A KL that is only logged, with a coefficient of 0, has no effect: it only shows that some texts are far from the
     reference. Seven of 565 public runs have such spikes, and none of them is clearly healthy.

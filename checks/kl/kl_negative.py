@@ -43,6 +43,17 @@ def kl_negative(
     different distribution: sampling filters, another temperature, forced tokens, stale weights. A penalty on it then
     rewards the policy for moving away.
 
+    ## Example
+    ```text
+    kl_k1: 0.1x5 -0.3x3
+    ```
+    Warning at step 6: The estimated KL to the reference is -0.3 nats/token.
+
+    ```text
+    kl_k1: 0.1x5 -0.02x3
+    ```
+    No finding.
+
     ## Known false alarms
     Single batches of k1 scatter around small values. In bf16, rounding makes k3 slightly negative, so the limit is
     -0.001 instead of 0.

@@ -53,6 +53,18 @@ def kl_reference_or_prompt_mismatch(
     Anything else has another cause: a different prompt format, a double BOS, dropout, an adapter left on in the
     reference, a different mask, quantisation, or different weights. The penalty then pulls towards the wrong model.
 
+    ## Example
+    ```text
+    kl: 1.5 1.6 1.6
+    ```
+    Warning at step 1: The KL to the reference was 1.5 nats/token on the first row, so the run did not start from
+    its reference.
+
+    ```text
+    kl: 0 0.001 0.002
+    ```
+    No finding.
+
     ## Known false alarms
     On-policy distillation, whose reference is a teacher: public runs of it start at 0.5 to 0.9 nats. With a declared
     teacher this is an info. It is also an info where a run declares no KL term, because it logs the distance to

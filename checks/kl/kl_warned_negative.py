@@ -18,6 +18,18 @@ def kl_warned_negative(events: Column) -> Fires:
     under the reference: they were sampled with other settings or weights. The penalty then rewards the policy for
     moving away from its reference.
 
+    ## Example
+    ```log
+    ppo_trainer.py:1100: UserWarning: KL divergence is starting to become negative: -1.66 - this might be a precursor
+    ```
+    Warning: The trainer warned of a negative KL estimate (rows with the warning: 1). The true KL is never negative,
+    so the scored text is not the sampled text.
+
+    ```log
+    {'objective/kl': 0.1, 'objective/scores': 0.5, 'episode': 64}
+    ```
+    No finding.
+
     ## Known false alarms
     A batch of one short response may be below -1 by chance.
 

@@ -27,6 +27,19 @@ def eos_suppressor_saturated(
     Forced tokens have a log-probability near -15 under the policy; they make text invalid and gradients large, and the
     trainer's probabilities no longer fit those that sampled.
 
+    ## Example
+    ```text
+    settings.min_new_tokens: 14
+    eos_suppressed_rate: 0.9x6
+    ```
+    Warning at step 1: 90% of the responses would have ended before the minimum length and were forced to continue.
+
+    ```text
+    settings.min_new_tokens: 14
+    eos_suppressed_rate: 0.1x6
+    ```
+    No finding.
+
     ## Known false alarms
     "Blocked 8 of 8" as BoBaCai/grpo-dual quotes it is a tautology of its code and must not be read into this
     field. Very

@@ -52,6 +52,17 @@ def length_collapse(
     A policy that writes two or three tokens cannot explore: its responses are identical, groups tie, and no gradient
     leads back. It often happens at once, on the second row.
 
+    ## Example
+    ```text
+    response_length_mean: 100x4 20x8
+    ```
+    Warning at step 5: The mean response length fell from 100 to 20 tokens.
+
+    ```text
+    response_length_mean: 100x4 70x8
+    ```
+    No finding.
+
     ## Known false alarms
     A dip that recovers clears (public runs of ShibukiZero/assignment5-alignment: 305 → 30 → 400 tokens, a healthy
     run). A gain in reward keeps it at a warning: leaving out filler is learning.

@@ -56,6 +56,21 @@ def length_explosion(
     length. Length grows because long wrong answers are punished less per token, because EOS is not trained, or because
     the policy has become random.
 
+    ## Example
+    ```text
+    response_length_mean: 100x4 300x11
+    truncated_rate: 0x4 0.2x11
+    reward_mean: 0.3x15
+    ```
+    Warning at step 5: The mean response length grew from 100 to 300 tokens without a reward gain.
+
+    ```text
+    response_length_mean: 100x4 150x11
+    truncated_rate: 0x15
+    reward_mean: 0.3x15
+    ```
+    No finding.
+
     ## Known false alarms
     Growth with growing reward is what reasoning runs show, and stays silent below the limit. A restart with another
     limit.

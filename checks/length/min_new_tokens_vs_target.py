@@ -21,6 +21,20 @@ def min_new_tokens_vs_target(
     ## Why it matters
     Answers that want to be shorter get a tail of forced tokens, which are scored and trained on.
 
+    ## Example
+    ```text
+    settings.min_new_tokens: 14
+    response_length_mean: 16.2x5
+    ```
+    Warning at step 1: The mean response length is 16.2 tokens: responses end as soon as the minimum of 14 tokens
+    allows.
+
+    ```text
+    settings.min_new_tokens: 14
+    response_length_mean: 60x5
+    ```
+    No finding.
+
     ## Known false alarms
     Answers of one fixed length, such as a date or a code.
 

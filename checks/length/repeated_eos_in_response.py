@@ -22,6 +22,17 @@ def repeated_eos_in_response(eot_per_response: Column, *, most_tokens: float = 1
     ## Why it matters
     Text after the end of the turn is scored and trained on, and the policy learns to write both sides of the dialogue.
 
+    ## Example
+    ```text
+    eot_per_response: 1x3 2.5x3
+    ```
+    Error at step 4: Responses contain 2.5 end-of-turn tokens on average; they should contain one.
+
+    ```text
+    eot_per_response: 1x6
+    ```
+    No finding.
+
     ## Known false alarms
     A trainer that counts padding with pad == eot. Tool use, where a response holds several turns by design.
 

@@ -114,6 +114,19 @@ def truncation_excess(
     A truncated response has no answer. Scored as wrong it makes groups tie; scored by its partial text, the policy
     learns to be cut.
 
+    ## Example
+    ```text
+    truncated_rate: 0.6x16
+    reward_mean: 0.3x16
+    ```
+    Warning at step 1: 60% of the responses are truncated at the length limit.
+
+    ```text
+    truncated_rate: 0.1x16
+    reward_mean: 0.3x16
+    ```
+    No finding.
+
     ## Known false alarms
     Runs may start at 70 % and recover. A run may keep a reward of 0.9 with every response cut: that is truncation, a
     warning, not collapse. Some frameworks test equality with one limit only and print 0 although responses are cut, or

@@ -40,6 +40,20 @@ def engine_logprobs_not_as_sampled(
     Importance weights correct for nothing if their denominator is not the sampling probability. A mean far from 1
     multiplies every update.
 
+    ## Example
+    ```text
+    rollout_mismatch_k1: 0.064x10
+    rollout_mismatch_kl: 0.013x10
+    ```
+    Error at step 5: The sampler excludes or penalises tokens that the loss does not: their mean importance weight
+    is 0.949 instead of 1.
+
+    ```text
+    rollout_mismatch_k1: 0.001x10
+    rollout_mismatch_kl: 0.001x10
+    ```
+    No finding.
+
     ## Known false alarms
     Weights with a heavy tail, of very stale rollouts, have a sample mean below 1; their k3 is then large too, so they
     are not judged.

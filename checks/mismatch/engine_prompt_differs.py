@@ -29,6 +29,20 @@ def engine_prompt_differs(
     Another chat template, a second BOS token, a missing system prompt or image, or a truncated prompt changes the
     distribution of the first tokens most. The trainer then reinforces an answer to another prompt.
 
+    ## Example
+    ```text
+    mismatch_causes: {"prompt": [0.9, 40.0]}
+    rollout_mismatch_kl: 0.01
+    ```
+    Error at step 1: Rollout engine and trainer see different prompts: the squared log-probability difference is 40
+    times larger at the start of the responses than at their end.
+
+    ```text
+    mismatch_causes: {}
+    rollout_mismatch_kl: 0.0001
+    ```
+    No finding.
+
     ## Known false alarms
     A difference of weights that affects only how responses begin.
 

@@ -27,6 +27,19 @@ def engine_rounding(
     This is the normal level of two engines in bf16. It limits how small an update can be that the importance weights
     still resolve (MIS013).
 
+    ## Example
+    ```text
+    mismatch_causes: {"precision": [1.0, 0.02]}
+    rollout_mismatch_kl: 0.01
+    ```
+    Info at step 1: Rounding explains 100% of the log-probability difference (0.02 nats/token).
+
+    ```text
+    mismatch_causes: {}
+    rollout_mismatch_kl: 0.0001
+    ```
+    No finding.
+
     ## Known false alarms
     Int8 weights and mild staleness can be as small; at this level it makes no difference.
 

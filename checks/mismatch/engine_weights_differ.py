@@ -31,6 +31,20 @@ def engine_weights_differ(
     The engine has another checkpoint or adapter, or a lossy copy of the weights. The policy that is rewarded is not the
     policy that is trained.
 
+    ## Example
+    ```text
+    mismatch_causes: {"other-weights": [0.9, 0.2]}
+    rollout_mismatch_kl: 0.01
+    ```
+    Warning at step 1: The rollout engine computes with other weights (another checkpoint, adapter or choice of
+    experts, or undeclared quantisation): this explains 90% of the log-probability difference (0.2 nats).
+
+    ```text
+    mismatch_causes: {}
+    rollout_mismatch_kl: 0.0001
+    ```
+    No finding.
+
     ## Known false alarms
     Quantisation that the settings do not declare looks the same.
 

@@ -40,6 +40,20 @@ def engine_weights_stale(
     what the updates since then have changed. If the engine never gets the adapter, the difference grows until the run
     dies.
 
+    ## Example
+    ```text
+    mismatch_causes: {"stale": [0.5, 0.4]}
+    rollout_mismatch_kl: 0.02
+    ```
+    Error at step 1: The rollout engine samples with stale weights: this explains 50% of the log-probability
+    difference.
+
+    ```text
+    mismatch_causes: {}
+    rollout_mismatch_kl: 0.0001
+    ```
+    No finding.
+
     ## Known false alarms
     Asynchronous training is stale by design: with a correction in the loss a small lag is harmless. A quantised engine
     whose error grows as the policy becomes sharper.

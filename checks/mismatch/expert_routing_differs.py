@@ -33,6 +33,19 @@ def expert_routing_differs(
     A router picks experts by their rank. A difference of one rounding step picks other experts, and the token is then
     scored by another network: its importance weight can be anything.
 
+    ## Example
+    ```text
+    mismatch_causes: {"routing": [0.8, 0.02]}
+    rollout_mismatch_kl: 0.01
+    ```
+    Warning at step 1: Different experts for 2.0% of the tokens explain 80% of the log-probability difference.
+
+    ```text
+    mismatch_causes: {}
+    rollout_mismatch_kl: 0.0001
+    ```
+    No finding.
+
     ## Known false alarms
     Without recorded experts, any fault that affects a few tokens looks the same.
 

@@ -33,6 +33,20 @@ def generator_frozen(
     An engine that gets every update gets more certain or less certain together with the trainer. One that never gets a
     weight keeps sampling from the initial policy: rewards cannot improve, and the trainer learns from ever older text.
 
+    ## Example
+    ```text
+    rollout_surprise: 0.5x20
+    trainer_surprise: 0.5x10 0.6x10
+    ```
+    Error at step 13: Since the start the trainer's log-probability of sampled tokens has moved by 0.1 nats/token
+    and the rollout engine's by 0: the engine does not get the updates.
+
+    ```text
+    rollout_surprise: 0.5x10 0.59x10
+    trainer_surprise: 0.5x10 0.6x10
+    ```
+    No finding.
+
     ## Known false alarms
     A curriculum whose prompts change the trainer's certainty changes the engine's as well, so it does not fire.
 

@@ -28,6 +28,20 @@ def logprobs_shifted(
     ## Why it matters
     Each importance ratio divides the probability of one token by that of its neighbour. The update is noise.
 
+    ## Example
+    ```text
+    mismatch_causes: {"shift": [0.9, 1.0]}
+    rollout_mismatch_kl: 0.01
+    ```
+    Critical at step 1: The log-probabilities of rollout engine and trainer agree only if they are shifted by 1
+    token.
+
+    ```text
+    mismatch_causes: {}
+    rollout_mismatch_kl: 0.0001
+    ```
+    No finding.
+
     ## Known false alarms
     None is known.
 

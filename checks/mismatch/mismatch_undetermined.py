@@ -31,6 +31,20 @@ def mismatch_undetermined(
     ## Why it matters
     Without a reference, weight versions or a second pass, stale and quantised weights look alike.
 
+    ## Example
+    ```text
+    mismatch_causes: {"routing": [0.2, 0.1]}
+    rollout_mismatch_kl: 0.01
+    ```
+    Info at step 1: The token batch does not show why 80% of the log-probability difference arises: weight versions
+    or reference log-probabilities would separate stale weights from others.
+
+    ```text
+    mismatch_causes: {"routing": [0.8, 0.1]}
+    rollout_mismatch_kl: 0.01
+    ```
+    No finding.
+
     ## Known false alarms
     None: it says that nothing is known.
 

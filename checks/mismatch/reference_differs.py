@@ -27,6 +27,19 @@ def reference_differs(
     ## Why it matters
     The KL term pulls towards another model, or, if the reference is the policy, does nothing.
 
+    ## Example
+    ```text
+    mismatch_causes: {"reference": [1.0, 0.1]}
+    rollout_mismatch_kl: 0.01
+    ```
+    Error at step 1: Before any update the reference model differs from the policy by 0.1 nats/token.
+
+    ```text
+    mismatch_causes: {}
+    rollout_mismatch_kl: 0.0001
+    ```
+    No finding.
+
     ## Known false alarms
     A reference that is chosen on purpose, or that was just reset to the policy.
 

@@ -29,6 +29,20 @@ def responses_retokenised(
     Text that is decoded and encoded again does not give the same ids. Every later token is then compared with its
     neighbour.
 
+    ## Example
+    ```text
+    mismatch_causes: {"retokenised": [0.8, 0.5]}
+    rollout_mismatch_kl: 0.01
+    ```
+    Error at step 1: 50% of the responses were tokenised again: log-probabilities agree only with shifts within
+    them.
+
+    ```text
+    mismatch_causes: {}
+    rollout_mismatch_kl: 0.0001
+    ```
+    No finding.
+
     ## Known false alarms
     None is known.
 

@@ -32,6 +32,20 @@ def sampler_filter_not_in_loss(
     With top-p, top-k or min-p the engine renormalises over fewer tokens. The excluded tokens are never sampled but the
     loss gives them probability, so every ratio is below 1, and probability leaks to tokens that no reward has judged.
 
+    ## Example
+    ```text
+    mismatch_causes: {"filter": [1.0, 0.051]}
+    rollout_mismatch_kl: 0.01
+    ```
+    Error at step 1: The sampler excludes 5.1% of the probability on average (top-p, top-k or min-p), and the loss
+    does not: this explains 100% of the log-probability difference.
+
+    ```text
+    mismatch_causes: {}
+    rollout_mismatch_kl: 0.0001
+    ```
+    No finding.
+
     ## Known false alarms
     None is known.
 

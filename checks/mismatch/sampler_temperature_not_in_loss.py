@@ -30,6 +30,20 @@ def sampler_temperature_not_in_loss(
     The ratio is off for every token before any update, most for unlikely tokens. The clip then stops tokens that have
     not changed.
 
+    ## Example
+    ```text
+    mismatch_causes: {"temperature": [0.99, 1.25]}
+    rollout_mismatch_kl: 0.01
+    ```
+    Error at step 1: The temperature of the sampler is 1.25 times that of the loss: this explains 99% of the
+    log-probability difference.
+
+    ```text
+    mismatch_causes: {}
+    rollout_mismatch_kl: 0.0001
+    ```
+    No finding.
+
     ## Known false alarms
     None is known.
 

@@ -25,6 +25,17 @@ def chat_header_in_response(chat_header_rate: Column, *, rows: int = 5, warn: fl
     A header inside a response means that the boundary between prompt and response is wrong, that generation does not
     stop, or that the policy is broken; in all three the reward is given to something else than the answer.
 
+    ## Example
+    ```text
+    chat_header_rate: 0.8x7
+    ```
+    Error at step 5: 80% of the responses contain chat template tokens.
+
+    ```text
+    chat_header_rate: 0.01x7
+    ```
+    No finding.
+
     ## Known false alarms
     Tasks about chat templates. Multi-turn agents, whose responses hold several turns by design.
 

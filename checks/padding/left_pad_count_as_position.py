@@ -34,6 +34,20 @@ def left_pad_count_as_position(
     With left padding, the number of real prompt tokens is smaller than the padded width; slicing there hands pieces of
     the prompt to the scorer. Only the longest prompt of each batch is right, so the run seems to learn a little.
 
+    ## Example
+    ```text
+    chat_header_rate: 0x2 0.82x3
+    reward_recomputed_gap: 0x2 -0.6x3
+    ```
+    Critical at step 3: 82% of the scored texts contain template tokens, and their score differs by 0.6 from the
+    score of the sampled ids: responses are extracted at the wrong position.
+
+    ```text
+    chat_header_rate: 0x5
+    reward_recomputed_gap: 0x5
+    ```
+    No finding.
+
     ## Known false alarms
     A scorer that repairs text on purpose, in a task whose answers hold template tokens. Everything else is an
     identity.

@@ -28,6 +28,20 @@ def loss_mask_misaligned(
     Prompt tokens inside the mask get the advantage of an answer that they did not give; a missing first token or EOS
     is never taught, and texts without EOS run to the limit.
 
+    ## Example
+    ```text
+    prompt_tokens_in_mask: 0x3 64x3
+    response_tokens_outside_mask: 0x3 64x3
+    ```
+    Critical at step 4: The loss mask includes 64 prompt tokens and 0 padding tokens, and excludes 64 response
+    tokens.
+
+    ```text
+    prompt_tokens_in_mask: 0x6
+    response_tokens_outside_mask: 0x6
+    ```
+    No finding.
+
     ## Known false alarms
     Tool outputs and retrieved passages inside a response are left out on purpose by agent trainers. Masking of cut
     responses without a declared setting.

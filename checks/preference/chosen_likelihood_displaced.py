@@ -35,6 +35,20 @@ def chosen_likelihood_displaced(
     The loss contains only the difference of the two. Where both fall, the likelihood goes to responses that are in no
     pair, and those were never judged.
 
+    ## Example
+    ```text
+    chosen_reward: 0x10 -2x20
+    reward_margin: 0x10 3x20
+    ```
+    Info at step 13: The reward margin grew from 0 to 3 while the chosen responses became less likely: their
+    implicit reward fell from 0 to -2.
+
+    ```text
+    chosen_reward: 0x10 1x20
+    reward_margin: 0x10 3x20
+    ```
+    No finding.
+
     ## Known false alarms
     Usual to a small degree in published runs; that is why it is a remark.
 

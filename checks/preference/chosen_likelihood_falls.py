@@ -43,6 +43,20 @@ def chosen_likelihood_falls(
     The loss depends only on the difference. If both fall, the likelihood moves to responses that are in no pair, and
     they may be worse than either; accuracy and margin look perfect meanwhile.
 
+    ## Example
+    ```text
+    chosen_reward: 0x10 -7x10
+    chosen_logp: -50x10 -120x10
+    ```
+    Warning at step 14: The chosen responses become less likely: their reward fell from 0 to -7 and their
+    log-probability fell from -50 to -120. The margin grows because the rejected responses fall faster.
+
+    ```text
+    chosen_reward: 0x10 1x10
+    chosen_logp: -50x10 -40x10
+    ```
+    No finding.
+
     ## Known false alarms
     After supervised training on the chosen responses their likelihood can only fall, and a little of it is usual; the
     published runs of DPO's authors lose about one. Log-probabilities are sums, so a change of length looks the same.

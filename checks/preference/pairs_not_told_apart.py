@@ -62,6 +62,22 @@ def pairs_not_told_apart(
     A policy that is its reference has the loss ln 2 and a margin of 0 on every pair, by identity (arXiv 2305.18290,
     equation 7). A run that stays there costs what a learning run costs and returns the model that it began with.
 
+    ## Example
+    ```text
+    loss: 0.6931x60
+    reward_margin: 0x60
+    learning_rate: 5e-7x60
+    ```
+    Error at step 1: The policy does not learn the preference pairs: after 60 rows the loss is 0.6931, the margin is
+    0.
+
+    ```text
+    loss: 0.69->0.4x60
+    reward_margin: 0->1x60
+    learning_rate: 5e-7x60
+    ```
+    No finding.
+
     ## Known false alarms
     A warm-up of hundreds of steps whose learning rate is not logged. Without margins, losses that do not begin at ln 2
     (KTO, IPO, ORPO) are judged by the share of pairs alone.

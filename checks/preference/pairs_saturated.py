@@ -37,6 +37,18 @@ def pairs_saturated(
     the weights at random. A reward accuracy of 1 after a dozen updates means that the pairs were easy, or that
     something other than quality identifies the rejected response; from then the margin is unbounded.
 
+    ## Example
+    ```text
+    loss: 0.69x11 0x10
+    ```
+    Info at step 20: The loss is 0 on 10 of 21 rows: all pairs are ranked correctly, so they provide no further
+    signal.
+
+    ```text
+    loss: 0.69x11 0.3x10
+    ```
+    No finding.
+
     ## Known false alarms
     A reward model for pairs that one rule decides is right to end here. Losses that are not of this form (IPO, a hinge)
     reach 0 where their target is met. A loss that has been below 0 on any row is certainly not of this form, and no

@@ -39,6 +39,22 @@ def policy_begins_apart(
     loss then begins above or below ln 2 by chance, its gradient weighs pairs by what the supervised stage did to them,
     and beta pulls back to that other model.
 
+    ## Example
+    ```text
+    chosen_reward: 7 6 8
+    rejected_reward: 9.25 7 6
+    chosen_logp: -300 -310 -290
+    ```
+    Warning at step 1: The implicit reward is 9.25 on the first row; it should be 0, because the policy starts as
+    the reference model.
+
+    ```text
+    chosen_reward: 0 0.1 0.2
+    rejected_reward: 0 -0.1 -0.2
+    chosen_logp: -300 -310 -290
+    ```
+    No finding.
+
     ## Known false alarms
     Trainers without a reference (ORPO, SimPO, CPO) call their own log-probabilities rewards: these are negative, and
     negative ones are not reported. A reward model's scores come without log-probabilities.

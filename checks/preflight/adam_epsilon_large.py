@@ -23,6 +23,17 @@ def adam_epsilon_large(
     1e-6. A large epsilon then turns Adam into plain SGD with a tiny step, and the policy barely changes at a normal
     learning rate.
 
+    ## Example
+    ```python
+    GRPOConfig(num_generations=8, adam_epsilon=1e-4)
+    ```
+    Warning: The Adam epsilon (0.0001) is larger than typical policy gradients and shrinks every step.
+
+    ```python
+    GRPOConfig(num_generations=8, adam_epsilon=1e-8)
+    ```
+    No finding.
+
     ## Known false alarms
     Optimizers that define epsilon differently. Runs whose learning rate was tuned for a large epsilon.
 

@@ -19,6 +19,19 @@ def adapter_not_in_engine(
     With LoRA, only the adapter is sent to the engine. If the base weights are random (`load_format=dummy`) or were
     discarded (sleep level 2), the responses come from a different model than the one that is trained.
 
+    ## Example
+    ```shell
+    python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo actor_rollout_ref.model.lora_rank=32 \\
+      actor_rollout_ref.rollout.load_format=dummy
+    ```
+    Warning: The rollout engine loads dummy weights, but with LoRA the trainer sends it only the adapter.
+
+    ```shell
+    python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo actor_rollout_ref.model.lora_rank=32 \\
+      actor_rollout_ref.rollout.load_format=safetensors
+    ```
+    No finding.
+
     ## Known false alarms
     Versions that send the base weights once at the start.
 

@@ -16,6 +16,17 @@ def adapter_targets_with_commas(
     The program receives `q_proj,`. peft requires that at least one name matches and ignores the others silently. Only
     the last module gets an adapter, so far fewer weights are trained than intended.
 
+    ## Example
+    ```shell
+    trl grpo --num_generations 8 --lora_target_modules 'q_proj', 'v_proj'
+    ```
+    Warning: The shell passes q_proj, with the comma, so these modules get no adapter.
+
+    ```shell
+    trl grpo --num_generations 8 --lora_target_modules q_proj v_proj
+    ```
+    No finding.
+
     ## Known false alarms
     Programs that strip the commas themselves.
 

@@ -21,6 +21,19 @@ def checkpointing_around_generation(
     the newest token. The first token is right and the rest is noise. It looks like a training collapse, but the updates
     are not the cause (GEN001).
 
+    ## Example
+    ```python
+    parser.add_argument("--group_size", default=8)
+    parser.add_argument("--gradient_checkpointing", default=True)
+    ```
+    Info: Gradient checkpointing is on, and the log does not show whether generation runs without it.
+
+    ```python
+    parser.add_argument("--group_size", default=8)
+    parser.add_argument("--gradient_checkpointing", default=False)
+    ```
+    No finding.
+
     ## Known false alarms
     Custom trainers that call `eval()` before they generate. This is only a reminder.
 

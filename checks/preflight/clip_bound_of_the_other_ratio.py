@@ -33,6 +33,20 @@ def clip_bound_of_the_other_ratio(
     `epsilon_high` itself, not at 1 + `epsilon_high`. At 0.28 almost every token gets weight 0.28 and the correction is
     lost.
 
+    ## Example
+    ```shell
+    python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo \\
+      actor_rollout_ref.actor.policy_loss.loss_mode=gspo actor_rollout_ref.actor.clip_ratio_high=0.28
+    ```
+    Warning: The clip bound (0.2) never clips a sequence-level ratio.
+
+    ```shell
+    python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo \\
+      actor_rollout_ref.actor.policy_loss.loss_mode=gspo actor_rollout_ref.actor.clip_ratio_low=3e-4 \\
+      actor_rollout_ref.actor.clip_ratio_high=4e-4
+    ```
+    No finding.
+
     ## Known false alarms
     Implementations whose sequence ratio is the product over tokens, not the mean. CISPO in frameworks other than TRL
     and Unsloth is not checked.

@@ -18,6 +18,19 @@ def clip_higher_idle(
     In the first update after a rollout, the policy is the one that generated the responses. The ratio is 1, nothing is
     clipped, and clip-higher does not preserve exploration.
 
+    ## Example
+    ```shell
+    python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=256 \\
+      actor_rollout_ref.actor.ppo_mini_batch_size=256 actor_rollout_ref.actor.clip_ratio_high=0.28
+    ```
+    Info: The upper clip bound (0.28) has no effect: with one update per rollout, every ratio is 1.
+
+    ```shell
+    python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=256 \\
+      actor_rollout_ref.actor.ppo_mini_batch_size=64 actor_rollout_ref.actor.clip_ratio_high=0.28
+    ```
+    No finding.
+
     ## Known false alarms
     Trainers that use the rollout engine's log-probabilities in the ratio.
 

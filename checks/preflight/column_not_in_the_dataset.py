@@ -18,6 +18,23 @@ def column_not_in_the_dataset(
     ## Why it matters
     The first step ends with a KeyError or a TypeError.
 
+    ## Example
+    ```python
+    def accuracy(completions, answer, **kwargs):
+        return [1.0]
+    data = Dataset.from_list([{"prompt": q} for q in questions])
+    GRPOTrainer(reward_funcs=[accuracy], args=GRPOConfig(num_generations=8), train_dataset=data)
+    ```
+    Error: The dataset has no column answer, which the reward function accuracy needs.
+
+    ```python
+    def accuracy(completions, answer, **kwargs):
+        return [1.0]
+    data = Dataset.from_list([{"prompt": q, "answer": a} for q, a in pairs])
+    GRPOTrainer(reward_funcs=[accuracy], args=GRPOConfig(num_generations=8), train_dataset=data)
+    ```
+    No finding.
+
     ## Known false alarms
     None known.
 

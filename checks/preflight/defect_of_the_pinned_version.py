@@ -20,6 +20,20 @@ def defect_of_the_pinned_version(
     Half of the established causes of failing runs in public issue threads are bugs of one version of a framework
     under certain settings. Nothing in the configuration looks wrong.
 
+    ## Example
+    ```python
+    # trl==0.23.1
+    GRPOConfig(num_generations=8, temperature=0.6, use_vllm=True)
+    ```
+    Warning: RLA-2026-001 (trl 0.23.1): the vLLM importance correction compares log-probabilities at different
+    temperatures.
+
+    ```python
+    # trl==1.0.0
+    GRPOConfig(num_generations=8, temperature=1.0)
+    ```
+    No finding.
+
     ## Known false alarms
     Another version is installed than the one pinned, or the environment patches the bug.
 

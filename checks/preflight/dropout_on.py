@@ -26,6 +26,19 @@ def dropout_on(
     Old and new log-probabilities then come from two different random sub-networks. Ratios differ from 1 before any
     update, the KL to the reference is above 0 at the first step, and clipping acts on noise.
 
+    ## Example
+    ```python
+    LoraConfig(r=16, lora_dropout=0.1)
+    GRPOConfig(num_generations=8)
+    ```
+    Info: Dropout (0.1) is on while log-probabilities are computed.
+
+    ```python
+    LoraConfig(r=16, lora_dropout=0.0)
+    GRPOConfig(num_generations=8)
+    ```
+    No finding.
+
     ## Known false alarms
     LoRA recipes with dropout 0.05 and 0.1 train well, because the noise is small. Trainers that compute
     log-probabilities in eval mode are not affected.

@@ -17,6 +17,19 @@ def end_of_turn_is_not_eos(
     A trainer that stops only at the tokenizer's EOS continues after the end of the turn. Every response runs to the
     length limit, counts as truncated, and is trained on in full.
 
+    ## Example
+    ```json
+    {"tokenizer_class": "Qwen2Tokenizer", "eos_token": "<|endoftext|>",
+     "chat_template": "{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>{% endfor %}"}
+    ```
+    Warning: The chat template ends turns with <|im_end|>, but the EOS token is <|endoftext|>.
+
+    ```json
+    {"tokenizer_class": "Qwen2Tokenizer", "eos_token": "<|im_end|>",
+     "chat_template": "{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>{% endfor %}"}
+    ```
+    No finding.
+
     ## Known false alarms
     Engines that read several EOS tokens from `generation_config.json`, if the end-of-turn token is listed there.
 

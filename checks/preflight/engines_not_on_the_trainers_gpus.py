@@ -19,6 +19,21 @@ def engines_not_on_the_trainers_gpus(
     ## Why it matters
     The trainer refuses to start.
 
+    ## Example
+    ```shell
+    python3 -m openrlhf.cli.train_ppo_ray --algo.advantage.estimator group_norm --rollout.n_samples_per_prompt 8 \\
+      --train.colocate_all --actor.num_nodes 1 --actor.num_gpus_per_node 8 --vllm.num_engines 4 \\
+      --vllm.tensor_parallel_size 1
+    ```
+    Error: Colocated engines use 4 GPUs, but the actor uses 8.
+
+    ```shell
+    python3 -m openrlhf.cli.train_ppo_ray --algo.advantage.estimator group_norm --rollout.n_samples_per_prompt 8 \\
+      --train.colocate_all --actor.num_nodes 1 --actor.num_gpus_per_node 8 --vllm.num_engines 8 \\
+      --vllm.tensor_parallel_size 1
+    ```
+    No finding.
+
     ## Known false alarms
     None known.
 

@@ -26,6 +26,18 @@ def entropy_coefficient_range(entropy_coef: Column, *, warning_above: float = 0.
     With a flipped sign, entropy falls to 0 (`flipped-entropy`). The log of one run cannot reveal a flipped sign up to
     0.1; a probe can.
 
+    ## Example
+    ```text
+    settings.entropy_coef: 0.1
+    ```
+    Warning: The entropy coefficient is 0.1, 10 times the usual 0.01. Check its sign with a probe: a flipped sign
+    lowers entropy.
+
+    ```text
+    settings.entropy_coef: 0.01
+    ```
+    No finding.
+
     ## Known false alarms
     An adaptive coefficient with an upper bound. A loss that divides the entropy by ln(vocabulary size) or by the
     response length. Toy environments with a handful of actions use 0.01 to 0.1.

@@ -25,6 +25,17 @@ def entropy_target_out_of_reach(
     The controller raises the coefficient as long as entropy is below the target. A language model that answers well has
     0.1 to 1 nat. A target of 5, as in one documentation example, drives the bonus to its maximum and keeps it there.
 
+    ## Example
+    ```python
+    GRPOConfig(num_generations=8, use_adaptive_entropy=True, entropy_target=5.0)
+    ```
+    Warning: The target of the adaptive entropy bonus is 5 nats per token; trained models have 0.1 to 1.
+
+    ```python
+    GRPOConfig(num_generations=8, use_adaptive_entropy=True, entropy_target=0.2)
+    ```
+    No finding.
+
     ## Known false alarms
     A base model early in training can have more than 2 nats.
 

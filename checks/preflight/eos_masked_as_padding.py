@@ -15,6 +15,21 @@ def eos_masked_as_padding(
     ## Why it matters
     The decision to stop gets no gradient, so responses grow to the length limit. The reward curve does not show why.
 
+    ## Example
+    ```python
+    GRPOConfig(num_generations=8)
+    tokenizer.pad_token = tokenizer.eos_token
+    loss_mask = ids != tokenizer.pad_token_id
+    ```
+    Warning: loss_mask masks out the EOS token, because it is also the padding token.
+
+    ```python
+    GRPOConfig(num_generations=8)
+    tokenizer.pad_token = "<|pad|>"
+    loss_mask = ids != tokenizer.pad_token_id
+    ```
+    No finding.
+
     ## Known false alarms
     Code that adds the first EOS back to the mask elsewhere.
 

@@ -19,6 +19,17 @@ def eval_batch_not_whole_groups(
     ## Why it matters
     The trainer refuses to start; older versions fail at the first evaluation, hours into the run.
 
+    ## Example
+    ```shell
+    trl grpo --num_processes 4 --num_generations 8 --per_device_eval_batch_size 3 --eval_strategy steps
+    ```
+    Error: The evaluation batch (12) is not divisible by the group size (8).
+
+    ```shell
+    trl grpo --num_processes 4 --num_generations 8 --per_device_eval_batch_size 4 --eval_strategy steps
+    ```
+    No finding.
+
     ## Known false alarms
     None known if the number of processes is right.
 

@@ -25,6 +25,19 @@ def few_prompts_declared(
     Adam makes a full-size step whatever the batch size. With one to three prompts, most of them in zero-variance
     groups, one prompt determines the direction of the step.
 
+    ## Example
+    ```shell
+    python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=4 \\
+      actor_rollout_ref.actor.ppo_mini_batch_size=4 actor_rollout_ref.rollout.n=8
+    ```
+    Info: Each update uses only 4 prompts.
+
+    ```shell
+    python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=256 \\
+      actor_rollout_ref.actor.ppo_mini_batch_size=64 actor_rollout_ref.rollout.n=8
+    ```
+    No finding.
+
     ## Known false alarms
     Small models on small tasks learn with 4 to 8 prompts. The run may use more processes than the configuration
     declares.

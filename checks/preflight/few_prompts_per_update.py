@@ -17,6 +17,19 @@ def few_prompts_per_update(groups: Column, *, info_prompts: float = 8, warning_p
     Adam makes a full-size step whatever the batch size. With three prompts, most of them in zero-variance groups, one
     prompt determines the direction of the step. ADV012 judges how many groups carry a signal.
 
+    ## Example
+    ```text
+    groups: 3x10
+    group_size: 8x10
+    ```
+    Warning at step 1: Each update uses few prompts: 3.
+
+    ```text
+    groups: 64x10
+    group_size: 8x10
+    ```
+    No finding.
+
     ## Known false alarms
     Logs that count the prompts of one device or one micro-batch. Small models on small tasks learn with 4 to 8 prompts.
 

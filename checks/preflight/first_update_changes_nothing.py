@@ -23,6 +23,17 @@ def first_update_changes_nothing(
     The linear warm-up of transformers gives the first update a learning rate of exactly 0. It changes no weight. A run
     of one step trains nothing, and a comparison of weights before and after finds no difference.
 
+    ## Example
+    ```python
+    GRPOConfig(num_generations=8, warmup_steps=2, max_steps=10)
+    ```
+    Info: The first of 10 updates has learning rate 0, because of the warm-up.
+
+    ```python
+    GRPOConfig(num_generations=8, warmup_steps=0, max_steps=10)
+    ```
+    No finding.
+
     ## Known false alarms
     Smoke tests that only check that the code runs.
 

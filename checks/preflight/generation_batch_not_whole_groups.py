@@ -23,6 +23,17 @@ def generation_batch_not_whole_groups(
     ## Why it matters
     A group must not be split, so the trainers refuse to start.
 
+    ## Example
+    ```shell
+    trl grpo --num_processes 3 --num_generations 8 --per_device_train_batch_size 3 --gradient_accumulation_steps 1
+    ```
+    Error: The generation batch (9 responses) is not divisible by the group size (8).
+
+    ```shell
+    trl grpo --num_processes 4 --num_generations 8 --per_device_train_batch_size 4 --gradient_accumulation_steps 1
+    ```
+    No finding.
+
     ## Known false alarms
     None known if the number of processes is right. The check uses the number of processes that the launcher declares.
 

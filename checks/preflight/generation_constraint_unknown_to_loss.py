@@ -17,6 +17,17 @@ def generation_constraint_unknown_to_loss(
     Both mask tokens during sampling: repeated n-grams, or the EOS token. The loss computes probabilities without the
     mask. The ratio is wrong exactly where the mask acted, and the policy does not learn to emit EOS there.
 
+    ## Example
+    ```python
+    GRPOConfig(num_generations=8, generation_kwargs={"no_repeat_ngram_size": 3})
+    ```
+    Warning: Rollouts are generated with no_repeat_ngram_size, which the loss does not apply.
+
+    ```python
+    GRPOConfig(num_generations=8)
+    ```
+    No finding.
+
     ## Known false alarms
     A trainer that applies the same logits processors in its loss.
 

@@ -16,6 +16,17 @@ def greedy_rollouts(
     Identical responses get identical rewards. Reward minus group mean is then 0 for each of them, and the loss has no
     gradient.
 
+    ## Example
+    ```python
+    GRPOConfig(num_generations=8, temperature=0.0)
+    ```
+    Error: Rollouts are greedy (temperature 0): all responses to a prompt are identical, so every advantage is 0.
+
+    ```python
+    GRPOConfig(num_generations=8, temperature=1.0)
+    ```
+    No finding.
+
     ## Known false alarms
     Multi-turn environments with random answers, where the responses differ anyway.
 

@@ -19,6 +19,17 @@ def group_of_one(
     The advantage is a response's reward minus the group mean. With one response it is always 0. These trainers raise an
     error at the start, after queueing and downloading.
 
+    ## Example
+    ```python
+    GRPOConfig(num_generations=1)
+    ```
+    Error: TRL refuses to start with a group size of 1: it compares at least 2 responses to a prompt.
+
+    ```python
+    GRPOConfig(num_generations=8)
+    ```
+    No finding.
+
     ## Known false alarms
     None known. GAE, REINFORCE and ReMax need no group and are not checked. Neither are ms-swift's distillation with a
     teacher and OpenRLHF agent functions, which may form their own groups. CFG001 reports verl with one response, which

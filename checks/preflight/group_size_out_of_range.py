@@ -28,6 +28,17 @@ def group_size_out_of_range(
     The group mean is the baseline. With one response the advantage is 0, NaN or the raw reward; with two it is only a
     sign.
 
+    ## Example
+    ```python
+    GRPOConfig(num_generations=2)
+    ```
+    Info: The group size is 2: the mean of so few responses is a poor baseline.
+
+    ```python
+    GRPOConfig(num_generations=8)
+    ```
+    No finding.
+
     ## Known false alarms
     A group size of 2 is a documented recipe with many prompts per update. REINFORCE-style trainers use a group size of
     1 by design; a log that does not name its estimator gets at most a warning. verl with a group size of 1 uses the raw

@@ -17,6 +17,17 @@ def half_precision_training(
     Values above 65,504 overflow. Steps are then skipped, or the loss becomes NaN if loss scaling fails. On the other
     hand, float16 has more mantissa bits than bfloat16, so the probabilities of engine and trainer agree better.
 
+    ## Example
+    ```python
+    GRPOConfig(num_generations=8, fp16=True)
+    ```
+    Info: The trainer runs in float16, which overflows above 65,504.
+
+    ```python
+    GRPOConfig(num_generations=8, bf16=True)
+    ```
+    No finding.
+
     ## Known false alarms
     Deliberate float16 with loss scaling and a float16 engine. Published results disagree, so this is only a remark.
 

@@ -28,6 +28,17 @@ def kl_coefficient_out_of_range(
     beta sets how strongly each update is pulled back to the reference. R1 used 0.001, DeepSeekMath 0.04, and TRL's
     default is 0. At 10 the bundled engine stops learning (`grpo-doctor lab --fault kl-dominates`).
 
+    ## Example
+    ```python
+    GRPOConfig(num_generations=8, beta=5.0)
+    ```
+    Warning: The KL coefficient is 5; published recipes use 0.001 to 0.04.
+
+    ```python
+    GRPOConfig(num_generations=8, beta=0.04)
+    ```
+    No finding.
+
     ## Known false alarms
     A KL in the reward (PPO) has another scale: 0.05 to 0.2 is usual there, and TRL's PPO started at 0.2. A run that
     records neither a critic loss nor a summed KL cannot be recognised as PPO. KL002 judges from the gradient whether

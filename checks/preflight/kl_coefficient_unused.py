@@ -19,6 +19,19 @@ def kl_coefficient_unused(
     The configuration suggests a pull towards the reference that does not exist. The log shows no KL or a meaningless
     one.
 
+    ## Example
+    ```shell
+    python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo actor_rollout_ref.actor.kl_loss_coef=0.001 \\
+      actor_rollout_ref.actor.use_kl_loss=False algorithm.use_kl_in_reward=False
+    ```
+    Info: The KL coefficient (0.001) has no effect: the KL loss is off.
+
+    ```shell
+    python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo actor_rollout_ref.actor.kl_loss_coef=0.001 \\
+      actor_rollout_ref.actor.use_kl_loss=True algorithm.use_kl_in_reward=False
+    ```
+    No finding.
+
     ## Known false alarms
     A coefficient left over from a recipe whose switch was turned off on purpose: info.
 

@@ -17,6 +17,19 @@ def kl_counted_twice(
     ## Why it matters
     The total pull is the sum of two terms with two coefficients. A log of one term shows only part of it.
 
+    ## Example
+    ```shell
+    python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo actor_rollout_ref.actor.kl_loss_coef=0.001 \\
+      actor_rollout_ref.actor.use_kl_loss=True algorithm.use_kl_in_reward=True
+    ```
+    Warning: The KL term is counted twice: in the loss and in the reward.
+
+    ```shell
+    python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo actor_rollout_ref.actor.kl_loss_coef=0.001 \\
+      actor_rollout_ref.actor.use_kl_loss=True algorithm.use_kl_in_reward=False
+    ```
+    No finding.
+
     ## Known false alarms
     Recipes that use both on purpose; none of the documented recipes does.
 

@@ -22,6 +22,20 @@ def kl_estimator_mismatch(
     has the gradient of another divergence, and k3 in the reward is biased. Only k1 in the reward, or k2 in the loss,
     has the gradient of the reverse KL.
 
+    ## Example
+    ```text
+    settings.kl_estimator: k1
+    settings.use_kl_loss: true
+    ```
+    Warning: The KL term in the loss is k1, whose gradient has mean zero: it adds noise but no pull to the
+    reference.
+
+    ```text
+    settings.kl_estimator: k3
+    settings.use_kl_loss: true
+    ```
+    No finding.
+
     ## Known false alarms
     Every common placement has trained models. The estimator matters once the KL must keep the policy close to the
     reference.

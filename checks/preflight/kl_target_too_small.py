@@ -17,6 +17,19 @@ def kl_target_too_small(target: Column = any_of("settings.kl_target"), *, smalle
     One update at the usual learning rate moves the policy by about 0.001 nats per token. An adaptive coefficient then
     grows at every step until the penalty exceeds the reward. Early stopping ends each rollout after the first pass.
 
+    ## Example
+    ```shell
+    python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo algorithm.use_kl_in_reward=True \\
+      algorithm.kl_ctrl.type=adaptive algorithm.kl_ctrl.target_kl=1e-4
+    ```
+    Warning: The KL target (0.0001) is below the KL of a single update.
+
+    ```shell
+    python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo algorithm.use_kl_in_reward=True \\
+      algorithm.kl_ctrl.type=adaptive algorithm.kl_ctrl.target_kl=0.1
+    ```
+    No finding.
+
     ## Known false alarms
     Trainers that divide the KL by a large number before they compare it.
 

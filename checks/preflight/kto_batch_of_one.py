@@ -17,6 +17,17 @@ def kto_batch_of_one(
     KTO estimates its KL from mismatched prompts and responses within a batch. With one example the estimate equals the
     reward, and the two cancel.
 
+    ## Example
+    ```shell
+    trl kto --model_name_or_path Qwen/Qwen2.5-7B --per_device_train_batch_size 1 --learning_rate 5e-7
+    ```
+    Error: KTO cannot estimate its KL with 1 example per device.
+
+    ```shell
+    trl kto --model_name_or_path Qwen/Qwen2.5-7B --per_device_train_batch_size 4 --learning_rate 5e-7
+    ```
+    No finding.
+
     ## Known false alarms
     Variants without the KL term (`apo_zero_unpaired`). Trainers that shuffle the mismatched responses across the whole
     dataset, such as ms-swift (modelscope/ms-swift#2847).

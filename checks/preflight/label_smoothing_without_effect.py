@@ -22,6 +22,17 @@ def label_smoothing_without_effect(
     An ignored setting has no effect on label noise. At 0.5 both responses are preferred equally, and the robust loss
     divides by 1 - 2 x smoothing.
 
+    ## Example
+    ```python
+    DPOConfig(loss_type="ipo", label_smoothing=0.1, learning_rate=5e-7)
+    ```
+    Warning: Label smoothing (0.1) is ignored by this loss.
+
+    ```python
+    DPOConfig(loss_type="robust", label_smoothing=0.1, learning_rate=5e-7)
+    ```
+    No finding.
+
     ## Known false alarms
     None known.
 

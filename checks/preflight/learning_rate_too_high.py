@@ -51,6 +51,17 @@ def learning_rate_too_high(
     default of TRL, verl and OpenRLHF). LoRA works at 5e-6 to 5e-5, because its product of two small matrices needs
     more.
 
+    ## Example
+    ```python
+    GRPOTrainer(model="Qwen/Qwen2.5-7B-Instruct", args=GRPOConfig(learning_rate=5e-5))
+    ```
+    Warning: The learning rate of 5e-05 is above the usual range (5e-07 to 3e-06).
+
+    ```python
+    GRPOTrainer(model="Qwen/Qwen2.5-7B-Instruct", args=GRPOConfig(learning_rate=1e-6))
+    ```
+    No finding.
+
     ## Known false alarms
     Three public runs at 4e-5 learn well (88 %, 75 %, 78 %), so this is a hint and at most a warning: a configuration
     alone does not make a run fail. Small models and models trained from scratch need much more and are excluded by

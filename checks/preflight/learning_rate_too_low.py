@@ -34,6 +34,17 @@ def learning_rate_too_low(
     Adam moves each weight by about the learning rate per step. At 1e-7, a thousand steps move a weight by at most 1e-4.
     That is less than the resolution of bfloat16 for weights near 0.1, so updates are lost to rounding.
 
+    ## Example
+    ```python
+    GRPOConfig(num_generations=8, learning_rate=1e-8)
+    ```
+    Warning: The learning rate (1e-08) is too low to train the policy.
+
+    ```python
+    GRPOConfig(num_generations=8, learning_rate=1e-6)
+    ```
+    No finding.
+
     ## Known false alarms
     Very large models are trained at 1e-7 to 5e-7 for many steps. SimPO-style preference training works at 3e-7.
 

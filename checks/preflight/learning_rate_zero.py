@@ -23,6 +23,17 @@ def learning_rate_zero(
     learning rate per step. At 1e-8, a thousand steps move a weight of 0.02 by less than a thousandth of its value.
     bfloat16 cannot represent such a change, because its relative resolution is 1/256.
 
+    ## Example
+    ```python
+    GRPOConfig(num_generations=8, learning_rate=0.0)
+    ```
+    Error: The learning rate is 0: the policy does not change.
+
+    ```python
+    GRPOConfig(num_generations=8, learning_rate=1e-6)
+    ```
+    No finding.
+
     ## Known false alarms
     Runs that only measure rollouts, or that only train the critic first.
 

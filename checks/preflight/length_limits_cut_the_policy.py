@@ -32,6 +32,17 @@ def length_limits_cut_the_policy(
     A truncated response has no ending, and a padded one has an unintended tail. Both are scored and trained on, and the
     policy learns the limit instead of the task (`grpo-doctor lab --fault truncation`).
 
+    ## Example
+    ```text
+    truncated_rate: 0.07x3 0x9
+    ```
+    Info at step 3: In the first steps, 7% of the responses are truncated at the limit.
+
+    ```text
+    truncated_rate: 0.02x3 0x9
+    ```
+    No finding.
+
     ## Known false alarms
     Runs may recover as they learn to be brief, so this is an info. If you have supervised answers, compare with their
     length percentiles instead.

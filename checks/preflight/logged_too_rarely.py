@@ -20,6 +20,17 @@ def logged_too_rarely(
     A GRPO run can collapse within 10 to 50 steps. With one row every 50 steps, the log cannot show which metric changed
     first.
 
+    ## Example
+    ```python
+    GRPOConfig(num_generations=8, logging_steps=100)
+    ```
+    Info: Metrics are logged only every 100 steps.
+
+    ```python
+    GRPOConfig(num_generations=8, logging_steps=1)
+    ```
+    No finding.
+
     ## Known false alarms
     Runs of many thousands of small steps.
 

@@ -19,6 +19,33 @@ def mini_batch_larger_than_rollout(
     ## Why it matters
     verl, EasyR1 and SkyRL refuse to start. Older versions trained with a gradient accumulation of 0 and NaN losses.
 
+    ## Example
+    ```yaml
+    data:
+      rollout_batch_size: 512
+    algorithm:
+      adv_estimator: grpo
+    worker:
+      actor:
+        global_batch_size: 1024
+      rollout:
+        n: 8
+    ```
+    Error: The mini-batch (1024 prompts) is larger than the rollout (512).
+
+    ```yaml
+    data:
+      rollout_batch_size: 512
+    algorithm:
+      adv_estimator: grpo
+    worker:
+      actor:
+        global_batch_size: 128
+      rollout:
+        n: 8
+    ```
+    No finding.
+
     ## Known false alarms
     None known.
 

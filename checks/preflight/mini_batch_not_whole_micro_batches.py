@@ -25,6 +25,21 @@ def mini_batch_not_whole_micro_batches(
     ## Why it matters
     Both frameworks assert it at the start; verl does so only after it has loaded the model.
 
+    ## Example
+    ```shell
+    python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=256 \\
+      actor_rollout_ref.actor.ppo_mini_batch_size=64 actor_rollout_ref.rollout.n=8 trainer.n_gpus_per_node=8 \\
+      actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=48
+    ```
+    Error: The mini-batch per GPU (64 responses) is not divisible by the micro-batch size (48).
+
+    ```shell
+    python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=256 \\
+      actor_rollout_ref.actor.ppo_mini_batch_size=64 actor_rollout_ref.rollout.n=8 trainer.n_gpus_per_node=8 \\
+      actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=32
+    ```
+    No finding.
+
     ## Known false alarms
     None known. Megatron, dynamic batches and engines on separate machines are not checked.
 

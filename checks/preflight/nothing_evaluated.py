@@ -16,6 +16,17 @@ def nothing_evaluated(
     The training reward rises both when the policy learns the task and when it exploits the reward. Only held-out scores
     separate the two.
 
+    ## Example
+    ```python
+    GRPOConfig(num_generations=8, eval_strategy="no")
+    ```
+    Info: No evaluation runs during training.
+
+    ```python
+    GRPOConfig(num_generations=8, eval_strategy="steps")
+    ```
+    No finding.
+
     ## Known false alarms
     Evaluation of the checkpoints in a separate process.
 

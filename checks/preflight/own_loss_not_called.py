@@ -17,6 +17,23 @@ def own_loss_not_called(
     With the fused loss, `compute_loss` calls `compute_liger_loss`. The override has no effect, and no warning is
     printed.
 
+    ## Example
+    ```python
+    class Mine(GRPOTrainer):
+        def _compute_loss(self, model, inputs):
+            return custom(model, inputs)
+    Mine(args=GRPOConfig(num_generations=8, use_liger_kernel=True))
+    ```
+    Warning: Mine._compute_loss is never called, because the trainer uses the fused (Liger) loss.
+
+    ```python
+    class Mine(GRPOTrainer):
+        def _compute_loss(self, model, inputs):
+            return custom(model, inputs)
+    Mine(args=GRPOConfig(num_generations=8, use_liger_kernel=False))
+    ```
+    No finding.
+
     ## Known false alarms
     Subclasses that also override `compute_liger_loss`. Scripts that define the class but do not use it.
 

@@ -23,6 +23,17 @@ def preference_beta_large(
     The margin is a sum over all tokens, often tens of nats. Times a large beta the sigmoid saturates after a few steps:
     most pairs have no gradient left, and the policy stays at the reference.
 
+    ## Example
+    ```python
+    DPOConfig(beta=5.0, learning_rate=5e-7)
+    ```
+    Info: Beta is 5: the loss saturates after a few steps.
+
+    ```python
+    DPOConfig(beta=0.1, learning_rate=5e-7)
+    ```
+    No finding.
+
     ## Known false alarms
     Trainers that average log-probabilities over tokens under the name of DPO, such as that of OLMo 3 (beta 5).
 

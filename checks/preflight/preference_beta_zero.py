@@ -16,6 +16,17 @@ def preference_beta_zero(
     Beta multiplies the margin between chosen and rejected. At 0 the sigmoid loss is always log 2, IPO divides by 0, and
     ORPO is plain fine-tuning on the chosen responses.
 
+    ## Example
+    ```python
+    DPOConfig(beta=0.0, learning_rate=5e-7)
+    ```
+    Error: Beta is 0, so the preference loss does not depend on the policy.
+
+    ```python
+    DPOConfig(beta=0.1, learning_rate=5e-7)
+    ```
+    No finding.
+
     ## Known false alarms
     ORPO with beta 0 on purpose, as supervised training.
 

@@ -30,6 +30,17 @@ def preference_rate_too_high(
     The loss depends only on the margin. Large steps widen it by lowering the rejected response far, and the chosen one
     with it. The model then repeats itself or writes noise, while accuracy and margin look perfect.
 
+    ## Example
+    ```python
+    DPOTrainer(model="Qwen/Qwen2.5-7B-Instruct", args=DPOConfig(learning_rate=5e-5))
+    ```
+    Warning: The learning rate (5e-05) is above the usual range for preference training.
+
+    ```python
+    DPOTrainer(model="Qwen/Qwen2.5-7B-Instruct", args=DPOConfig(learning_rate=5e-7))
+    ```
+    No finding.
+
     ## Known false alarms
     Small models and short runs. LoRA at 5e-5 to 2e-4 is common and not reported.
 

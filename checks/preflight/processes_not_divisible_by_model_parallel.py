@@ -17,6 +17,19 @@ def processes_not_divisible_by_model_parallel(
     ## Why it matters
     Megatron cannot build the parallel groups, and the run fails at startup.
 
+    ## Example
+    ```shell
+    python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo trainer.n_gpus_per_node=8 \\
+      actor_rollout_ref.actor.megatron.pipeline_model_parallel_size=3
+    ```
+    Error: The number of GPUs (8) is not divisible by the product of the parallel sizes (3).
+
+    ```shell
+    python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo trainer.n_gpus_per_node=8 \\
+      actor_rollout_ref.actor.megatron.pipeline_model_parallel_size=2
+    ```
+    No finding.
+
     ## Known false alarms
     None known.
 

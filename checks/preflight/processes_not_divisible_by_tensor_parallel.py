@@ -20,6 +20,19 @@ def processes_not_divisible_by_tensor_parallel(
     ## Why it matters
     The device mesh of the rollout cannot be built, and the run fails at startup.
 
+    ## Example
+    ```shell
+    python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo trainer.n_gpus_per_node=8 \\
+      actor_rollout_ref.rollout.tensor_model_parallel_size=3
+    ```
+    Error: The number of GPUs (8) is not divisible by the engine's tensor parallel size (3).
+
+    ```shell
+    python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo trainer.n_gpus_per_node=8 \\
+      actor_rollout_ref.rollout.tensor_model_parallel_size=2
+    ```
+    No finding.
+
     ## Known false alarms
     None known.
 

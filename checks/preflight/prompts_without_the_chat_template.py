@@ -25,6 +25,19 @@ def prompts_without_the_chat_template(
     The model was trained on chat turns. It continues plain text like a document, often without ending its turn, up to
     the length limit. Training must then first teach the behaviour that the template provides.
 
+    ## Example
+    ```python
+    data = load_dataset("a/b").map(lambda x: {"prompt": "Q: " + x["q"]})
+    GRPOTrainer(model="Qwen/Qwen2.5-7B-Instruct", args=GRPOConfig(num_generations=8), train_dataset=data)
+    ```
+    Info: Prompts are plain text without a chat template, but Qwen/Qwen2.5-7B-Instruct is an instruct model.
+
+    ```python
+    data = load_dataset("a/b").map(lambda x: {"prompt": [{"role": "user", "content": x["q"]}]})
+    GRPOTrainer(model="Qwen/Qwen2.5-7B-Instruct", args=GRPOConfig(num_generations=8), train_dataset=data)
+    ```
+    No finding.
+
     ## Known false alarms
     Plain-text prompts can be deliberate, so this is an info.
 

@@ -25,6 +25,18 @@ def quantised_rollouts_uncorrected(
     The quantised engine samples from a different distribution than the trainer's. Without a correction the gradient is
     biased, the gap grows at every step, and entropy or reward collapses late in the run.
 
+    ## Example
+    ```shell
+    python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo actor_rollout_ref.rollout.quantization=fp8
+    ```
+    Warning: Rollouts are sampled in quantised precision without an importance-sampling correction.
+
+    ```shell
+    python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo actor_rollout_ref.rollout.quantization=fp8 \\
+      algorithm.rollout_correction.rollout_is=token
+    ```
+    No finding.
+
     ## Known false alarms
     Trainers that always correct for the engine. Policies that the trainer quantises in the same way.
 

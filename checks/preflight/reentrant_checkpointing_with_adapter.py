@@ -17,6 +17,19 @@ def reentrant_checkpointing_with_adapter(
     Reentrant checkpointing needs an input that requires a gradient. With frozen embeddings no input does, unless
     `enable_input_require_grads` is called. The adapter then gets no gradient, or an error is raised.
 
+    ## Example
+    ```python
+    model = FastLanguageModel.get_peft_model(model, r=16)
+    GRPOConfig(num_generations=8, gradient_checkpointing_kwargs={"use_reentrant": True})
+    ```
+    Info: Gradient checkpointing is reentrant, so the adapter may get no gradient.
+
+    ```python
+    model = FastLanguageModel.get_peft_model(model, r=16)
+    GRPOConfig(num_generations=8, gradient_checkpointing_kwargs={"use_reentrant": False})
+    ```
+    No finding.
+
     ## Known false alarms
     transformers calls `enable_input_require_grads` for adapters that it loads itself.
 

@@ -20,6 +20,17 @@ def reference_is_the_policy(
     The KL of a policy to itself is 0 and has no gradient. The coefficient then has no effect, and the log shows a KL of
     0.0000 that looks good.
 
+    ## Example
+    ```python
+    GRPOConfig(beta=0.04, sync_ref_model=True, ref_model_sync_steps=1)
+    ```
+    Warning: The KL coefficient is 0.04, but the reference is synchronised with the policy at every step.
+
+    ```python
+    GRPOConfig(beta=0.04, sync_ref_model=True, ref_model_sync_steps=512)
+    ```
+    No finding.
+
     ## Known false alarms
     Trainers that call the initial model "policy". A log is more reliable: KL003 reports a KL of exactly 0, and KL006 a
     wrong reference.

@@ -20,6 +20,28 @@ def reference_without_the_start_adapter(
     Both trainers compute the reference by disabling the adapter, which also removes the supervised stage. The KL is
     large from the first step, and the loss pulls the policy back towards the base model.
 
+    ## Example
+    ```yaml
+    stage: dpo
+    model_name_or_path: Qwen/Qwen2.5-7B
+    finetuning_type: lora
+    pref_beta: 0.1
+    pref_loss: sigmoid
+    adapter_name_or_path: out/sft
+    ```
+    Warning: The reference is the base model without out/sft, the adapter that training starts from.
+
+    ```yaml
+    stage: dpo
+    model_name_or_path: Qwen/Qwen2.5-7B
+    finetuning_type: lora
+    pref_beta: 0.1
+    pref_loss: sigmoid
+    adapter_name_or_path: out/sft
+    create_new_adapter: true
+    ```
+    No finding.
+
     ## Known false alarms
     Runs that are meant to stay close to the base model.
 

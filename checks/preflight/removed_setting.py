@@ -22,6 +22,19 @@ def removed_setting(
     With an unpinned trainer, a script that ran last month now fails. The error is a TypeError, hydra's "Key is not in
     struct" or "unrecognized arguments".
 
+    ## Example
+    ```python
+    from trl import GRPOConfig
+    GRPOConfig(num_generations=8, use_liger_loss=True)
+    ```
+    Info: The current trainer does not accept use_liger_loss (removed in TRL 0.28: use_liger_kernel).
+
+    ```python
+    from trl import GRPOConfig
+    GRPOConfig(num_generations=8, use_liger_kernel=True)
+    ```
+    No finding.
+
     ## Known false alarms
     Requirements of another program in the same folder. Forks that kept the key.
 

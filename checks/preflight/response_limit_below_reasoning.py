@@ -48,6 +48,17 @@ def response_limit_below_reasoning(
     The answer comes after the reasoning. Almost every response is truncated before it and gets no reward, so groups
     have zero variance.
 
+    ## Example
+    ```python
+    GRPOTrainer(model="deepseek-ai/DeepSeek-R1-Distill-Qwen-7B", args=GRPOConfig(max_completion_length=512))
+    ```
+    Warning: The response limit (512 tokens) is too short for a model that reasons before it answers.
+
+    ```python
+    GRPOTrainer(model="deepseek-ai/DeepSeek-R1-Distill-Qwen-7B", args=GRPOConfig(max_completion_length=8192))
+    ```
+    No finding.
+
     ## Known false alarms
     Tasks with one-word answers. Models that were later trained to be brief. Tasks whose prompt turns reasoning off
     elsewhere than in the configuration.

@@ -19,6 +19,21 @@ def reward_function_not_callable(
     TRL calls it with keyword arguments after the first rollout. The run ends with a TypeError after the model is
     loaded.
 
+    ## Example
+    ```python
+    def accuracy(completions, answer):
+        return [float(a in c) for c, a in zip(completions, answer)]
+    GRPOTrainer(reward_funcs=[accuracy], args=GRPOConfig(num_generations=8))
+    ```
+    Error: The reward function accuracy (missing: prompts) has no **kwargs: the call raises a TypeError.
+
+    ```python
+    def accuracy(completions, answer, **kwargs):
+        return [float(a in c) for c, a in zip(completions, answer)]
+    GRPOTrainer(reward_funcs=[accuracy], args=GRPOConfig(num_generations=8))
+    ```
+    No finding.
+
     ## Known false alarms
     The warning, if an older TRL is installed and the dataset columns match the parameters.
 

@@ -18,6 +18,24 @@ def reward_reads_the_other_form(
     TRL returns messages for message prompts and text for text prompts. The first step ends with a TypeError or
     AttributeError.
 
+    ## Example
+    ```python
+    def length(completions, **kwargs):
+        return [len(c[0]["content"]) for c in completions]
+    data = load_dataset("a/b").map(lambda x: {"prompt": "Q: " + x["q"]})
+    GRPOTrainer(reward_funcs=[length], args=GRPOConfig(num_generations=8), train_dataset=data)
+    ```
+    Error: The reward function length reads each completion as a list of messages, but the prompts of the dataset
+    are text, so completions are too.
+
+    ```python
+    def length(completions, **kwargs):
+        return [len(c) for c in completions]
+    data = load_dataset("a/b").map(lambda x: {"prompt": "Q: " + x["q"]})
+    GRPOTrainer(reward_funcs=[length], args=GRPOConfig(num_generations=8), train_dataset=data)
+    ```
+    No finding.
+
     ## Known false alarms
     None known.
 

@@ -15,6 +15,19 @@ def reward_weights_miscounted(
     ## Why it matters
     The trainer refuses to start; a custom trainer may pair weights with the wrong functions.
 
+    ## Example
+    ```python
+    args = GRPOConfig(num_generations=8, reward_weights=[1.0])
+    GRPOTrainer(reward_funcs=[accuracy, form], args=args)
+    ```
+    Error: The number of reward weights (1) differs from the number of reward functions (2).
+
+    ```python
+    args = GRPOConfig(num_generations=8, reward_weights=[1.0, 0.5])
+    GRPOTrainer(reward_funcs=[accuracy, form], args=args)
+    ```
+    No finding.
+
     ## Known false alarms
     None known.
 

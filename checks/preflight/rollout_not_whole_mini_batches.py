@@ -21,6 +21,19 @@ def rollout_not_whole_mini_batches(
     The last update uses only the remainder, with the same step size. slime discards the remainder. EasyR1 and SkyRL
     refuse to start.
 
+    ## Example
+    ```shell
+    python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=256 \\
+      actor_rollout_ref.actor.ppo_mini_batch_size=96 actor_rollout_ref.rollout.n=8
+    ```
+    Info: The rollout (256 prompts) is not divisible by the mini-batch size (96).
+
+    ```shell
+    python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=256 \\
+      actor_rollout_ref.actor.ppo_mini_batch_size=64 actor_rollout_ref.rollout.n=8
+    ```
+    No finding.
+
     ## Known false alarms
     verl continues training, and the uneven last update rarely matters.
 

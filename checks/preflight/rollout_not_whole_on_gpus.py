@@ -24,6 +24,19 @@ def rollout_not_whole_on_gpus(
     verl asserts it before the first step: "real_train_batch_size must be divisible by minimal possible batch size".
     EasyR1 fails at the first rollout: "only support equal chunk".
 
+    ## Example
+    ```shell
+    python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=250 \\
+      actor_rollout_ref.actor.ppo_mini_batch_size=125 actor_rollout_ref.rollout.n=6 trainer.n_gpus_per_node=16
+    ```
+    Error: The rollout (1500 responses) is not divisible by the number of GPUs (16).
+
+    ```shell
+    python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=256 \\
+      actor_rollout_ref.actor.ppo_mini_batch_size=128 actor_rollout_ref.rollout.n=6 trainer.n_gpus_per_node=16
+    ```
+    No finding.
+
     ## Known false alarms
     None known. Not checked: Megatron, which counts its data-parallel ranks; engines on separate machines; forks whose
     agents generate the rollouts, where a row is a turn.

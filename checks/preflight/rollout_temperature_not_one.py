@@ -22,6 +22,17 @@ def rollout_temperature_not_one(
     The loss and the sampler compute the same log-probabilities only if both divide the logits by the same temperature.
     TRL and verl do so today. Older versions did not, and vLLM returned raw log-probabilities for a time.
 
+    ## Example
+    ```shell
+    python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo actor_rollout_ref.rollout.temperature=0.8
+    ```
+    Info: Rollouts are sampled at temperature 0.8; the loss must use the same temperature.
+
+    ```shell
+    python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo actor_rollout_ref.rollout.temperature=1.0
+    ```
+    No finding.
+
     ## Known false alarms
     Every trainer that applies the temperature in the loss; this is a reminder. RAT004 detects the difference in a log.
 

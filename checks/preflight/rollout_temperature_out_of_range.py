@@ -33,6 +33,17 @@ def rollout_temperature_out_of_range(
     noise that the loss treats as the policy's own. In both cases the loss and the sampler have different
     log-probabilities, unless the loss uses the same temperature.
 
+    ## Example
+    ```python
+    GRPOConfig(num_generations=8, temperature=0.1)
+    ```
+    Warning: Rollouts are sampled at temperature 0.1.
+
+    ```python
+    GRPOConfig(num_generations=8, temperature=1.0)
+    ```
+    No finding.
+
     ## Known false alarms
     A high temperature for an instruct model with very low entropy can be deliberate. Vision-language-action models are
     sampled at 1.6 and above in the recipes of SimpleVLA-RL, verl and VLA-RL.

@@ -26,6 +26,17 @@ def rollouts_too_stale(
     The ratio between the current policy and the one that generated the responses leaves the clip bounds. Most of the
     batch then gets no gradient, and the rest is biased.
 
+    ## Example
+    ```shell
+    python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo async_training.staleness_threshold=8
+    ```
+    Warning: Responses may be up to 8 policy versions old.
+
+    ```shell
+    python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo async_training.staleness_threshold=1
+    ```
+    No finding.
+
     ## Known false alarms
     A limit that is never reached, because the engine is fast. Trainers that always correct for staleness.
 

@@ -30,6 +30,19 @@ def router_differs_in_rollouts(
     then differs by large factors, and token-level ratios clip or amplify the wrong tokens. Runs drift and then
     collapse.
 
+    ## Example
+    ```shell
+    python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo actor_rollout_ref.model.path=Qwen/Qwen3-30B-A3B-Base
+    ```
+    Warning: A mixture-of-experts model is trained with token-level ratios and without routing replay.
+
+    ```shell
+    python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo \\
+      actor_rollout_ref.model.path=Qwen/Qwen3-30B-A3B-Base \\
+      actor_rollout_ref.actor.router_replay.mode=R3
+    ```
+    No finding.
+
     ## Known false alarms
     Runs with one update per rollout, a small learning rate and few steps often end well. Models whose name only looks
     like a mixture of experts. A frozen router.

@@ -51,6 +51,18 @@ def sampling_filters_on(
     another distribution, so the gradient is biased. A penalty that also counts prompt tokens makes the probability of
     the same answer depend on the question.
 
+    ## Example
+    ```python
+    GRPOConfig(num_generations=8, repetition_penalty=1.3)
+    ```
+    Warning: Rollouts are sampled with repetition_penalty 1.3, which a plain loss does not apply to its
+    log-probabilities.
+
+    ```python
+    GRPOConfig(num_generations=8, repetition_penalty=1.0)
+    ```
+    No finding.
+
     ## Known false alarms
     Trainers that apply the same processors in the loss (vLLM `processed_logprobs`): the recorded mismatch is then small
     and this check does not fire. A top_p of 0.95 removes few tokens and trains well in practice.

@@ -17,6 +17,17 @@ def script_cannot_run(
     Python stops before the first line. The shell starts the training without the remaining arguments and later runs
     them as a separate command. The run trains with defaults for hours and then fails.
 
+    ## Example
+    ```python
+    GRPOConfig(num_generations=8, logging_first_step=True, logging_first_step=False)
+    ```
+    Error: The script cannot run as written: keyword argument repeated: logging_first_step.
+
+    ```python
+    GRPOConfig(num_generations=8, logging_first_step=True)
+    ```
+    No finding.
+
     ## Known false alarms
     Excerpts; code blocks of Markdown are not checked. Syntax newer than the Python that runs grpo-doctor gives other
     messages and is not reported either.

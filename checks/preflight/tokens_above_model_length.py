@@ -20,6 +20,17 @@ def tokens_above_model_length(
     The engine refuses the request, truncates the prompt, or ends the response at its own limit, where the log does not
     count it as truncated.
 
+    ## Example
+    ```python
+    GRPOConfig(max_prompt_length=512, max_completion_length=2048, vllm_max_model_length=2048)
+    ```
+    Warning: Up to 2560 tokens of prompt and response do not fit into the engine's maximum length (2048).
+
+    ```python
+    GRPOConfig(max_prompt_length=512, max_completion_length=2048, vllm_max_model_length=4096)
+    ```
+    No finding.
+
     ## Known false alarms
     Datasets whose prompts are much shorter than their limit. A prompt limit that covers prompt and response together
     (ms-swift's `max_length`, OpenRLHF's `data.max_len`) is not added. NeMo-RL's own configurations use the same length

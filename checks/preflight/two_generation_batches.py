@@ -16,6 +16,17 @@ def two_generation_batches(
     ## Why it matters
     `GRPOConfig` refuses both, because each determines the other.
 
+    ## Example
+    ```python
+    GRPOConfig(num_generations=8, generation_batch_size=64, steps_per_generation=4)
+    ```
+    Error: generation_batch_size=64 and steps_per_generation=4 are both set; TRL accepts only one.
+
+    ```python
+    GRPOConfig(num_generations=8, steps_per_generation=4)
+    ```
+    No finding.
+
     ## Known false alarms
     None known since TRL 0.18.
 

@@ -16,6 +16,19 @@ def unknown_setting(
     ## Why it matters
     A dataclass refuses them with a TypeError. If a filter removes them first, the default is used silently.
 
+    ## Example
+    ```python
+    from trl import GRPOConfig
+    GRPOConfig(num_generation=8)
+    ```
+    Warning: GRPOConfig has never accepted num_generation (did you mean num_generations?).
+
+    ```python
+    from trl import GRPOConfig
+    GRPOConfig(num_generations=8)
+    ```
+    No finding.
+
     ## Known false alarms
     Forks of TRL with additional settings. Other classes with the name GRPOConfig.
 

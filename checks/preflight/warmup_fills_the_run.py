@@ -25,6 +25,17 @@ def warmup_fills_the_run(
     The run reaches the declared learning rate late or never. It looks stable but learns little. A ratio of 0.95 is
     usually a decay or a beta in the wrong field.
 
+    ## Example
+    ```python
+    GRPOConfig(num_generations=8, warmup_ratio=0.95)
+    ```
+    Warning: The learning rate warms up during 95% of the run.
+
+    ```python
+    GRPOConfig(num_generations=8, warmup_ratio=0.05)
+    ```
+    No finding.
+
     ## Known false alarms
     Short test runs of a few steps.
 

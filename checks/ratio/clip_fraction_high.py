@@ -31,6 +31,17 @@ def clip_fraction_high(
     never comparable. If only the upper bound clips, raise it (clip-higher); if only the lower bound clips, negative
     advantages are too strong.
 
+    ## Example
+    ```text
+    clip_fraction: 0.4x10
+    ```
+    Warning at step 10: The clip fraction averages 40% over ten rows.
+
+    ```text
+    clip_fraction: 0.05x10
+    ```
+    No finding.
+
     ## Known false alarms
     Sequence-level clipping that the log does not declare. Single rows: a healthy off-policy run (75 %) peaks at 0.15
     and stays at 0.05; only the mean counts here. Real runs that ended in collapse had 0.25 to 1.0.

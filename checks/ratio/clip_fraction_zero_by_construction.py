@@ -28,6 +28,17 @@ def clip_fraction_zero_by_construction(
     This is not a defect. But the clip fraction and the ratio then carry no information, and remedies that act through
     the clip bound (clip-higher, a smaller epsilon, dual clip) cannot change anything: they are withheld.
 
+    ## Example
+    ```text
+    clip_fraction: 0x10
+    ```
+    Info at step 10: The clip fraction is 0 in all 10 rows: the clip bounds have no effect in this run.
+
+    ```text
+    clip_fraction: 0.01x10
+    ```
+    No finding.
+
     ## Known false alarms
     A loss without clipping logs 0 too; the conclusion is the same. A log that rounds to two digits hides fractions
     below 0.005.

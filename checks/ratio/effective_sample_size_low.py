@@ -24,6 +24,17 @@ def effective_sample_size_low(
     The variance of an importance-weighted gradient grows as one under this share. Near 0 a handful of tokens or
     responses dominates each update, regardless of the batch size.
 
+    ## Example
+    ```text
+    effective_sample_share: 0.9x10 0.05x10
+    ```
+    Warning at step 11: The effective sample size is 5.0% of the batch: a few samples dominate each update.
+
+    ```text
+    effective_sample_share: 0.9x20
+    ```
+    No finding.
+
     ## Known false alarms
     Weights of whole sequences fall to a few percent sooner than those of tokens do.
 

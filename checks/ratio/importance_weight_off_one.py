@@ -31,6 +31,20 @@ def importance_weight_off_one(
     a thousandth become factors; a cap or a mask cuts the large ones off and leaves the small ones, so the mean falls
     and every gradient is multiplied by it: the loss is then tiny without anything being wrong with the policy.
 
+    ## Example
+    ```text
+    rollout_weight_mean: 0.25
+    rollout_logp_diff: 0.01
+    ```
+    Warning at step 1: The mean importance weight is 0.25 and scales every update, although rollout engine and
+    trainer agree (KL 7.9e-05 nats/token).
+
+    ```text
+    rollout_weight_mean: 0.98
+    rollout_logp_diff: 0.01
+    ```
+    No finding.
+
     ## Known false alarms
     Small batches of sequence-level weights scatter widely. Trainers that do not correct the mismatch print the columns
     all the same, as 0: no weight can be 0, so such rows are left out.

@@ -24,6 +24,17 @@ def importance_weights_mostly_clipped(
     What is masked does not train, and what is truncated trains with the wrong weight. The tokens that are left are
     those on which nothing has changed.
 
+    ## Example
+    ```text
+    weight_clip_fraction: 0.01x10 0.4x10
+    ```
+    Warning at step 11: The importance weights of 40% of the tokens are truncated or masked.
+
+    ```text
+    weight_clip_fraction: 0.01x20
+    ```
+    No finding.
+
     ## Known false alarms
     Rejection of whole responses by their product of ratios, which long responses seldom pass.
 

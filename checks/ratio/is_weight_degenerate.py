@@ -25,6 +25,17 @@ def is_weight_degenerate(
     Under the old policy the expected ratio is exactly 1. A mean far from 1 shows that a few samples carry all the
     weight, or that the two policies almost do not overlap: the gradient estimate is then noise.
 
+    ## Example
+    ```text
+    ratio_mean: 1x5 0.3x6
+    ```
+    Warning at step 8: The mean importance ratio is 0.3; it should be near 1.
+
+    ```text
+    ratio_mean: 1x5 0.9x6
+    ```
+    No finding.
+
     ## Known false alarms
     Sequence-level ratios. Standard deviation, effective sample size and chi-square would show more, but no record holds
     them, so this never becomes an error.

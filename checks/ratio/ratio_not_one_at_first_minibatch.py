@@ -36,6 +36,17 @@ def ratio_not_one_at_first_minibatch(
     log-probabilities were computed differently: importance weights and clipping then correct for a difference that
     is not the policy's, and every gradient is biased.
 
+    ## Example
+    ```text
+    ratio_first_minibatch: 0.05x3
+    ```
+    Warning at step 1: Before the first update the probability ratio differs from 1 by 0.05 on average.
+
+    ```text
+    ratio_first_minibatch: 0.001x3
+    ```
+    No finding.
+
     ## Known false alarms
     Old log-probabilities taken from a bf16 inference engine differ by about 0.01 a token with nothing broken, hence the
     warning only.

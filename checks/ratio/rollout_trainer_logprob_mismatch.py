@@ -44,6 +44,18 @@ def rollout_trainer_logprob_mismatch(
     It is the most informative metric: a broken generation mode, stale weights, a prompt that is rendered differently, a
     clip or a temperature applied twice all show at step 1 or 2.
 
+    ## Example
+    ```text
+    rollout_mismatch_kl: 0.01x10
+    ```
+    Warning at step 1: Rollout engine and trainer log-probabilities differ by 0.01 nats/token (k3); the raw logits
+    of the rollout engine are not recorded.
+
+    ```text
+    rollout_mismatch_kl: 0.0005x10
+    ```
+    No finding.
+
     ## Known false alarms
     In float32 a healthy run stays below 1e-8; bf16 inference engines give about 1e-3 with nothing broken. A
     penalty over the response only costs 0.02 and did no harm (0.65 against 0.63): true, but a note. Quantised

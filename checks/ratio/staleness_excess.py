@@ -33,6 +33,19 @@ def staleness_excess(
     the drift: in a public sweep 2 passes x 8 minibatches reached 75 %, 16 passes over the same batch collapsed within
     seven steps. trl#2980 reports gradient norm and clip ratio that drift with num_iterations = 4 after 10,000 steps.
 
+    ## Example
+    ```text
+    settings.num_iterations: 16
+    loss: 0x3
+    ```
+    Warning at step 1: Each rollout is reused for more than 4 passes.
+
+    ```text
+    settings.num_iterations: 4
+    loss: 0x3
+    ```
+    No finding.
+
     ## Known false alarms
     Small learning rates tolerate more. The limits are conventions: a configuration alone is not a failure.
 

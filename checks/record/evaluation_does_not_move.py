@@ -30,6 +30,19 @@ def evaluation_does_not_move(eval_score: Column, reward_gained: Column, *, equal
     evaluation reads weights that do not move: the base model below an adapter that was not merged, or an engine that
     was not synchronised.
 
+    ## Example
+    ```text
+    eval_score: 0.412 ?x8 0.412 ?x8 0.412 ?x8 0.412 ?x2
+    reward_mean: 0.1->0.68x30
+    ```
+    Warning at step 28: The held-out score is identical in all 4 evaluations while the reward rises.
+
+    ```text
+    eval_score: 0.412 ?x8 0.43 ?x8 0.47 ?x8 0.5 ?x2
+    reward_mean: 0.1->0.68x30
+    ```
+    No finding.
+
     ## Known false alarms
     A set of few prompts. A score of exactly 0 or 1 is left out: it may be the floor or the top.
 

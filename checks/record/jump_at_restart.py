@@ -43,6 +43,37 @@ def jump_at_restart(
     A resumed run continues where it stopped. A jump shows what was lost: optimizer moments (gradient norm and reward),
     the reference model (KL to 0), sampling settings (entropy and length), the position in the data (reward).
 
+    ## Example
+    ```log
+    {"step": 3, "reward": 0.79, "kl": 0.02}
+    {"step": 4, "reward": 0.81, "kl": 0.02}
+    {"step": 5, "reward": 0.80, "kl": 0.02}
+    {"step": 6, "reward": 0.79, "kl": 0.02}
+    {"step": 7, "reward": 0.81, "kl": 0.02}
+    {"step": 8, "reward": 0.80, "kl": 0.02}
+    {"step": 6, "reward": 0.31, "kl": 0.02}
+    {"step": 7, "reward": 0.30, "kl": 0.02}
+    {"step": 8, "reward": 0.29, "kl": 0.02}
+    {"step": 9, "reward": 0.31, "kl": 0.02}
+    {"step": 10, "reward": 0.30, "kl": 0.02}
+    ```
+    Info: When the run resumed at step 6, the reward changed from 0.802 to 0.302.
+
+    ```log
+    {"step": 3, "reward": 0.79, "kl": 0.02}
+    {"step": 4, "reward": 0.81, "kl": 0.02}
+    {"step": 5, "reward": 0.80, "kl": 0.02}
+    {"step": 6, "reward": 0.79, "kl": 0.02}
+    {"step": 7, "reward": 0.81, "kl": 0.02}
+    {"step": 8, "reward": 0.80, "kl": 0.02}
+    {"step": 6, "reward": 0.80, "kl": 0.02}
+    {"step": 7, "reward": 0.79, "kl": 0.02}
+    {"step": 8, "reward": 0.81, "kl": 0.02}
+    {"step": 9, "reward": 0.81, "kl": 0.02}
+    {"step": 10, "reward": 0.80, "kl": 0.02}
+    ```
+    No finding.
+
     ## Known false alarms
     A run that is resumed with other settings on purpose.
 

@@ -29,6 +29,19 @@ def metric_carries_no_information(
     A number that cannot move proves nothing. An EOS suppressor that counts its own work is always at 100 %; a mean
     advantage is 0 by construction; a clip fraction is 0 when each rollout is used once.
 
+    ## Example
+    ```text
+    advantage_mean: 0x10
+    eos_suppressed_rate: 1x10
+    ```
+    Info at step 10: Constant in all 10 rows, so not informative: eos_suppressed_rate, advantage_mean.
+
+    ```text
+    advantage_mean: 0.01 0 -0.01 0x7
+    eos_suppressed_rate: 0.9 1x9
+    ```
+    No finding.
+
     ## Known false alarms
     None: it makes no claim about health.
 

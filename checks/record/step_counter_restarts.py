@@ -20,6 +20,23 @@ def step_counter_restarts(step: Column, events: Column) -> Fires:
     one run from a checkpoint with a new optimizer. The onset of a finding after the restart refers to the second
     counter.
 
+    ## Example
+    ```log
+    {"step": 1, "reward": 0.5, "kl": 0.01}
+    {"step": 2, "reward": 0.5, "kl": 0.02}
+    {"step": 3, "reward": 0.6, "kl": 0.02}
+    {"step": 2, "reward": 0.5, "kl": 0.03}
+    {"step": 3, "reward": 0.6, "kl": 0.03}
+    ```
+    Info: The step counter goes back (count: 1), most recently to step 2: analyze the parts separately.
+
+    ```log
+    {"step": 1, "reward": 0.5, "kl": 0.01}
+    {"step": 2, "reward": 0.5, "kl": 0.02}
+    {"step": 3, "reward": 0.6, "kl": 0.02}
+    ```
+    No finding.
+
     ## Known false alarms
     None: it makes no claim about health. A counter that starts again with every epoch looks the same.
 

@@ -57,6 +57,19 @@ def batches_mostly_equal(
     The advantage is the reward less the group's mean: equal rewards make it zero for every response, by identity. A run
     that gets a signal on one step of five needs five times as many steps, if it learns.
 
+    ## Example
+    ```text
+    reward_mean: 0x40
+    reward_std: 0x40
+    ```
+    Warning at step 1: All rewards of a batch are equal on 40 of 40 rows, so these rows have no learning signal.
+
+    ```text
+    reward_mean: 0.4x40
+    reward_std: 0.3x40
+    ```
+    No finding.
+
     ## Known false alarms
     A batch of one prompt whose task is almost always or almost never solved.
 

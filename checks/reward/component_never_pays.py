@@ -86,6 +86,19 @@ def component_never_pays(
     If the component at its minimum is the intended one (correctness, as opposed to compilability or format), the policy
     is learning to please the others.
 
+    ## Example
+    ```text
+    reward_mean: 0.2->0.78x30
+    reward_components: {"format": 0.2, "correct": 0}x10 {"format": 0.7, "correct": 0}x20
+    ```
+    Warning at step 20: The reward rose to 0.72, but its component correct is almost always at its minimum.
+
+    ```text
+    reward_mean: 0.2->0.78x30
+    reward_components: {"format": 0.2, "correct": 0}x10 {"format": 0.3, "correct": 0.4}x20
+    ```
+    No finding.
+
     ## Known false alarms
     A component on a far smaller scale than the rest, and a penalty whose name does not say so.
 

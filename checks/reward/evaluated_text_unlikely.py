@@ -35,6 +35,17 @@ def evaluated_text_unlikely(
     A reward model, a classifier or a rule gives high scores to some unnatural texts. The reward cannot say so,
     and a held-out score by the same reward rises with it. Perplexity is not optimised.
 
+    ## Example
+    ```text
+    eval_perplexity: 4 8 9 8
+    ```
+    Warning at step 4: The perplexity of the evaluated text rose from 4 to 8.
+
+    ```text
+    eval_perplexity: 4 4.2 4.1 4
+    ```
+    No finding.
+
     ## Known false alarms
     A task whose right answers are unlikely text, such as proofs in a formal language.
 

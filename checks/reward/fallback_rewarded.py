@@ -36,6 +36,20 @@ def fallback_rewarded(
     The policy is rewarded for text that it did not write: its advantage is noise, and a total collapse of the output
     does not show in the reward.
 
+    ## Example
+    ```text
+    reward_mean: 0.6x5 0.5x5
+    fallback_rate: 0.05x5 1x5
+    ```
+    Error at step 10: The reward is 0.5 on steps with almost only invalid responses and 0.6 on valid ones: a
+    fallback is scored instead of the response.
+
+    ```text
+    reward_mean: 0.6x5 0x5
+    fallback_rate: 0.05x5 1x5
+    ```
+    No finding.
+
     ## Known false alarms
     Rewards with deliberate partial credit for text that does not parse.
 

@@ -42,6 +42,20 @@ def form_pays_most(
     A policy follows the larger gradient. While formatting earns more, the reward rises without the ability, and
     formatting may improve at the expense of correctness.
 
+    ## Example
+    ```text
+    reward_mean: 0.2x20 0.8x60
+    reward_components: {"correctness": 0.1, "format": 0.1}x20 {"correctness": 0.2, "format": 0.6}x60
+    ```
+    Info at step 40: The reward rose from 0.2 to 0.8, mostly through formatting: the other components rose from 0.1
+    to 0.2.
+
+    ```text
+    reward_mean: 0.2x20 0.8x60
+    reward_components: {"correctness": 0.1, "format": 0.1}x20 {"correctness": 0.6, "format": 0.2}x60
+    ```
+    No finding.
+
     ## Known false alarms
     Components that are logged without their weight: the gain of correctness then counts with the weight 1.
 

@@ -63,6 +63,20 @@ def held_out_score_does_not_follow(
     A run is trained for prompts that it has not been trained on. A reward that rises alone shows memorised prompts or a
     reward function that rewards something else, and the curve looks like success.
 
+    ## Example
+    ```text
+    reward_mean: 0.2->0.8x100 0.8x100
+    eval_score: 0.3 ?x19 0.31 ?x19 0.3 ?x19 0.31 ?x19 0.3 ?x19 0.31 ?x19 0.3 ?x19 0.31 ?x19 0.3 ?x19 0.31 ?x19
+    ```
+    Warning at step 63: The reward rose from 0.442 to 0.8, but the held-out score did not: 0.3 at the start, 0.307
+    now (10 evaluations; smallest detectable gain 0.024).
+
+    ```text
+    reward_mean: 0.2->0.8x100 0.8x100
+    eval_score: 0.3 ?x19 0.35 ?x19 0.4 ?x19 0.45 ?x19 0.5 ?x19 0.55 ?x19 0.6 ?x19 0.6 ?x19 0.6 ?x19 0.6 ?x19
+    ```
+    No finding.
+
     ## Known false alarms
     A held-out set of another skill, kept to watch for forgetting. A score that follows late: the next evaluations show
     it.

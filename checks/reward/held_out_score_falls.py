@@ -34,6 +34,17 @@ def held_out_score_falls(
     What a run is trained for is the score on prompts that it was not trained on. Where that falls, the checkpoint to
     keep is before the fall, regardless of the training reward.
 
+    ## Example
+    ```text
+    eval_score: 0.1->0.6x6 0.6x29 0.1x30
+    ```
+    Error at step 36: The held-out score fell from 0.6 to 0.1 at step 36.
+
+    ```text
+    eval_score: 0.1->0.6x6 0.6x59
+    ```
+    No finding.
+
     ## Known false alarms
     A held-out set of few prompts, scored a few times only.
 

@@ -19,6 +19,17 @@ def judge_failures(judge_failure_rate: Column, *, rows: int = 10, warn: float = 
     A failure that counts as 0 is a wrong label. Within a group it makes the advantage of a good response negative, and
     since failures follow load and length they are not even random.
 
+    ## Example
+    ```text
+    judge_failure_rate: 0.05x12
+    ```
+    Warning at step 10: The judge failed on 5.0% of the responses of the last 10 steps.
+
+    ```text
+    judge_failure_rate: 0.005x12
+    ```
+    No finding.
+
     ## Known false alarms
     A short outage in a long run; the finding clears. Failures that are left out of the loss do no harm beyond the
     smaller batch.

@@ -66,6 +66,19 @@ def length_or_format_driven_reward(
     A reward for length alone reproduces most of what RLHF gains by a learned reward model, and a policy finds such a
     bonus within some tens of steps. Then validity goes, and the reward still rises until the limit cuts every response.
 
+    ## Example
+    ```text
+    reward_mean: 0.2x20 1x20
+    success_rate: 0.05x40
+    ```
+    Warning at step 21: The reward rose from 0.2 to 1, but the success rate did not: 0.05 at the start, 0.05 now.
+
+    ```text
+    reward_mean: 0.2x20 1x20
+    success_rate: 0.05x20 0.6x20
+    ```
+    No finding.
+
     ## Known false alarms
     A short run that learns formatting before content, and a formatting component whose name does not show it.
 

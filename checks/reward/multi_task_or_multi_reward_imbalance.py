@@ -82,6 +82,19 @@ def multi_task_or_multi_reward_imbalance(
     The sum hides it: the component with the larger variance dominates the advantage, and the policy gives up the
     smaller one. Distinct reward vectors that add up to the same number get equal advantages.
 
+    ## Example
+    ```text
+    reward_mean: 0.5->1.08x30
+    reward_components: {"correct": 0.5, "format": 0.4}x12 {"correct": 1.1, "format": 0.02}x18
+    ```
+    Warning at step 20: The reward rose from 0.52 to 1.02, but its component format fell far below its best value.
+
+    ```text
+    reward_mean: 0.5->1.08x30
+    reward_components: {"correct": 0.5, "format": 0.4}x12 {"correct": 1.1, "format": 0.4}x18
+    ```
+    No finding.
+
     ## Known false alarms
     A shaping term that is faded out on purpose. A penalty whose name does not say so.
 

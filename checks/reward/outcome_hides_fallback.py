@@ -35,6 +35,20 @@ def outcome_hides_fallback(
     The number that everyone watches is not made by the policy: a default workflow, a retry or a template answers in its
     place. Such a curve cannot show a collapse, so nothing that was concluded from it holds.
 
+    ## Example
+    ```text
+    success_rate: 0.5x5 0.4x5
+    fallback_rate: 0.05x5 1x5
+    ```
+    Error at step 10: The success rate is 40.0% on steps with almost only invalid responses, and 50.0% on valid
+    ones.
+
+    ```text
+    success_rate: 0.5x5 0x5
+    fallback_rate: 0.05x5 1x5
+    ```
+    No finding.
+
     ## Known false alarms
     A success rate that is measured by another process on another prompt set.
 

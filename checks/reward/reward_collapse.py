@@ -47,6 +47,17 @@ def reward_collapse(
     This is how runs fail, regardless of the cause, and it often comes with flat or rising entropy: checks of entropy
     miss it. Once every reward is equal no group carries a gradient, so the run does not come back by itself.
 
+    ## Example
+    ```text
+    reward_mean: 0.1->0.6x20 0.6x15 0.1x30
+    ```
+    Critical at step 36: The reward fell from 0.6 to 0.1 at step 36.
+
+    ```text
+    reward_mean: 0.1->0.6x20 0.6x45
+    ```
+    No finding.
+
     ## Known false alarms
     A curriculum that jumps to hard prompts gives back reward too. Simulated false alarms: `benchmarks/trajectory.md`.
 

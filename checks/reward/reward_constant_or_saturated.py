@@ -78,6 +78,18 @@ def reward_constant_or_saturated(
     still moves the weights then is the KL term and weight decay. A run that starts solved spends its whole budget on
     that; a run that starts without a signal does not recover by waiting.
 
+    ## Example
+    ```text
+    reward_mean: 0x20
+    ```
+    Error at step 1: The reward has been 0 for 20 steps in a row: all responses score the same, so there is no
+    gradient.
+
+    ```text
+    reward_mean: 0.1->0.3x20
+    ```
+    No finding.
+
     ## Known false alarms
     A finished run of a small task ends here, which is why reaching the top is an info. A small batch on a task with
     rare success (8 responses, 2 % right) has 20 empty steps in a row by chance; the finding clears at the first

@@ -69,6 +69,20 @@ def reward_hacking_divergence(
     The optimizer maximises what the reward function measures, not what was intended. The best checkpoint by reward is
     then the worst by everything else, and loss, KL and entropy do not show it.
 
+    ## Example
+    ```text
+    reward_mean: 0.2->0.8x40
+    eval_score: 0.5->0.2x40
+    ```
+    Error at step 5: The reward rose from 0.215 to 0.731, but eval_score has fallen from its best: the policy may
+    exploit the reward function.
+
+    ```text
+    reward_mean: 0.2->0.8x40
+    eval_score: 0.2->0.7x40
+    ```
+    No finding.
+
     ## Known false alarms
     If formatting is rewarded first and content later, the second metric stays near 0 for a while: a warning, not an
     error. Fewer than eight held-out scores are not judged.

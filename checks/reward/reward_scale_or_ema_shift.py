@@ -23,6 +23,20 @@ def reward_scale_or_ema_shift(
     Reward curves before and after cannot be compared, and every threshold in reward units (KL against reward, filters,
     the floor of a standard deviation) means something else. A running (EMA) normaliser does this by itself.
 
+    ## Example
+    ```text
+    reward_mean: 0.3x10 0.6x12
+    reward_std: 0.1x10 0.2x12
+    ```
+    Warning at step 20: The mean and the standard deviation of the reward changed by similar factors (2 and 2)
+    within 10 steps: the reward scale changed, not the policy.
+
+    ```text
+    reward_mean: 0.3x10 0.6x12
+    reward_std: 0.1x22
+    ```
+    No finding.
+
     ## Known false alarms
     A sparse and unbounded reward, where few responses earn nearly everything: mean and spread then rise together.
 

@@ -26,6 +26,23 @@ def reward_without_the_task(
     ## Why it matters
     A reward that can be had without the task is found within a few steps, and everything else is unlearned.
 
+    ## Example
+    ```text
+    taskless_reward: 0.89x20
+    reward_mean: 0.5x20
+    reward_std: 0.25x20
+    reward_max: 1x20
+    ```
+    Warning at step 5: Responses that ignore the task have a mean reward of 0.89; all responses have 0.5.
+
+    ```text
+    taskless_reward: 0.05x20
+    reward_mean: 0.5x20
+    reward_std: 0.25x20
+    reward_max: 1x20
+    ```
+    No finding.
+
     ## Known false alarms
     Classification, where one sentence is the right answer to many prompts. Refusals that are asked for.
 

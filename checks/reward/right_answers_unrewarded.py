@@ -33,6 +33,17 @@ def right_answers_unrewarded(
     A right answer with reward 0 is pushed down as if it were wrong. The policy then learns the spelling that the
     verifier knows, and the measured success rate is too low.
 
+    ## Example
+    ```text
+    right_unrewarded_rate: 0x10 0.6x10
+    ```
+    Error at step 11: 60% of the responses with the reference answer are not rewarded.
+
+    ```text
+    right_unrewarded_rate: 0.01x20
+    ```
+    No finding.
+
     ## Known false alarms
     Rewards that also require a form, such as reasoning tags, or that subtract length: right answers without them are
     unrewarded on purpose.

@@ -34,6 +34,19 @@ def wrong_answers_rewarded(
     ## Why it matters
     With J at 0 the expected gradient does not depend on the answer, and below 0 training makes the policy worse.
 
+    ## Example
+    ```text
+    right_unrewarded_rate: 0.5x10
+    wrong_rewarded_rate: 0.5x10
+    ```
+    Warning at step 5: 50% of the right answers and 50% of the wrong answers are rewarded.
+
+    ```text
+    right_unrewarded_rate: 0.02x10
+    wrong_rewarded_rate: 0.02x10
+    ```
+    No finding.
+
     ## Known false alarms
     A reward for something else than the answer, such as a phase that trains the format only. A reference column that
     holds another quantity than the answer.

@@ -20,6 +20,19 @@ def gap_vs_top1_inconsistent(logit_gap: Column, top1_prob: Column, *, slack: flo
     Gap and probability then come from different temperatures, processors or positions, and no check of either shows
     what it seems to say.
 
+    ## Example
+    ```text
+    logit_gap: 2x5
+    top1_prob: 0.95x5
+    ```
+    Warning at step 1: The top-1 probability is 0.95, but a logit gap of 2 allows at most 0.881.
+
+    ```text
+    logit_gap: 2x5
+    top1_prob: 0.8x5
+    ```
+    No finding.
+
     ## Known false alarms
     None by algebra, if both are means over the same tokens; printed digits stay within the slack.
 

@@ -33,6 +33,17 @@ def logit_clip_signature(
     A clip that does not grow with ln V leaves most of the probability to the tail: with V = 128,256 and C = 10 the most
     likely token has 0.147, and samples are noise, regardless of what the policy has learned.
 
+    ## Example
+    ```text
+    top1_prob: 0.98x12
+    ```
+    Error at step 2: The top-1 probability is constant at 0.9800, which indicates that logits are clipped.
+
+    ```text
+    top1_prob: 0.9->0.98x12
+    ```
+    No finding.
+
     ## Known false alarms
     A column printed with two or three decimals. A frozen policy on a fixed batch. A mean over sampled positions of a
     policy that learns varies by more than 0.001 from row to row.

@@ -38,6 +38,19 @@ def logit_saturation(
     At p = 0.999 a token and 200 tokens, 82 % of the responses to a prompt are the same text. Rewards tie, and the
     gradient of log p is nearly 0 for the token that is taken anyway.
 
+    ## Example
+    ```text
+    logit_gap: 7x12
+    top1_prob: 0.999x12
+    ```
+    Warning at step 1: The top-1 probability is 0.999 and the logit gap is 7: the policy is nearly deterministic.
+
+    ```text
+    logit_gap: 4x12
+    top1_prob: 0.8x12
+    ```
+    No finding.
+
     ## Known false alarms
     Short structured answers are nearly certain when they are right: a finished small task has a gap of 6.6 and 0.985.
     The largest logit itself is not shift-invariant and not comparable across models (see SHP002). A single position.

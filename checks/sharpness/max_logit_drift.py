@@ -19,6 +19,17 @@ def max_logit_drift(logit_max: Column, *, above: float = 8.0, rows: int = 10, ta
     ## Why it matters
     Growing logits precede saturation, overflow in half precision, and a generator that disagrees with the trainer.
 
+    ## Example
+    ```text
+    logit_max: 20x5 20.5 21..27 28.1x4
+    ```
+    Warning at step 14: The largest logit grew from 20 to 28.1.
+
+    ```text
+    logit_max: 20x17
+    ```
+    No finding.
+
     ## Known false alarms
     Logits are defined up to a constant, so a common shift does no harm. A model with a final softcap cannot drift
     beyond it. Healthy tiny runs drift by about 2.3 in 100 steps.

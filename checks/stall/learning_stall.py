@@ -87,6 +87,17 @@ def learning_stall(
     A stalled run costs as much as a learning run. A loss near 0 proves nothing: it is 0 by construction in an on-policy
     group-centred update, learning or not.
 
+    ## Example
+    ```text
+    reward_mean: 0x3
+    ```
+    Warning at step 1: The reward is 0 on all 3 steps, so there is no gradient.
+
+    ```text
+    reward_mean: 0.1->0.4x40
+    ```
+    No finding.
+
     ## Known false alarms
     Tasks with rare success, where nothing happens for hundreds of steps and then much.
 

@@ -45,6 +45,17 @@ def lr_too_small_or_large(
     destroyed in a few steps and does not recover when the rate is fixed. A rate that changes nothing costs as much as
     one that learns.
 
+    ## Example
+    ```text
+    policy_movement_kl: 0.5x9
+    ```
+    Warning at step 5: One update moves the policy by 0.5 nats/token: the step is too large.
+
+    ```text
+    policy_movement_kl: 0.005x9
+    ```
+    No finding.
+
     ## Known false alarms
     The first updates after a change of template, where the policy catches up. Movement measured on other tokens than
     the policy's own where no generator's log-probabilities are recorded.

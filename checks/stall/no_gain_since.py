@@ -29,6 +29,18 @@ def no_gain_since(
     What came after this step cost as much as what came before it and brought no reward. The checkpoint to keep is the
     one from there, unless a held-out score shows otherwise.
 
+    ## Example
+    ```text
+    reward_mean: 0.2->0.6x40 0.6x160
+    ```
+    Info at step 55: The reward has not risen since step 55, for 73% of the run: 0.6, and changes below 0.014 are
+    within noise.
+
+    ```text
+    reward_mean: 0.2->0.6x200
+    ```
+    No finding.
+
     ## Known false alarms
     A gain too small to be distinguished from noise. A policy whose held-out score or whose length still improves at
     the same reward.

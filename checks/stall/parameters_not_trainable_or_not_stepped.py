@@ -44,6 +44,19 @@ def parameters_not_trainable_or_not_stepped(
     entropy above 0. Exactly 0 means that
     nothing is connected: frozen parameters, a detached log-probability, an optimizer over other tensors.
 
+    ## Example
+    ```text
+    grad_norm: 0x8
+    advantage_std: 0.9x8
+    ```
+    Error at step 1: The gradient norm is exactly 0 on 8 steps in a row, although the advantages are not 0.
+
+    ```text
+    grad_norm: 0.3x8
+    advantage_std: 0.9x8
+    ```
+    No finding.
+
     ## Known false alarms
     A logger that rounds small norms to 0, or a library that never measures them (modelscope/ms-swift#5890).
 

@@ -34,6 +34,20 @@ def policy_at_rest(
     A run that does not learn costs as much as one that does. A loss near 0 proves nothing: it is 0 by construction in
     an on-policy group-centred update, learning or not.
 
+    ## Example
+    ```text
+    advantage_std: 0.0062x40
+    kl: 0.04x40
+    ```
+    Warning at step 40: The policy is not learning: the advantage scale is 0.0062, and the KL to the reference has
+    not risen (0.04 at the start, 0.04 now).
+
+    ```text
+    advantage_std: 0.7x40
+    kl: 0.01->0.2x40
+    ```
+    No finding.
+
     ## Known false alarms
     A = r - mean has small advantages by design if the rewards are nearly equal.
 

@@ -64,6 +64,17 @@ def score_stands_still(
     after time, shows that the same prompts get the same answers: the policy has collapsed to one answer, or is not
     trained.
 
+    ## Example
+    ```text
+    eval_score: 0.1948x8
+    ```
+    Warning at step 1: The held-out score was exactly 0.195 in its last 8 values: the policy gives the same answers.
+
+    ```text
+    eval_score: 0.1948 0.2013 0.1987 0.2105 0.2051 0.2112 0.2098 0.2201
+    ```
+    No finding.
+
     ## Known false alarms
     A small set that is scored greedily, by a policy that has converged below its top. Values of exactly 0 or 1 are left
     to the checks of the reward.

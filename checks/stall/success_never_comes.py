@@ -36,6 +36,17 @@ def success_never_comes(
     A policy gradient reinforces what was sampled and rewarded. A run without a single success learns its bonuses and
     penalties, and no patience brings the rest.
 
+    ## Example
+    ```text
+    success_rate: 0x40
+    ```
+    Warning at step 1: No response has been right: the success rate is 0 on all 40 rows.
+
+    ```text
+    success_rate: 0x20 0.01x20
+    ```
+    No finding.
+
     ## Known false alarms
     Tasks with rare success in small batches, where nothing happens for long and then much. It clears with the first
     success, or with the first held-out score above the floor.

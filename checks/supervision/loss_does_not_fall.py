@@ -70,6 +70,17 @@ def loss_does_not_fall(
     A loss above that of the first rows means a model worse than the one that the run began with. A loss of exactly 0
     trains nothing: every label is masked, or the trainer prints 0 for NaN.
 
+    ## Example
+    ```text
+    loss: 2x5 1.5x10 3x10
+    ```
+    Warning at step 18: The loss rose from 1.5 to 3 and has not recovered (first value 2).
+
+    ```text
+    loss: 2x5 1.5x10 1.2x10
+    ```
+    No finding.
+
     ## Known false alarms
     A mixture or curriculum that moves to harder data. Losses with a term that grows by design. Not judged: RL losses,
     whose value is not informative.

@@ -25,6 +25,19 @@ def overfitting(
     The model memorises its examples. As a start for RL it is worse than it looks: what it has memorised has
     little entropy left.
 
+    ## Example
+    ```text
+    loss: 2 1.5 1 0.8 0.6 0.4 0.2 0.1
+    eval_loss: ? 1.5 ? 1.2 ? 1.4 ? 1.6
+    ```
+    Warning at step 8: The held-out loss rose from 1.2 to 1.6 while the training loss fell to 0.1.
+
+    ```text
+    loss: 2 1.5 1 0.8 0.6 0.4 0.2 0.1
+    eval_loss: ? 1.5 ? 1.2 ? 1.1 ? 1.1
+    ```
+    No finding.
+
     ## Known false alarms
     Few held-out examples. Where answers are judged by a task, accuracy may rise for an epoch after the loss turned.
 

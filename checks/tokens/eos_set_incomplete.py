@@ -27,6 +27,22 @@ def eos_set_incomplete(
     truncated rate of 1 sends people to raise a limit that nothing reaches. The reverse, an engine that does not stop at
     the template's terminator, lets the response continue after its end: the reward scores an invented dialogue.
 
+    ## Example
+    ```text
+    truncated_rate: 0.97x3
+    response_length_mean: 311x3
+    response_length_max: 840x3
+    ```
+    Warning at step 1: 97% of the responses count as truncated, but their mean length is 311 and the longest has 840
+    tokens. They end with a token that the trainer does not treat as EOS.
+
+    ```text
+    truncated_rate: 0.02x3
+    response_length_mean: 311x3
+    response_length_max: 840x3
+    ```
+    No finding.
+
     ## Known false alarms
     Limits that differ between responses: prompt and response together, or one for each turn. For the probe: samplers
     with `min_new_tokens` above 0 suppress the terminator at first; it then emits it again later.

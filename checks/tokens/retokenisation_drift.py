@@ -16,6 +16,21 @@ def retokenisation_drift(events: Column) -> Fires:
     Text does not remember how it was split. The log-probability of the other split is that of a text the policy did
     not write: a small bias where the splits agree, and a mask of the wrong length where they do not.
 
+    ## Example
+    ```log
+    Inconsistent training and inference tokenization detected (strict).
+    step:1 - critic/rewards/mean:0.5 - actor/grad_norm:0.1
+    step:2 - critic/rewards/mean:0.5 - actor/grad_norm:0.1
+    ```
+    Warning: The trainer warned that training and inference tokenise the same conversation differently (warnings:
+    1).
+
+    ```log
+    step:1 - critic/rewards/mean:0.5 - actor/grad_norm:0.1
+    step:2 - critic/rewards/mean:0.5 - actor/grad_norm:0.1
+    ```
+    No finding.
+
     ## Known false alarms
     Line breaks between turns that only the template writes: verl's mode `ignore_strippable` leaves these out, `strict`
     does not.

@@ -33,6 +33,20 @@ def sft_rl_template_mismatch(
     A supervised stage under another template is wasted in part: RL spends its first steps on teaching the form again,
     with large gradients and a policy that moves ten times as far per update.
 
+    ## Example
+    ```text
+    first_token_valid_rate: 0.5x9
+    rollout_mismatch_kl: 0.001x9
+    ```
+    Warning at step 5: Only 50% of the first responses begin with a valid first token: compare the token ids of
+    supervised and RL prompts.
+
+    ```text
+    first_token_valid_rate: 0.98x9
+    rollout_mismatch_kl: 0.001x9
+    ```
+    No finding.
+
     ## Known false alarms
     A base model without supervised stage, which has no form to know.
 

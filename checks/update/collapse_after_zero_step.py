@@ -34,6 +34,22 @@ def collapse_after_zero_step(
     It is a placebo test that a run makes for free: the weights are the same before and after, the output is not. So
     no property of the optimisation (learning rate, group size, advantages, KL) can be the cause.
 
+    ## Example
+    ```text
+    update_applied: 0 1 0 0
+    learning_rate: ? 0 ? ?
+    valid_rate: 1 1 0 1
+    ```
+    Error at step 3: The rollout collapsed after an update that changed no weight (count: 1): optimisation is not
+    the cause.
+
+    ```text
+    update_applied: 0 1 0 0
+    learning_rate: ? 1e-6 ? ?
+    valid_rate: 1 1 1 1
+    ```
+    No finding.
+
     ## Known false alarms
     A gradient norm printed as 0.0 because it was rounded. A collapse that the prompts of one batch cause.
 

@@ -38,6 +38,20 @@ def collapse_heals_without_update(
     mode, the KV cache, an adapter, the rollout engine, or the mix of prompts. No learning rate, group size or
     advantage can be the cause.
 
+    ## Example
+    ```text
+    update_applied: 1 0 1 0 1 0 1
+    valid_rate: 1 0 1 0 1 0 1
+    ```
+    Error at step 7: 3 of 3 collapses ended without any change of the weights, so the cause is generation state, not
+    the weights.
+
+    ```text
+    update_applied: 1 0 1 0 1 0 1
+    valid_rate: 0.95x7
+    ```
+    No finding.
+
     ## Known false alarms
     A log that marks updates wrongly (an accumulation step called an update). A very unequal mix of tasks.
 

@@ -43,6 +43,20 @@ def collapse_larger_than_policy_movement(
     Nearly equal policies generate nearly equal text. The change must be between policy and text: generation mode,
     cache, engine weights, prompt, processors.
 
+    ## Example
+    ```text
+    valid_rate: 1 0 1 0 1 0
+    policy_movement_kl: 0.001x6
+    ```
+    Error at step 6: The share of invalid responses rose by 100% in one step (count: 3), although the previous
+    update moved the policy by only 0.001 nats/token.
+
+    ```text
+    valid_rate: 1 0.9 1 0.9 1 0.9
+    policy_movement_kl: 0.001x6
+    ```
+    No finding.
+
     ## Known false alarms
     Batches whose tasks differ much in validity.
 

@@ -26,6 +26,20 @@ def skip_update_oscillation(
     The skip rule makes a permanent fault look like an unstable policy: every skip hides the fault for one rollout.
     The mean of reward or validity over such a run is a mixture of two states and describes neither.
 
+    ## Example
+    ```text
+    update_applied: 1 0 1 0 1 0 1
+    valid_rate: 1 0 1 0 1 0 1
+    ```
+    Warning at step 7: Collapse alternates with skipped updates: 3 of 3 collapses ended at a skipped update (lag-1
+    autocorrelation -0.86).
+
+    ```text
+    update_applied: 1 0 1 0 1 0 1
+    valid_rate: 0.95x7
+    ```
+    No finding.
+
     ## Known false alarms
     Two kinds of batches that alternate by themselves.
 

@@ -35,6 +35,20 @@ def update_collapse_association(
     a collapse needs the comparison with steps without an update, and is an association even then. Read UPD003,
     UPD007 and GEN001 before changing any hyper-parameter.
 
+    ## Example
+    ```text
+    update_applied: 1 0 1 0 1 0 1 0 1 0 0x6
+    fallback_rate: 0 1 0 1 0 1 0 1 0 1 0x6
+    ```
+    Error at step 15: A collapsed rollout followed 5 of 5 updates, but only 0 of 10 steps without an update. After a
+    healthy step: 5 of 5 against 0 of 5, Fisher p = 4.0e-03.
+
+    ```text
+    update_applied: 1 0 1 0 1 0 1 0 1 0 0x6
+    fallback_rate: 0.05x16
+    ```
+    No finding.
+
     ## Known false alarms
     A run that updates on every step has no second row of the table, so the check stays silent. A trainer that skips
     updates *because* rollouts are bad is handled by counting only transitions out of healthy steps.

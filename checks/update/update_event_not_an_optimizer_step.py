@@ -33,6 +33,19 @@ def update_event_not_an_optimizer_step(
     Every statement about "after an update" rests on this label. If nothing was stepped, optimisation cannot be the
     cause of what follows, and the run does not learn.
 
+    ## Example
+    ```text
+    update_applied: 1x5
+    optimizer_step: 1x5
+    ```
+    Error at step 2: Steps logged as updates do not change the weights (change at step 5: 0).
+
+    ```text
+    update_applied: 1x5
+    optimizer_step: 1..5
+    ```
+    No finding.
+
     ## Known false alarms
     Logs that count micro-batches of an accumulation as updates.
 

@@ -1,4 +1,4 @@
-"""Conditions of an advisory: ``NAME OPERATOR VALUE`` over settings, or over the columns of a log."""
+"""Parses conditions of an advisory: ``NAME OPERATOR VALUE`` over settings, or over the columns of a log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAME = re.compile(r"[a-z]\w*")
 
 
 class Condition(NamedTuple):
-    """One condition; ``value`` is a constant of JSON, or the name of another field of a signature."""
+    """One condition; ``value`` is a JSON constant, or the name of another field of a signature."""
 
     name: str
     operator: str
@@ -31,7 +31,7 @@ class Condition(NamedTuple):
 
 
 def parse(text: str) -> Condition:
-    """A condition from its text. Raises ValueError where the text is not one."""
+    """Parse a condition. Raises ValueError if the text is not one."""
     found = _FORM.fullmatch(text.strip())
     if found is None:
         raise ValueError(f"{text!r} is not NAME OPERATOR VALUE with ==, !=, <, <=, >, >=, in or ~")
@@ -50,11 +50,11 @@ def parse(text: str) -> Condition:
 
 
 class Field(str):
-    """The name of a field that stands on the right side of a signature."""
+    """The name of a field on the right side of a signature."""
 
 
 def holds(condition: Condition, settings: Mapping[str, Any]) -> bool | None:
-    """Whether a condition on settings holds; None where the setting is not known, or is of another kind."""
+    """Return whether a condition on settings holds; None if the setting is unknown or of another type."""
     value = settings.get(condition.name)
     if value is None or value != value:
         return None
@@ -70,5 +70,5 @@ def holds(condition: Condition, settings: Mapping[str, Any]) -> bool | None:
 
 
 def _plain(value: Any) -> Any:
-    """A value for comparison: truth values are numbers, words do not differ by their case."""
+    """Return a value for comparison: truth values are numbers, and case does not matter."""
     return value.lower() if isinstance(value, str) else float(value) if isinstance(value, bool | int | float) else value

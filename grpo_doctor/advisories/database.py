@@ -1,4 +1,4 @@
-"""The advisories that the package carries, by file of ``data/``."""
+"""Loads the advisories of the package from the files in ``data/``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DATA = Path(__file__).parent / "data"
 
 
 def read_all(files: Iterable[Path]) -> tuple[Advisory, ...]:
-    """The advisories of several files, in the order of their ids. Raises `AdvisoryError`."""
+    """Return the advisories of several files, ordered by id. Raises `AdvisoryError`."""
     found: dict[str, Advisory] = {}
     for path in files:
         for one in load_file(path):
@@ -24,23 +24,23 @@ def read_all(files: Iterable[Path]) -> tuple[Advisory, ...]:
 
 @cache
 def advisories() -> tuple[Advisory, ...]:
-    """Every advisory. Raises `AdvisoryError`."""
+    """Return every advisory. Raises `AdvisoryError`."""
     return read_all(sorted(DATA.glob("*.toml")))
 
 
 @cache
 def names() -> frozenset[str]:
-    """The packages that advisories are about or depend on."""
+    """Return the packages that advisories are about or depend on."""
     every = advisories()
     return frozenset([one.package for one in every] + [name for one in every for name, _, _ in one.needs])
 
 
 def find(package: str | None = None, version: str | None = None) -> list[Advisory]:
-    """The advisories of a package, or of all, that affect a version or may."""
+    """Return the advisories of a package, or of all packages, that affect or may affect a version."""
     chosen = [one for one in advisories() if package is None or one.package == normal(package)]
     return [one for one in chosen if version is None or one.affects(version) is not False]
 
 
 def normal(package: str) -> str:
-    """The name of a package as PyPI compares names."""
+    """Return the name of a package as PyPI compares names."""
     return package.strip().lower().replace("_", "-")

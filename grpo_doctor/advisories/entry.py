@@ -1,4 +1,4 @@
-"""One advisory, and what an entry must say before it loads."""
+"""Defines an advisory, and validates an entry when it is loaded."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ Verified = Literal["reproduced", "read in source", "reported"]
 _ID = re.compile(r"RLA-20\d\d-\d{3}")
 _SOURCE = re.compile(r"[\w.\-]+/[\w.\-]+(?:#\d+|@[0-9a-f]{7,40})")
 FIRST = "0"
-"""``introduced`` of a bug that the first release had."""
+"""``introduced`` of a bug that the first release has."""
 
 
 class AdvisoryError(ValueError):
-    """An entry that cannot be loaded; the message names file, entry and what to change."""
+    """An invalid entry; the message names file, entry and fix."""
 
 
 class Advisory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
     """One known bug of one package.
 
     Attributes:
-        id: ``RLA-YEAR-NUMBER``; never used for another bug.
-        package: name on PyPI, or of the repository where there is no package.
-        title: what is wrong, in one sentence without a period.
+        id: ``RLA-YEAR-NUMBER``; never reused.
+        package: name on PyPI, or of the repository if there is no package.
+        title: the problem in one sentence without a period.
         introduced: first release with the bug; ``0`` for the first of all.
-        fixed: first release without it; empty where no release has the fix.
-        last_affected: newest release that was checked, where ``fixed`` is empty.
-        when: conditions on settings that must hold; one that is not known leaves open whether the bug applies.
-        opt_in: the same for features that are off unless a configuration switches them on.
+        fixed: first release without it; empty if no release has the fix.
+        last_affected: newest checked release, if ``fixed`` is empty.
+        when: conditions on settings that must hold; with an unknown setting, the bug may apply.
+        opt_in: the same for features that are off unless a configuration enables them.
         unless: conditions that rule the bug out.
         environment: other packages, as ``vllm>=0.10``, whose version must fit.
-        where: a further condition in words, which no setting shows; the bug is then at most possible.
+        where: an additional condition in words that no setting shows; the bug is then at most possible.
         symptom: what the user sees.
         signature: relations of record fields that a log of an affected run shows.
-        effect: what the bug does to the training.
-        severity: how bad it is where it applies.
-        do: what to do: the version to upgrade to, or the setting to change.
+        effect: the effect on the training.
+        severity: how bad it is if it applies.
+        do: the version to upgrade to, or the setting to change.
         sources: issue, pull request or commit, as ``owner/name#1`` or ``owner/name@commit``.
         verified: how it was checked.
-        read: what was read at which versions, where ``verified`` says so.
+        read: the code that was read, with versions, if ``verified`` is by reading.
     """
 
     id: str
@@ -72,18 +72,18 @@ class Advisory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @cached_property
     def conditions(self) -> dict[str, tuple[Condition, ...]]:
-        """The parsed conditions under the names of their lists."""
+        """Return the parsed conditions by the name of their list."""
         lists = {"when": self.when, "opt_in": self.opt_in, "unless": self.unless, "signature": self.signature}
         return {name: tuple(parse(text) for text in texts) for name, texts in lists.items()}
 
     @cached_property
     def needs(self) -> tuple[tuple[str, str, str], ...]:
-        """Package, operator and version of each condition on the environment."""
+        """Return package, operator and version of each condition on the environment."""
         return tuple(_requirement(text) for text in self.environment)
 
     @property
     def range(self) -> str:
-        """The affected versions in words: ``>= 0.23.0, < 0.24.0``."""
+        """Return the affected versions in words: ``>= 0.23.0, < 0.24.0``."""
         parts = [f">= {self.introduced}"] if self.introduced != FIRST else []
         if self.fixed:
             parts.append(f"< {self.fixed}")
@@ -92,7 +92,7 @@ class Advisory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return ", ".join(parts) or "all"
 
     def affects(self, version: str) -> bool | None:
-        """Whether a version has the bug; None where the number of a version does not show it."""
+        """Return whether a version has the bug; None if its number does not show it."""
         given = release(version)
         if given is None:
             return None
@@ -121,7 +121,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def load_file(path: Path) -> list[Advisory]:
-    """The advisories of one file. Raises `AdvisoryError`."""
+    """Return the advisories of one file. Raises `AdvisoryError`."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
         entries = msgspec.convert(data, _File).advisory
@@ -142,7 +142,7 @@ def _entry(data: dict[str, Any], path: Path) -> Advisory:
 
 
 def _wrong(made: Advisory) -> str | None:
-    """Why an entry does not count; None where it does."""
+    """Return why an entry is invalid; None if it is valid."""
     if _ID.fullmatch(made.id) is None:
         return "an id is RLA-YEAR-NUMBER, such as RLA-2026-001"
     if not made.sources:

@@ -1,4 +1,4 @@
-"""Advisories as a finding: what CFG039 asks of the settings, and what to do in its remedies."""
+"""Reports advisories as a finding: the settings that CFG039 requires, and the remedies."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ..run import Table
 from .matching import Match
 
 CODE = "CFG039"
-"""The check whose finding advisories are."""
+"""The check that reports advisories."""
 SHOWN = 3
-"""Advisories that one sentence names; the table has all."""
+"""Maximum number of advisories in one sentence; the table lists all."""
 
 
 def declare(settings: MutableMapping[str, Any], found: Iterable[Match]) -> None:
-    """Adds what CFG039 asks for to the settings of a run."""
+    """Add the settings that CFG039 requires."""
     sure = _sure(found)
     if not sure:
         return
@@ -27,7 +27,7 @@ def declare(settings: MutableMapping[str, Any], found: Iterable[Match]) -> None:
 
 
 def explain(diagnosis: Diagnosis, found: list[Match]) -> None:
-    """Adds to a diagnosis what each advisory says, what to do about it, and what is not known."""
+    """Add to a diagnosis the details and remedy of each advisory, and which conditions are unknown."""
     sure = _sure(found)
     finding = diagnosis.finding(CODE)
     if finding is not None and sure:
@@ -39,7 +39,7 @@ def explain(diagnosis: Diagnosis, found: list[Match]) -> None:
 
 
 def notes(found: Iterable[Match]) -> list[str]:
-    """What is not known of the advisories that may apply, from warning on, one line for each package."""
+    """Return the unknown conditions of advisories that may apply, at warning or above, one line per package."""
     told: dict[str, list[str]] = {}
     for match in found:
         one, unknown = match.advisory, " and ".join(match.unknown)
@@ -59,24 +59,24 @@ def _more(listed: Sized) -> str:
 
 
 def lines(found: Iterable[Match]) -> list[str]:
-    """Each advisory that applies in one line, with what to do."""
+    """Return each advisory that applies in one line, with the remedy."""
     return [f"{_said(match)} ({_level(match)}). {match.advisory.do}" for match in _sure(found)]
 
 
 def _sure(found: Iterable[Match]) -> list[Match]:
-    """The advisories that apply, the most severe first."""
+    """Return the advisories that apply, the most severe first."""
     sure = [match for match in found if match.standing in ("affected", "likely")]
     return sorted(sure, key=lambda match: (-_level(match), match.advisory.id))
 
 
 def _level(match: Match) -> Severity:
-    """The severity of an advisory; one that is only likely is at most a warning."""
+    """Return the severity of an advisory; one that is only likely is at most a warning."""
     level = Severity.of(match.advisory.severity)
     return level if match.standing == "affected" else min(level, Severity.WARNING)
 
 
 def _said(match: Match) -> str:
-    """An advisory with its package and version, and what the log says of it."""
+    """Return an advisory with its package and version, and whether the log shows it."""
     likely = f" (likely: {' and '.join(match.unknown)} is not known)" if match.standing == "likely" else ""
     shown = "; the log shows it" if match.shown else ""
     return f"{match.advisory.id} ({match.advisory.package} {match.version}{shown}): {match.advisory.title}{likely}"

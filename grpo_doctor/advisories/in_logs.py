@@ -1,4 +1,4 @@
-"""Advisories that affect a run, by the versions that its log states and by what the log shows."""
+"""Finds advisories that affect a run, by the versions in its log and by its metrics."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from .matching import Match, matches
 from .versions import applicable, stated
 
 LINES = 2_000
-"""Lines at the head of a log in which versions are looked for."""
+"""Number of lines at the head of a log that are searched for versions."""
 TEXTS = (".log", ".txt", ".out", ".err", ".ipynb", "")
-"""Suffixes of logs that print versions, and the list of packages beside the files of a W&B run."""
+"""Suffixes of logs that print versions, and the package list of a W&B run."""
 SHARE = 0.5
-"""Share of the rows on which a signature holds where the log shows it."""
+"""Minimum share of the rows on which a signature must hold."""
 
 
 def diagnose_with_advisories(
@@ -35,7 +35,7 @@ def diagnose_with_advisories(
     catalogue: Catalogue | None = None,
     thresholds: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Diagnosis:
-    """The diagnosis of a run, with the advisories for the versions that its log states."""
+    """Diagnose a run, with the advisories for the versions in its log."""
     known = known_bugs(run, framework(run))
     declare(run.settings, known)
     diagnosis = diagnose(run, catalogue=catalogue, thresholds=thresholds)
@@ -44,7 +44,7 @@ def diagnose_with_advisories(
 
 
 def known_bugs(run: Run, framework: str | None) -> list[Match]:
-    """The advisories for the versions that a log, or the files of a W&B run beside it, state."""
+    """Return the advisories for the versions in a log, or in the files of a W&B run next to it."""
     said = _versions(run)
     if not said or not (versions := applicable(said, framework)):
         return []
@@ -69,7 +69,7 @@ def _versions(run: Run) -> dict[str, str]:
 
 
 def shows(run: Run, advisory: Advisory) -> bool | None:
-    """Whether a run shows the signature of an advisory on at least half of its rows; None where it lacks a field."""
+    """Return whether at least half of a run's rows show the signature of an advisory; None if a field is missing."""
     conditions = advisory.conditions["signature"]
     answers = [_holds(run, one.name, one.operator, one.value) for one in conditions]
     if not answers or None in answers:

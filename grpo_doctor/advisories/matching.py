@@ -1,4 +1,4 @@
-"""Which advisories apply: by versions, by settings, and by what the log shows."""
+"""Selects the advisories that apply, by versions, settings and metrics."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from .entry import Advisory
 from .releases import release
 
 Standing = Literal["affected", "likely", "possible", "version unknown"]
-"""Affected: version and conditions fit. Likely: a condition is not known, and the log shows the signature."""
+"""Affected: version and conditions match. Likely: a condition is unknown, and the log shows the signature."""
 _COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq}
 
 
 class Match(NamedTuple):
-    """An advisory that applies, or may: ``unknown`` names what is not known, ``shown`` whether the log shows it."""
+    """An advisory that applies or may apply: ``unknown`` lists unknown conditions, ``shown`` is whether the log shows
+    it."""
 
     advisory: Advisory
     standing: Standing
@@ -27,7 +28,7 @@ class Match(NamedTuple):
 
 
 Shows = Callable[[Advisory], bool | None]
-"""Whether a log shows the signature of an advisory; None where it lacks the fields."""
+"""Returns whether a log shows the signature of an advisory; None if it lacks the fields."""
 
 
 def matches(
@@ -38,13 +39,13 @@ def matches(
     used: Iterable[str] = (),
     shows: Shows = lambda _: None,
 ) -> list[Match]:
-    """The advisories that affect these versions under these settings, the sure ones first.
+    """Return the advisories that affect these versions with these settings, the certain ones first.
 
     Args:
         versions: package to version.
-        settings: setting to value; what is absent is not known.
-        complete: whether a feature that the settings do not name is off.
-        used: packages that are known to be used, whose version may be unknown.
+        settings: setting to value; absent settings are unknown.
+        complete: whether features without a setting are off.
+        used: packages that are used, even if their version is unknown.
         shows: whether the log shows the signature of an advisory.
     """
     found = []
@@ -73,7 +74,7 @@ def _match(one: Advisory, versions: Mapping[str, str], settings: Mapping[str, An
 def _unknown(
     one: Advisory, versions: Mapping[str, str], settings: Mapping[str, Any], complete: bool
 ) -> tuple[str, ...] | None:
-    """What is not known of an advisory's conditions; None where one of them rules it out."""
+    """Return the unknown conditions of an advisory; None if one of its conditions is false."""
     unknown = [one.where] if one.where else []
     for condition in one.conditions["unless"]:
         if holds(condition, settings):

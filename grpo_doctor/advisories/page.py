@@ -1,4 +1,4 @@
-"""The page of all advisories as Markdown, a section for each package."""
+"""Renders the page of all advisories as Markdown, one section per package."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ document.getElementById("advisory-filter").addEventListener("input", event => {
   document.getElementById("advisory-count").textContent = `${shown.length} of ${heads.length}`;
 });
 </script>"""
-"""A field on the page that hides the advisories that lack one of its words: package, severity, condition, symptom."""
+"""A field on the page that hides the advisories without one of its words: package, severity, condition, symptom."""
 ORDER: tuple[Level, ...] = ("error", "warning", "info")
 
 
 def page() -> str:
-    """The page: a summary by package, then each advisory, the severe ones first."""
+    """Return the page: a summary by package, then each advisory, the severe ones first."""
     every = advisories()
     packages = sorted({one.package for one in every})
     rows = ["| package | advisories | error | warning | info |", "|---|---|---|---|---|"]
@@ -73,7 +73,7 @@ def _section(one: Advisory) -> str:
 
 
 def _link(source: str) -> str:
-    """A source as a link: an issue or pull request, or a commit."""
+    """Return a source as a link: an issue or pull request, or a commit."""
     if "#" in source:
         where, _, number = source.partition("#")
         return f"[{source}](https://github.com/{where}/issues/{number})"

@@ -6,13 +6,13 @@ import re
 
 _RELEASE = re.compile(r"v?(\d{1,6}(?:\.\d{1,6}){0,3})(?:\.?post(\d{1,4}))?(?:\+[\w.]{1,40})?")
 PARTS = 4
-"""Numbers of a release that are compared; a shorter one is filled with zeros."""
+"""Number of parts of a release that are compared; shorter ones are filled with zeros."""
 
 
 def release(version: str) -> tuple[int, ...] | None:
-    """A release for comparison: (0, 18, 0, 0, 0) for ``0.18``, its last number that of a post-release.
+    """Return a release for comparison: (0, 18, 0, 0, 0) for ``0.18``; the last number is that of a post-release.
 
-    None for a development or pre-release version: which commits it holds is not known from its number.
+    None for a development or pre-release version, because its number does not show its commits.
     """
     found = _RELEASE.fullmatch(version.strip())
     if found is None:
@@ -22,6 +22,6 @@ def release(version: str) -> tuple[int, ...] | None:
 
 
 def before(version: str, limit: str) -> bool:
-    """Whether a version is known to be older than another."""
+    """Return whether a version is known to be older than another."""
     given, bound = release(version), release(limit)
     return given is not None and bound is not None and given < bound

@@ -1,4 +1,4 @@
-"""Versions of packages that are installed, or that a log prints."""
+"""Finds versions of packages: installed ones, and those that a log prints."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from functools import cache
 from .database import names
 
 LIBRARIES = frozenset({"peft", "vllm"})
-"""Packages with advisories that are no trainer: they count whichever trainer uses them."""
+"""Packages with advisories that are not trainers: they count with every trainer."""
 BUILT_ON = {"unsloth": ("trl",), "axolotl": ("trl",)}
-"""Trainers that run the trainer of another package."""
+"""Trainers that use the trainer of another package."""
 _BANNERS = (
     ("vllm", r"(?:vLLM (?:API server )?version|Initializing (?:a|an) (?:V\d )?LLM engine \(v|vLLM[:=] ?v?)[ :]*v?"),
     ("unsloth", r"Unsloth[: ]+v?(?=20\d\d\.)"),
     ("trl", r"(?:\bTRL(?: version)?[:=]? ?v?|\"?trl_version\"?[:=] ?[\"']?)"),
 )
-"""What trainers and engines print before their version."""
+"""Text that trainers and engines print before their version."""
 _HINT = re.compile(r"==\s?\d|@ ?v\d|LLM engine|[vV]ersion|Unsloth|vLLM|TRL")
-"""What a line has that may state a version: most lines of a log have none of it."""
+"""Signs of a line that may contain a version: most lines of a log have none."""
 LONGEST = 2_000
-"""Characters of such a line that are looked at."""
+"""Maximum length of such a line in characters."""
 _NUMBER = r"(\d{1,4}(?:\.\d{1,4}){1,3}(?:\.?post\d{1,3})?)(?![\w.]*(?:dev|rc|\+git))\b"
 
 
 def installed(packages: Iterable[str] | None = None) -> dict[str, str]:
-    """The versions of these packages, or of all that have advisories, in the environment that runs this."""
+    """Return the installed versions of these packages, or of all that have advisories."""
     from importlib import metadata
 
     found = {}
@@ -39,7 +39,8 @@ def installed(packages: Iterable[str] | None = None) -> dict[str, str]:
 
 
 def stated(lines: Iterable[str]) -> dict[str, str]:
-    """The versions that lines of a log print, as ``name==1.2.3`` or in a known banner; none that differ."""
+    """Return the versions that lines of a log print, as ``name==1.2.3`` or in a known banner, without contradictory
+    ones."""
     found: dict[str, set[str]] = {}
     for line in lines:
         if _HINT.search(line) is None:
@@ -51,10 +52,10 @@ def stated(lines: Iterable[str]) -> dict[str, str]:
 
 
 def applicable(versions: Mapping[str, str], framework: str | None) -> dict[str, str]:
-    """The versions that count in a run of a framework: its own, those of the trainer that it builds on or that builds
+    """Return the versions that matter for a framework: its own, those of the trainer that it builds on or that builds
     on it, and those of libraries.
 
-    Without a known framework the one trainer counts that is stated, if only one is.
+    Without a known framework, the trainer counts if exactly one is printed.
     """
     stated = versions.keys() & (names() - LIBRARIES)
     used = {framework} if framework else stated if len(stated) == 1 else set()

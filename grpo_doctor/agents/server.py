@@ -84,7 +84,7 @@ async def _result(call: Call, time_limit: float) -> Any:
 
 
 async def _exchange(process: Process, call: bytes) -> bytes:
-    """Sends the call; the line that comes back, without its end where the process ends before."""
+    """Send the call; return the answer line, which is incomplete if the process ended early."""
     assert process.stdin is not None
     assert process.stdout is not None
     with contextlib.suppress(anyio.BrokenResourceError):  # it ended before it read; its exit code tells more

@@ -1,7 +1,7 @@
 """Runs one call of the server in a separate process, so that its side effects end with the process.
 
-It reads a `Call` as a line of JSON from standard input and writes an `Answer` to standard output; what anything else
-prints goes to standard error. It ends when the server does, which closes its standard input.
+It reads a `Call` as a line of JSON from standard input and writes an `Answer` to standard output; everything else is
+printed to standard error. It ends when the server closes its standard input.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..report.redaction import one_line
 from . import answers
 
 PATHS = frozenset({"path", "base", "new", "adapter"})
-"""The arguments of `answers` that are paths."""
+"""The path arguments of `answers`."""
 
 
 class Call(msgspec.Struct):
@@ -40,7 +40,7 @@ class Answer(msgspec.Struct):
 
 
 def main() -> None:
-    """Answers one call; nothing else uses standard input and output."""
+    """Answer one call; nothing else uses standard input and output."""
     server = os.fdopen(os.dup(0), "rb", buffering=0)
     call = msgspec.json.decode(server.readline(), type=Call)
     Thread(target=_end_with, args=(server,), daemon=True).start()
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def _end_with(server: FileIO) -> None:
-    """Ends this process, and what it started, when the server ends."""
+    """End this process and its children when the server ends."""
     server.read()
     os.killpg(0, signal.SIGKILL) if os.name == "posix" else os._exit(1)
 

@@ -1,4 +1,4 @@
-"""The command line: one command a file. Heavy imports stand inside the functions."""
+"""The command line: one command per file. Heavy modules are imported inside functions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAIN, TRY, MORE = "Commands", "Try it", "More"
 
 
 class Command(NamedTuple):
-    """A command: the module and function that hold it, and the panel of ``--help`` that shows it."""
+    """A command: its module and function, and its panel in ``--help``."""
 
     place: str
     panel: str = MORE
@@ -53,7 +53,7 @@ COMMANDS = {
     "mcp": Command("agent:mcp", hidden=True),
     "init": Command("agent:init", hidden=True),
 }
-"""Every command by name, in the order of ``--help``. The hidden ones are parts of others, or their older names."""
+"""Every command by name, in the order of ``--help``. Hidden commands are parts or former names of others."""
 
 PARTS = {
     ("checks", "explain"): ["explain"],
@@ -62,7 +62,7 @@ PARTS = {
     ("agent", "init"): ["init", "--agent"],
     ("lab", "faults"): ["faults"],
 }
-"""Commands of two words, and the hidden command that does the work."""
+"""Commands of two words, and the hidden command that implements each."""
 
 PANELS = {
     "Input": "map_ set_ run_ model task data engine trl discover init by weights base against probe resume inject",
@@ -72,14 +72,14 @@ PANELS = {
     "Advanced": "config trust_checks seconds megabytes time_limit device jobs ray interval idle heartbeat debug seed "
     "record_every record_tokens skip_others plan",
 }
-"""The panels of a command's options in ``--help``, in their order, by the names of their parameters."""
+"""The panels of a command's options in ``--help``, in order, by parameter name."""
 
 PIPE_CLOSED = 128 + 13
-"""Exit code where the reader of the output closed the pipe, as of a process that SIGPIPE ends."""
+"""Exit code if the reader of the output closes the pipe, as for a process that SIGPIPE ends."""
 
 
 def spelled(words: list[str]) -> list[str]:
-    """The words of a command line with a command of two words as the one that does the work."""
+    """Replace a command of two words by the hidden command that implements it."""
     return PARTS[words[0], words[1]] + words[2:] if tuple(words[:2]) in PARTS else words
 
 
@@ -108,7 +108,7 @@ class Commands(TyperGroup):
             finally:
                 sys.stdout.flush()
         except BrokenPipeError:
-            for stream in (sys.stdout, sys.stderr):  # so that what is still buffered does not fail again at the end
+            for stream in (sys.stdout, sys.stderr):  # so that the buffered rest does not fail again at exit
                 with suppress(OSError, ValueError):
                     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
             raise typer.Exit(PIPE_CLOSED) from None
@@ -130,7 +130,7 @@ def about(
 
 
 def app_of(names: Iterable[str]) -> typer.Typer:
-    """The command line with these commands; only their modules are imported."""
+    """Build the command line for these commands; only their modules are imported."""
     made = typer.Typer(
         cls=Commands,
         invoke_without_command=True,
@@ -147,7 +147,7 @@ def app_of(names: Iterable[str]) -> typer.Typer:
 
 
 def __getattr__(name: str) -> Any:
-    """``app``, the whole command line, is built where it is first asked for."""
+    """Build ``app``, the whole command line, on first use."""
     if name != "app":
         raise AttributeError(name)
     globals()["app"] = whole = app_of(COMMANDS)
@@ -158,7 +158,7 @@ def main() -> None:
     """Entry point of ``grpo-doctor``."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # closed by whoever called: what is said goes nowhere, and the exit code tells the rest
+        if stream is None:  # closed by the caller: output is lost, and the exit code reports the result
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - it is open to the end
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="replace")
@@ -177,7 +177,7 @@ def main() -> None:
 
 
 def _run(words: list[str]) -> None:
-    """Runs a command line. Raises SystemExit with its exit code."""
+    """Run a command line. Raises SystemExit with its exit code."""
     try:
         with plain_errors():
             words = spelled(words)
@@ -191,7 +191,7 @@ def _run(words: list[str]) -> None:
 
 
 def _refuse_unknown(words: list[str]) -> None:
-    """Ends with one line for a first word that is not a command: usually a log that does not exist."""
+    """Exit with one line if the first word is not a command: usually a log that does not exist."""
     if not words or words[0].startswith("-") or words[0] in COMMANDS:
         return
     name = words[0]
@@ -203,5 +203,5 @@ def _refuse_unknown(words: list[str]) -> None:
 
 
 def with_command(words: list[str]) -> list[str]:
-    """The words of a command line; a path alone, such as ``grpo-doctor run.log``, is one to analyze."""
+    """Insert ``analyze`` before a path: ``grpo-doctor run.log``."""
     return ["analyze", *words] if words and words[0] not in COMMANDS and Path(words[0]).exists() else words

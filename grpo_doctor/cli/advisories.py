@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Format = Literal["text", "json", "sarif"]
 _ASKED = re.compile(r"([A-Za-z0-9][\w.\-]*)(?:==(\S+))?")
 LEVELS = {"info": "note", "warning": "warning", "error": "error"}
-"""Severities as SARIF calls them."""
+"""SARIF levels by severity."""
 
 
 def advisories(
@@ -57,7 +57,7 @@ def advisories(
 
 
 def _lines(one: Advisory, whole: bool) -> Iterator[str]:
-    """One line, and of a package that was asked for all that is known."""
+    """Return one line per advisory; with all details if a package was given."""
     yield f"{one.id} {one.package} {one.range} ({one.severity}): {one.title}"
     if not whole:
         return
@@ -70,7 +70,7 @@ def _lines(one: Advisory, whole: bool) -> Iterator[str]:
 
 
 def _conditions(one: Advisory) -> str:
-    """The conditions of an advisory in one phrase."""
+    """Return the conditions of an advisory as one phrase."""
     met = [*one.when, *one.opt_in, *one.environment, *([one.where] if one.where else [])]
     return " and ".join([*met, *(f"not {text}" for text in one.unless)])
 
@@ -83,7 +83,7 @@ def _as_json(one: Advisory) -> dict[str, Any]:
 
 
 def _as_sarif(found: Sequence[Advisory]) -> dict[str, Any]:
-    """One SARIF run: a rule and a result for each advisory."""
+    """Return one SARIF run: a rule and a result for each advisory."""
     from .. import __version__
 
     driver = {

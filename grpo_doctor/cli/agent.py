@@ -14,7 +14,7 @@ SKILL = Path(__file__).parents[1] / "agents" / "SKILL.md"
 
 
 SKILLS = {".claude": ".claude/skills", ".github/copilot-instructions.md": ".github/skills", ".agents": ".agents/skills"}
-"""Where coding agents read skills, by what shows that one is used in a folder."""
+"""Skill folders of coding agents, by the folder that shows which agent is used."""
 
 
 def agent(context: typer.Context) -> None:

@@ -49,14 +49,14 @@ def worst(*codes: int) -> int:
 
 
 def codes(incomplete: str) -> list[str]:
-    """Codes, names and families of checks that begin so, for the completion of a shell."""
+    """Complete codes, names and families of checks in a shell."""
     known = load().checks.values()
     words = dict.fromkeys([*(c.code for c in known), *(c.name for c in known), *(c.family for c in known)])
     return [word for word in words if word.lower().startswith(incomplete.lower())]
 
 
 def formats(incomplete: str) -> list[str]:
-    """Formats of reports that begin so, for the completion of a shell."""
+    """Complete report formats in a shell."""
     return [name for name in report_names() if name.startswith(incomplete)]
 
 

@@ -1,4 +1,4 @@
-"""``grpo-doctor compare``: runs side by side, and whether what was changed helped."""
+"""``grpo-doctor compare``: compares runs and reports whether a change helped."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ def compare_paths(
     by: By = "step",
     weights: tuple[Path, Path] | None = None,
 ) -> tuple[list[Comparison], int]:
-    """BASE against every other setting that is given, and the exit code of what could not be read.
+    """Compare BASE with every other setting; also return the exit code for unreadable inputs.
 
-    Where BASE's own input holds several settings, its first one is BASE. Raises `ConfigError`.
+    If BASE's input contains several settings, the first one is BASE. Raises `ConfigError`.
     """
     from ..compare import arms_of
 
@@ -100,7 +100,7 @@ def compare_paths(
 def compare_arms(
     base: Arm, arms: Sequence[Arm], config: Config, by: By = "step", weights: tuple[Path, Path] | None = None
 ) -> list[Comparison]:
-    """BASE against each arm, with the checks and thresholds of the command. Raises `ConfigError`."""
+    """Compare BASE with each arm, with the checks and thresholds of the command. Raises `ConfigError`."""
     from ..compare import WeightsError
     from ..compare import compare as compare_two
 
@@ -115,7 +115,7 @@ def compare_arms(
 
 
 def compare_with(against: str, diagnoses: Sequence[Diagnosis], config: Config) -> tuple[list[Comparison], int]:
-    """The run that is named against those that are diagnosed already. Raises `ConfigError`."""
+    """Compare the named run with diagnosed runs. Raises `ConfigError`."""
     from ..compare import arms_of
 
     known, failed = _diagnoses(against, config)
@@ -135,7 +135,7 @@ def _arms(given: Sequence[list[Diagnosis]]) -> list[Arm]:
 
 
 def _diagnoses(word: str, config: Config) -> tuple[list[Diagnosis], int]:
-    """The runs of ``PATH``, or the one that ``PATH#NAME`` names (its number will do), and the exit code of failures."""
+    """Return the runs of ``PATH``, or the one in ``PATH#NAME`` (or ``#NUMBER``), and the exit code of failures."""
     path, name = Path(word), ""
     if "#" in word and not path.exists():
         before, _, name = word.rpartition("#")
@@ -157,7 +157,7 @@ def _diagnoses(word: str, config: Config) -> tuple[list[Diagnosis], int]:
 
 
 def exit_code(found: Sequence[Comparison], fail_on: Severity) -> int:
-    """1 where any NEW is worse or has new findings, else 3 where any could not be compared, else 0."""
+    """Return 1 if any NEW is worse or has new findings, else 3 if any could not be compared, else 0."""
     if any(c.verdict == "worse" or (c.worst is not None and c.worst >= fail_on) for c in found):
         return common.FINDINGS
     return common.UNJUDGED if any(c.verdict == "cannot tell" for c in found) else common.CLEAN

@@ -1,4 +1,4 @@
-"""``grpo-doctor convert``: whatever log there is, as records in JSONL, CSV or Parquet."""
+"""``grpo-doctor convert``: converts any readable log to records in JSONL, CSV or Parquet."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _write_settings(run: Run, path: Path) -> None:
 
 
 def _flat(run: Run) -> tuple[list[str], list[dict[str, Any]]]:
-    """Columns of plain numbers; lists and mappings as JSON text."""
+    """Return columns of plain numbers; lists and mappings become JSON text."""
     table = []
     for values in run.rows():
         table.append({k: v if isinstance(v, int | float) else redact(json.dumps(v)) for k, v in values.items()})

@@ -102,7 +102,7 @@ def probe(
 
 
 def _canary(path: Path, trl: str | None, device: str | None, time_limit: float) -> NoReturn:
-    """Prints what became of the planted token, and ends the command."""
+    """Print the result of the canary training, and end the command."""
     from ..probes import AdapterError
     from ..probes.canary import canary as learnt
     from ..probes.runner import where
@@ -120,7 +120,7 @@ def _canary(path: Path, trl: str | None, device: str | None, time_limit: float) 
 
 
 def _known_bugs(settings: Mapping[str, Any], framework: str | None) -> list[str]:
-    """The known bugs of the installed versions that these settings meet, a line each."""
+    """Return the known bugs of the installed versions that these settings trigger, one line each."""
     from ..advisories import matches
     from ..advisories.finding import lines
     from ..advisories.versions import applicable, installed

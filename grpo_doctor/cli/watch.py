@@ -39,7 +39,7 @@ class Stop(NamedTuple):
 GRACE = 10.0
 """Seconds in which a process ends after SIGTERM before it is reported that it did not."""
 REFRESH = 5
-"""Seconds after which a page of a run that goes on loads itself again."""
+"""Seconds between reloads of a page while its run continues."""
 KILLED = 5.0
 """Seconds to wait after SIGKILL."""
 
@@ -357,7 +357,7 @@ def _shown(watcher: Watcher, heartbeat: float) -> Iterator[Callable[[bool], None
 def _kept_current(
     watcher: Watcher, tick: Callable[[bool], None], reports: list[str], options: Options, path: Path
 ) -> Callable[[bool], None]:
-    """The same, after which the files of --report show what was read; a page loads itself again until the end."""
+    """Do the same, and update the files of --report after each poll; a page reloads itself until the end."""
     live = structs.replace(options, refresh=REFRESH)
 
     def kept(new: bool) -> None:

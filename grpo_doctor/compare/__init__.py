@@ -1,4 +1,5 @@
-"""Two settings side by side: where they part, how much they differ, which findings went, and which remedies worked."""
+"""Compares two settings: where they diverge, how much they differ, which findings vanished, and which remedies
+worked."""
 
 from .align import Aligned, By
 from .arms import Arm, arms_of

@@ -1,4 +1,4 @@
-"""Two arms on one axis: the steps or tokens that all of their runs have, and the series of a metric at these."""
+"""Aligns two arms on one axis: the steps or tokens that all of their runs share, and the series of a metric there."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from ..run import Run
 
 By = Literal["step", "tokens"]
 LARGEST = 1e100
-"""Figures from here on are taken for no number, as infinity is: the squares of a few of them are no floats."""
+"""Numbers from here on count as infinite: their squares would overflow."""
 
 
 class Aligned(NamedTuple):
-    """A metric of two arms at shared places; ``base`` and ``new`` hold one row for each run, [runs, places]."""
+    """A metric of two arms at shared places; ``base`` and ``new`` have one row per run, [runs, places]."""
 
     x: np.ndarray
     base: np.ndarray
     new: np.ndarray
 
     def difference(self) -> np.ndarray:
-        """New less base at each place, means over the seeds."""
+        """Return new minus base at each place, as means over the seeds."""
         return np.asarray(self.new.mean(axis=0) - self.base.mean(axis=0))
 
     def equal(self) -> np.ndarray:
-        """At which places every run of both arms has the same number."""
+        """Return the places at which every run of both arms has the same number."""
         first = self.base[0]
         return np.asarray((self.base == first).all(axis=0) & (self.new == first).all(axis=0))
 
 
 def timeline(run: Run) -> np.ndarray:
-    """The rows that count: rows that a resumed log repeats replace the earlier ones."""
+    """Return the valid rows: rows that a resumed log repeats replace the earlier ones."""
     if not len(run):
         return np.empty(0, int)
     least_after = np.minimum.accumulate(run.steps[::-1])[::-1]
@@ -40,7 +40,7 @@ def timeline(run: Run) -> np.ndarray:
 
 
 def places(run: Run, by: By) -> np.ndarray | None:
-    """Where each row of the timeline stands: its step, or the tokens seen by then; None where that is not recorded."""
+    """Return the place of each row of the timeline: its step, or the tokens processed so far; None if unknown."""
     if by == "step":
         return run.steps.astype(float)
     tokens = run.columns.get("tokens_seen")
@@ -48,10 +48,9 @@ def places(run: Run, by: By) -> np.ndarray | None:
 
 
 def align(base: Sequence[Run], new: Sequence[Run], metric: str, by: By = "step") -> Aligned | None:
-    """The metric where all runs have it, at the places of the run that has the fewest; None where they share none.
+    """Return the metric at the places of the run with the fewest, if all runs have it; None if they share no place.
 
-    The value of a run that has more of them is its mean since the place before, as a trainer logs it that writes
-    every tenth step.
+    A run with more places contributes the mean since the previous place, as a trainer that logs every tenth step does.
     """
     series = [_series(run, metric, by) for run in (*base, *new)]
     known = [s for s in series if s is not None]
@@ -69,7 +68,7 @@ def align(base: Sequence[Run], new: Sequence[Run], metric: str, by: By = "step")
 
 
 def _series(run: Run, metric: str, by: By) -> tuple[np.ndarray, np.ndarray] | None:
-    """Places and values of a metric where it is a number, in ascending order."""
+    """Return places and values of a metric where it is a number, in ascending order."""
     column, place = run.column(metric), places(run, by)
     if column is None or place is None or column.dtype == object:
         return None
@@ -80,7 +79,7 @@ def _series(run: Run, metric: str, by: By) -> tuple[np.ndarray, np.ndarray] | No
 
 
 def _on(grid: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Means of y over the places since the previous one; NaN if there are none."""
+    """Return means of y over the places since the previous one; NaN if there are none."""
     before = grid[0] - (float(np.median(np.diff(grid))) if len(grid) > 1 else 1.0)
     begin = np.searchsorted(x, np.concatenate(([before], grid[:-1])), side="right")
     end = np.searchsorted(x, grid, side="right")

@@ -1,4 +1,4 @@
-"""The sides of a comparison: the runs of one setting, which differ in their seed alone, and what they declare."""
+"""The sides of a comparison: runs with the same settings except for the seed, and the settings that they declare."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from ..readers.settings import declared
 from ..run import BROADCAST, Run
 
 SEEDS = frozenset("seed data_seed random_seed".split())
-"""Settings in which the runs of one setting may differ."""
+"""Settings in which the runs of one arm may differ."""
 NAMES = re.compile(
     r"(?i)(^|[._])(run_?(name|id)|exp(eriment)?_?name|name|output_dir|logging_dir|log_?dir|default_local_dir|out|"
     r"timestamp|started|hostname|report_to|project(_name)?|tags|notes|config(_path)?|rows)$"
 )
-"""Settings that name a run and do nothing to it."""
+"""Settings that name a run and do not affect it."""
 QUIET = re.compile(
     r"(?i)(^|[._])((save|log|logging|eval|test|record|kl_grad_share)_\w+|max_steps|total_\w+|num_train_epochs|epochs|"
     r"device|gradient_checkpointing|num_workers|dataloader_\w+)$"
 )
-"""Settings that may leave every metric of a shared step as it was: how long, how often, and where."""
+"""Settings that need not change any metric of a shared step: length, logging interval, and paths."""
 
 EXACT = 1e9
 """Numbers up to here are compared with 9 digits; larger ones, which are ids and counts, exactly."""
 
 
 class Change(msgspec.Struct, frozen=True):
-    """A setting that differs, with its value on each side; None where a side does not declare it."""
+    """A setting that differs, with its value on each side; None if a side does not declare it."""
 
     name: str
     base: Any
@@ -61,10 +61,10 @@ class Arm(msgspec.Struct, kw_only=True):
 
 
 def settings_of(run: Run) -> dict[str, Any]:
-    """What a run declares, and what it records as one value throughout, under one name a setting.
+    """Return the settings that a run declares or records as a constant, with one name per setting.
 
-    Where a setting stands under the name that checks ask for and under its trainer's own with the same value, the
-    former is kept. A learning rate that is recorded and not declared stands with its largest value.
+    If a setting has both the name that checks use and the trainer's name with the same value, the former is kept. A
+    learning rate that is recorded but not declared has its largest value.
     """
     known = {name: value for name, value in run.settings.items() if value is not None and not NAMES.search(name)}
     for name in list(known):
@@ -80,7 +80,7 @@ def settings_of(run: Run) -> dict[str, Any]:
 
 
 def arms_of(diagnoses: Sequence[Diagnosis]) -> list[Arm]:
-    """The runs given together, those of equal settings as one arm, in the order in which they came."""
+    """Group the given runs by their settings, in order."""
     found: dict[str, Arm] = {}
     for diagnosis in diagnoses:
         settings = settings_of(diagnosis.run)
@@ -97,14 +97,14 @@ def arms_of(diagnoses: Sequence[Diagnosis]) -> list[Arm]:
 
 
 def changes(base: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
-    """The settings that differ, those that both sides declare first."""
+    """Return the settings that differ, those that both sides declare first."""
     differing = [Change(name, base.get(name), new.get(name)) for name in {**base, **new}]
     differing = [c for c in differing if _rounded(c.base) != _rounded(c.new)]
     return sorted(differing, key=lambda c: (c.base is None or c.new is None, not c.acts, c.name))
 
 
 def _rounded(value: Any) -> Any:
-    """A setting without the digits that conversions add: 1e-06 and 1.0000000000000002e-06 are the same number."""
+    """Return a setting without conversion noise: 1e-06 and 1.0000000000000002e-06 are the same number."""
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, list | tuple):

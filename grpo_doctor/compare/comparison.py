@@ -1,4 +1,4 @@
-"""Two arms compared: the value that checks across runs take and that every report shows."""
+"""Compares two arms: the value that comparison checks receive and every report shows."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from .verdict import Fared, Verdict, fared, success_of, verdict_of
 from .weights import Moved, weights_apart
 
 CLOCKS = frozenset("wall_time epoch tokens_seen optimizer_step learning_rate update_skipped_reason".split()) | BROADCAST
-"""Fields that follow the clock or a setting: that they are equal, or are not, says nothing about the policy."""
+"""Fields that depend on the clock or a setting: whether they are equal shows nothing about the policy."""
 FOLLOWED = ("advantage_std", "dead_share")
-"""Series besides the compared ones whose parting is looked for."""
+"""Series in addition to the compared ones that are searched for a divergence."""
 
 
 class Comparison(msgspec.Struct, kw_only=True):
-    """Two arms and their differences. ``by`` is the axis, ``x`` are ends of the shared part of it.
+    """Two arms and their differences. ``by`` is the axis, ``x`` the ends of its shared part.
 
     Attributes:
-        settings: what differs; held: whether the runs declare anything at all.
-        differences: one for each metric that both record; partings: the earliest first.
-        unequal: the first place at which any metric is not the same number, None where all are equal.
-        equal: fields that are the same number at every shared place and vary in the run, to how many places that is.
-        fared: what became of every finding; findings: what the checks across runs say.
-        because: why nothing can be compared; empty where something can.
+        settings: the settings that differ; held: whether the runs declare any settings.
+        differences: one per metric that both record; partings: where they diverge, the earliest first.
+        unequal: the first place at which any metric differs, None if all are equal.
+        equal: fields that vary in the run but are equal at every shared place, to the number of places.
+        fared: the outcome of every finding; findings: the findings of the comparison checks.
+        because: why nothing can be compared; empty if something can.
     """
 
     base: Arm
@@ -62,21 +62,21 @@ class Comparison(msgspec.Struct, kw_only=True):
     verdict: Verdict = "cannot tell"
 
     def difference(self, metric: str) -> Difference | None:
-        """The difference of this metric, where both sides record it."""
+        """Return the difference of this metric, if both sides record it."""
         return next((d for d in self.differences if d.metric == metric), None)
 
     def aligned(self, metric: str) -> Aligned | None:
-        """The metric of both arms at shared places."""
+        """Return the metric of both arms at shared places."""
         return align(self.base.runs, self.new.runs, metric, self.by)
 
     @property
     def acting(self) -> list[Change]:
-        """The settings that differ and that training should feel, the seed among them."""
+        """Return the settings that differ and should affect training, including the seed."""
         return [change for change in self.settings if change.acts]
 
     @property
     def changed(self) -> list[Change]:
-        """The settings that differ, without names, seeds, and settings of length or logging."""
+        """Return the settings that differ, without names, seeds, and settings of length or logging."""
         return [change for change in self.acting if change.name not in SEEDS]
 
     @property
@@ -85,23 +85,23 @@ class Comparison(msgspec.Struct, kw_only=True):
 
     @property
     def single(self) -> bool:
-        """Whether a side has one run alone."""
+        """Return whether a side has only one run."""
         return min(self.base.seeds, self.new.seeds) == 1
 
     @property
     def success(self) -> Difference | None:
-        """The series of success that decides, where one differs beyond noise."""
+        """Return the success series that decides, if one differs beyond noise."""
         return success_of(self.differences)
 
     @property
     def worst(self) -> Severity | None:
-        """The highest severity of what NEW has and BASE has not, and of what the checks across runs found."""
+        """Return the highest severity of findings that only NEW has, and of the comparison checks."""
         came = [f.level for f in self.fared if f.fate in ("appeared", "worsened")]
         return max((*came, *(f.level for f in self.findings)), default=None)
 
     @property
     def learns(self) -> bool:
-        """Whether learning or a solved task is shown in NEW."""
+        """Return whether NEW shows learning or a solved task."""
         return all(learns(d.success, d.run_type) for d in self.new.diagnoses)
 
 
@@ -115,7 +115,7 @@ def compare(
     catalogue: Catalogue | None = None,
     thresholds: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Comparison:
-    """Compares two arms. ``weights`` are two checkpoints of safetensors. Raises `WeightsError`."""
+    """Compare two arms. ``weights`` are two safetensors checkpoints. Raises `WeightsError`."""
     found = Comparison(base=base, new=new, by=by, settings=changes(base.settings, new.settings))
     found.declared = bool(base.settings or new.settings)
     found.weights = weights_apart(*weights) if weights is not None else []
@@ -133,7 +133,7 @@ def compare(
 
 
 def _shared(found: Comparison) -> dict[str, Aligned]:
-    """Every number that both arms record, except clocks and settings, at their shared places."""
+    """Return every number that both arms record, except clocks and settings, at shared places."""
     runs = (*found.base.runs, *found.new.runs)
     names = [n for n in NUMBER_FIELDS if n not in CLOCKS and all(n in run.columns for run in runs)]
     aligned = {name: found.aligned(name) for name in names}
@@ -141,7 +141,7 @@ def _shared(found: Comparison) -> dict[str, Aligned]:
 
 
 def _why_not(found: Comparison, series: Mapping[str, Aligned]) -> str:
-    """Why nothing can be compared; empty where something can."""
+    """Return why nothing can be compared; empty if something can."""
     diagnoses = (*found.base.diagnoses, *found.new.diagnoses)
     for diagnosis in diagnoses:
         if not len(diagnosis.run) or diagnosis.run_type == "none":
@@ -161,7 +161,7 @@ def _why_not(found: Comparison, series: Mapping[str, Aligned]) -> str:
 
 
 def _measure(found: Comparison, series: Mapping[str, Aligned]) -> None:
-    """Differences, partings, and which fields are equal."""
+    """Compute the differences, the divergences, and the equal fields."""
     metrics = metrics_of(found.new.diagnoses[0].run_type)
     compared = {name: a for name in metrics if (a := found.aligned(name)) is not None}
     if _other_rewards(found):
@@ -179,7 +179,7 @@ def _measure(found: Comparison, series: Mapping[str, Aligned]) -> None:
 
 
 def _other_rewards(found: Comparison) -> bool:
-    """Whether the reward is made of other components on each side, so that its figures say nothing."""
+    """Return whether the reward has different components on each side, so its values cannot be compared."""
     sides = [
         {name for run in arm.runs for row in run.columns.get("reward_components", ()) if row for name in row}
         for arm in (found.base, found.new)
@@ -188,7 +188,7 @@ def _other_rewards(found: Comparison) -> bool:
 
 
 def _notes(found: Comparison, series: Mapping[str, Aligned]) -> list[str]:
-    """What a reader must know to take the figures for what they are."""
+    """Return notes that readers need to interpret the figures."""
     notes = []
     for side, arm in (("BASE", found.base), ("NEW", found.new)):
         for run in arm.runs:
@@ -220,7 +220,7 @@ def _notes(found: Comparison, series: Mapping[str, Aligned]) -> list[str]:
 
 
 def _ask(found: Comparison, catalogue: Catalogue, thresholds: Mapping[str, Mapping[str, Any]]) -> None:
-    """Asks every check across runs, the gravest answer first."""
+    """Run every comparison check, the most severe finding first."""
     for check in catalogue.checks.values():
         if check.across is None:
             continue

@@ -1,14 +1,14 @@
-"""How much a metric differs between two arms, and which difference the noise would have hidden.
+"""Measures how much a metric differs between two arms, and the smallest detectable difference.
 
-**What is compared** is where the runs end: the mean over the last half of the places that all of them share, or since
-the runs diverged where that is later.
+**What is compared** is the end of the runs: the mean over the last half of the shared places, or since the runs
+diverged if that is later.
 
-**Noise along a run** is what the steps, ramps and stretches of the paired difference leave (`series.changepoint`),
+**Noise along a run** is the residual of the steps, ramps and stretches of the paired difference (`series.changepoint`),
 with its autocorrelation (`series.noise_model`): a change of level is not noise. A difference must be explained better
 by such a shape than by autocorrelated noise, and its level must exceed the noise.
 
-**Noise between seeds.** Another seed gives another curve, which no single run shows. With one run per side the
-deviation between seeds is assumed to be `SEED` of how far the metric has moved in both. Measured seeds replace that
+**Noise between seeds.** Another seed gives another curve, which no single run shows. With one run per side, the
+deviation between seeds is assumed to be `SEED` times the change of the metric in both. Measured seeds replace that
 assumption, as a variance moderated by a prior (Smyth, Stat. Appl. Genet. Mol. Biol. 2004) worth `PRIOR` degrees of
 freedom. A difference beyond the noise of both runs that seeds may explain is inconclusive.
 
@@ -39,14 +39,14 @@ METRICS: dict[str, tuple[str, int]] = {
     "kl": ("KL", 0),
     "response_length_mean": ("response length", 0),
 }
-"""What is compared: field, its name, and whether more of it is better, worse, or neither. What is held out comes first:
-it judges where it contradicts the reward."""
+"""The compared metrics: field, its name, and whether more of it is better, worse, or neither. Held-out scores come
+first and override the reward."""
 LOSSES: dict[str, tuple[str, int]] = {"eval_loss": ("held-out loss", -1), "loss": ("loss", -1)}
-"""The same of a supervised or preference run, beside these."""
+"""Additional metrics of a supervised or preference run."""
 LEAST = 8
-"""Shared places from which noise can be estimated."""
+"""Minimum number of shared places to estimate noise."""
 BINS = 128
-"""Means over so many parts of the shared places are compared at most."""
+"""Maximum number of parts of the shared places, whose means are compared."""
 DIFFERS, SEEDS_DIFFER = 4.2, 2.69
 """Critical values of a level, in standard errors of the noise along the runs, whose places were searched for; and in
 deviations between seeds: two-sided 5 % shared by seven metrics."""
@@ -54,13 +54,13 @@ POWER = 1.9
 """Standard errors by which a true difference must exceed the critical one to be found in 80 % of pairs: 0.84 for the
 noise of the level, the rest because the shape must be found too (`benchmarks/compare.md`)."""
 COARSE = 0.5
-"""Share of a 0-to-1 scale from which what could be detected is too coarse to say that there is no difference."""
+"""Share of a 0-to-1 scale above which the detectable difference is too coarse to conclude that there is none."""
 SEED, PRIOR = 0.2, 4
-"""Deviation between seeds as a share of how far the metric has moved, and its weight in degrees of freedom."""
+"""Deviation between seeds as a share of the metric's change, and its weight in degrees of freedom."""
 
 
 def metrics_of(run_type: RunType) -> dict[str, tuple[str, int]]:
-    """The metrics that are compared in such a run, by field."""
+    """Return the compared metrics of such a run, by field."""
     return METRICS if run_type == "rl" else LOSSES | METRICS
 
 
@@ -70,11 +70,11 @@ class Difference(msgspec.Struct, kw_only=True):
     Attributes:
         base, new: level of each arm; difference: new less base.
         low, high: ends of the simultaneous 95 % interval; NaN where too few places are shared.
-        along: half the width that the interval would have if seeds made no difference.
-        detectable: the smallest difference between these runs that is found in 80 % of such pairs, no more than
-            ``scale``: 1 for scores within 0 and 1, else the range of the values.
-        places: shared places that were averaged; since: the place from which the runs differ, NaN where they do not.
-        better: 1 where new is better beyond noise, -1 where it is worse, else 0; also 0 where neither is success.
+        along: half the width of the interval without the effect of seeds.
+        detectable: the smallest difference that is found in 80 % of such pairs, at most ``scale``: 1 for scores within
+            0 and 1, else the range of the values.
+        places: number of averaged places; since: the place from which the runs differ, NaN if they do not.
+        better: 1 if new is better beyond noise, -1 if it is worse, else 0; also 0 for metrics without a direction.
     """
 
     metric: str
@@ -93,29 +93,29 @@ class Difference(msgspec.Struct, kw_only=True):
 
     @property
     def known(self) -> bool:
-        """Whether the noise could be estimated."""
+        """Return whether the noise could be estimated."""
         return not math.isnan(self.low)
 
     @property
     def differs(self) -> bool:
-        """Whether these runs differ beyond their noise, whatever seeds may do."""
+        """Return whether these runs differ beyond their noise, regardless of seeds."""
         return not math.isnan(self.since)
 
     @property
     def beyond_noise(self) -> bool:
-        """Whether the difference is beyond the noise of the runs and what seeds do."""
+        """Return whether the difference is beyond the noise of the runs and of seeds."""
         return self.differs and (self.low > 0 or self.high < 0)
 
     @property
     def inconclusive(self) -> bool:
-        """Whether neither a difference nor its absence is shown."""
+        """Return whether neither a difference nor its absence is shown."""
         if not self.known or self.beyond_noise:
             return False
         return self.differs or self.detectable >= (COARSE if self.scale == 1 else 1) * self.scale > 0
 
     @property
     def words(self) -> str:
-        """The judgement in a few words."""
+        """Return the judgement in a few words."""
         if not self.known:
             return "too few to tell"
         if not self.differs:
@@ -125,7 +125,7 @@ class Difference(msgspec.Struct, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """What is known of the difference, with its numbers, as a clause."""
+        """Return the difference with its numbers as a clause."""
         levels = f"{number(self.base)} in BASE and {number(self.new)} in NEW"
         if not self.known:
             return f"the {self.label} is {levels}, over too few shared places to judge"
@@ -142,15 +142,15 @@ class Difference(msgspec.Struct, kw_only=True):
 
 
 def departures_of(aligned: Aligned) -> tuple[Departures, np.ndarray]:
-    """Where the difference of two arms leaves 0, in bins, and at which place each bin begins."""
+    """Return the departures of the difference from 0 in bins, and the place at which each bin begins."""
     d = aligned.difference()
     edges = np.linspace(0, len(d), min(len(d), BINS) + 1).astype(int)
     return departures(np.add.reduceat(d, edges[:-1]) / np.diff(edges), WINDOW), edges
 
 
 def span_of(fitted: np.ndarray, begin: int, end: int) -> tuple[int, int]:
-    """The bins around ``begin`` to ``end`` at which the fitted difference is more than half of its mean there: a ramp
-    is dated where it is halfway, and what a later term continues ends with that."""
+    """Return the bins around ``begin`` to ``end`` at which the fitted difference is more than half of its mean there: a
+    ramp is dated to its middle, and a span that a later term continues ends with that term."""
     level = float(fitted[begin:end].mean())
     there = fitted * np.sign(level) > abs(level) / 2
     first = begin + int(there[begin:end].argmax())
@@ -160,14 +160,14 @@ def span_of(fitted: np.ndarray, begin: int, end: int) -> tuple[int, int]:
 
 
 def place_of(begin: int, edges: np.ndarray, d: np.ndarray) -> int:
-    """The place at which a departure begins that was found in bins."""
+    """Return the place at which a departure in bins begins."""
     if begin == 0 or edges[begin + 1] - edges[begin - 1] < 4:
         return int(edges[begin])
     return int(edges[begin - 1]) + split(d[edges[begin - 1] : edges[begin + 1]])
 
 
 def difference_of(metric: str, label: str, sign: int, aligned: Aligned) -> Difference:
-    """The difference of one metric; ``sign`` is 1 where more of it is better, -1 where it is worse, 0 for neither."""
+    """Return the difference of one metric; ``sign`` is 1 if more of it is better, -1 if it is worse, 0 for neither."""
     count = len(aligned.x)
     if count < LEAST:
         return _levels(metric, label, aligned, 0)
@@ -192,7 +192,7 @@ def difference_of(metric: str, label: str, sign: int, aligned: Aligned) -> Diffe
 
 
 def _levels(metric: str, label: str, aligned: Aligned, start: int) -> Difference:
-    """The levels of both arms from a place to the end."""
+    """Return the levels of both arms from a place to the end."""
     base, new = (float(arm[:, start:].mean()) for arm in (aligned.base, aligned.new))
     return Difference(
         metric=metric, label=label, base=base, new=new, difference=new - base, places=len(aligned.x) - start
@@ -200,18 +200,19 @@ def _levels(metric: str, label: str, aligned: Aligned, start: int) -> Difference
 
 
 def scale_of(aligned: Aligned) -> float:
-    """The possible range of a success score: 1 if all values are between 0 and 1, else the range of the values."""
+    """Return the possible range of a success score: 1 if all values are between 0 and 1, else the range of the
+    values."""
     values = np.concatenate((aligned.base.ravel(), aligned.new.ravel()))
     return 1.0 if values.min() >= 0 and UNIT < values.max() <= 1 else spread_of(aligned)
 
 
 def spread_of(aligned: Aligned) -> float:
-    """The range of the values of both arms."""
+    """Return the range of the values of both arms."""
     return float(max(aligned.base.max(), aligned.new.max()) - min(aligned.base.min(), aligned.new.min()))
 
 
 def seed_error(aligned: Aligned, base: np.ndarray, new: np.ndarray) -> float:
-    """The error of the difference that comes from the seeds: ``base`` and ``new`` hold the level of each run."""
+    """Return the error of the difference due to seeds: ``base`` and ``new`` contain the level of each run."""
     free = len(base) + len(new) - 2
     measured = float(((base - base.mean()) ** 2).sum() + ((new - new.mean()) ** 2).sum())
     guessed = SEED * moved(aligned)
@@ -220,10 +221,10 @@ def seed_error(aligned: Aligned, base: np.ndarray, new: np.ndarray) -> float:
 
 
 def moved(aligned: Aligned) -> float:
-    """How far the metric has moved in the arm that moved less: the range of its means over eighths of the places.
+    """Return the change of the metric in the arm that changed less: the range of its means over eighths of the places.
 
-    What seeds vary is how a curve is run through; where one arm stands still and the other moves, they are no seeds of
-    one curve.
+    Seeds change how fast a run follows its curve; if one arm is flat and the other moves, they are not seeds of one
+    curve.
     """
     eighths = np.array_split(np.arange(len(aligned.x)), min(8, len(aligned.x)))
     levels = [np.array([arm.mean(axis=0)[part].mean() for part in eighths]) for arm in (aligned.base, aligned.new)]

@@ -1,8 +1,8 @@
-"""Where two arms diverge: the first place and metric at which they differ beyond noise, to the end or for a time.
+"""Finds where two arms diverge: the first place and metric at which they differ beyond noise, to the end or
+temporarily.
 
-The shapes and the noise are those by which levels are compared (`difference`): a span in which the difference departs
-from 0 counts if its mean exceeds the noise along the runs and the effect of seeds, a share of how far the
-metric had moved on both sides by then.
+The shapes and the noise are those of `difference`: a span in which the difference departs from 0 counts if its mean
+exceeds the noise along the runs and the effect of seeds, a share of the metric's change on both sides so far.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from .difference import DIFFERS, LEAST, SEED, SEEDS_DIFFER, departures_of, moved
 
 
 class Parting(msgspec.Struct, frozen=True, kw_only=True):
-    """The place from which a metric differs, until when (None: to the end), and its level on each side there.
+    """The place from which a metric differs, the end of the difference (None: end of the run), and its level on each
+    side.
 
-    ``broken`` names the side on which it is not finite from there, where that is how they differ.
+    ``broken`` names the side on which it is not finite from there, if that is the difference.
     """
 
     metric: str
@@ -34,7 +35,7 @@ class Parting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def partings(series: Mapping[str, Aligned]) -> list[Parting]:
-    """The metrics that diverge, the earliest first."""
+    """Return the metrics that diverge, the earliest first."""
     found = [p for metric, aligned in series.items() if (p := _of(metric, aligned)) is not None]
     return sorted(found, key=lambda p: p.at)
 
@@ -57,7 +58,7 @@ def _of(metric: str, aligned: Aligned) -> Parting | None:
 
 
 def first_not_finite(base: Sequence[Run], new: Sequence[Run]) -> Parting | None:
-    """The first step at which a core metric is NaN or infinite on one side alone."""
+    """Return the first step at which a core metric is NaN or infinite on one side only."""
     steps = [[_not_finite(run) for run in arm] for arm in (base, new)]
     broken = [min((found for found in arm if found is not None), default=None) for arm in steps]
     if (broken[0] is None) == (broken[1] is None):
@@ -78,6 +79,6 @@ def _not_finite(run: Run) -> tuple[float, str] | None:
 
 
 def first_unequal(series: Mapping[str, Aligned]) -> float | None:
-    """The first place at which any metric is not the same number on both sides; None where all are equal throughout."""
+    """Return the first place at which any metric differs; None if all are equal throughout."""
     firsts = [float(aligned.x[int(apart.argmax())]) for aligned in series.values() if (apart := ~aligned.equal()).any()]
     return min(firsts, default=None)

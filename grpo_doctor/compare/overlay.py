@@ -1,4 +1,4 @@
-"""The charts of a comparison as geometry: both curves, their bands, and the shaded area between them."""
+"""Lays out the charts of a comparison: both curves, their bands, and the shaded area between them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from .align import Aligned
 from .comparison import Comparison
 
 PLACES = 240
-"""Places of a series that are drawn at most, evenly spread over its smoothed curve."""
+"""Maximum number of drawn places per series, evenly spread over its smoothed curve."""
 
 
 class Side(NamedTuple):
-    """One arm: its curve, and the band of its seeds, or of its noise where there is one run."""
+    """One arm: its curve, and the band of its seeds, or of its noise for a single run."""
 
     line: str
     band: str
@@ -50,7 +50,8 @@ class Overlay(NamedTuple):
 
 
 def overlays(found: Comparison) -> list[Overlay]:
-    """A chart for each compared metric, and for the one in which the sides part; each marks where they part first."""
+    """Return a chart for each compared metric and for the one that diverges; each marks where the arms first
+    diverge."""
     labels = {d.metric: d.label for d in found.differences}
     first = found.parting
     names = list(dict.fromkeys([*([first.metric] if first is not None else []), *labels]))
@@ -98,13 +99,14 @@ def _overlay(metric: str, label: str, aligned: Aligned, parted: float | None, un
 
 
 def _bands(long: bool, seeds: bool) -> str:
-    """What the lines and bands of a chart are."""
+    """Describe the lines and bands of a chart."""
     lines = "Lines: means over neighbouring steps. " if long else ""
     return lines + ("Bands: the seeds of each side." if seeds else "Bands: the noise of each run." if long else "")
 
 
 def _levels(arm: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean, lower and upper end of the band of an arm, [runs, places]; smoothed, with a band of its noise, if long."""
+    """Return mean, lower and upper end of the band of an arm, [runs, places]; smoothed, with a band of its noise, if
+    long."""
     long = arm.shape[1] >= SMOOTHED
     if len(arm) > 1:
         each = np.array([smoothed(run) for run in arm]) if long else arm
@@ -117,6 +119,6 @@ def _levels(arm: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _area(x: np.ndarray, scale: Scale, low: np.ndarray, high: np.ndarray) -> str:
-    """The outline of the area between two curves."""
+    """Return the outline of the area between two curves."""
     there, back = path_of(x, scale.at(low)), path_of(x[::-1], scale.at(high)[::-1])
     return f"{there}{back.replace('M', 'L', 1)}Z" if there else ""

@@ -1,4 +1,4 @@
-"""Which share of the responses two runs have in common, where both kept them."""
+"""Computes the share of identical responses of two runs, if both kept responses."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ..run import Run
 
 
 class Alike(msgspec.Struct, frozen=True, kw_only=True):
-    """Responses to the same prompt at the same step: how many were compared, how many are the same text, and the first
-    step at which they are not."""
+    """Responses to the same prompt at the same step: how many were compared, how many are identical, and the first step
+    with a difference."""
 
     compared: int
     same: int
@@ -24,7 +24,7 @@ class Alike(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def alike(base: Sequence[Run], new: Sequence[Run]) -> Alike | None:
-    """The first run of each side against the other; None where they share no prompt at any step."""
+    """Compare the first run of each side; None if they share no prompt at any step."""
     kept = [_texts(runs[0]) for runs in (base, new)]
     compared = same = 0
     parted = None

@@ -1,4 +1,4 @@
-"""A comparison as sentences and tables, the same for every report format."""
+"""Writes a comparison as sentences and tables, the same for every report format."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from .divergence import Parting
 from .verdict import Fared, decided_by
 
 NEAR = 1e-4
-"""Relative change of a tensor below which it has hardly moved."""
+"""Relative change of a tensor below which it counts as almost unchanged."""
 SHOWN = 20
-"""Tensors of two checkpoints that a table shows, those that moved most."""
+"""Maximum number of checkpoint tensors in a table, those that changed most."""
 
 
 def render(name: str, comparisons: Sequence[Comparison], options: Options) -> str:
-    """The report of comparisons in one format. Raises `UnknownFormatError`.
+    """Render comparisons in one format. Raises `UnknownFormatError`.
 
     Formats for people show the comparison. Formats for machines, which hold findings only, get the runs of NEW with the
     findings of checks across runs; findings that BASE also has are accepted.
@@ -46,7 +46,7 @@ def render(name: str, comparisons: Sequence[Comparison], options: Options) -> st
 
 
 def shown(found: Comparison, *, samples: bool) -> Comparison:
-    """A copy in which every text is cleaned."""
+    """Return a copy with all texts cleaned."""
     names = [n for n in found.__struct_fields__ if n not in ("base", "new", "settings", "x")]
     texts = {name: cleaned(getattr(found, name)) for name in names}
     for side in ("base", "new"):
@@ -58,7 +58,8 @@ def shown(found: Comparison, *, samples: bool) -> Comparison:
 
 
 def judged(found: Comparison) -> tuple[list[Diagnosis], dict[tuple[str, str], str]]:
-    """The runs of NEW as a gate sees them, with the findings of the checks across runs; and what BASE has too."""
+    """Return the runs of NEW for the gate, with the findings of the comparison checks, and the findings that BASE also
+    has."""
     diagnoses = []
     excused: dict[tuple[str, str], str] = {}
     for diagnosis in found.new.diagnoses:
@@ -74,13 +75,13 @@ def judged(found: Comparison) -> tuple[list[Diagnosis], dict[tuple[str, str], st
 
 
 def _clean(change: Change) -> Change:
-    """A setting without what is secret in its value, or under its name."""
+    """Return a setting without secrets in its value or under its name."""
     ((name, values),) = cleaned({change.name: [change.base, change.new]}).items()
     return Change(name, *(values if isinstance(values, list) else (values, values)))
 
 
 def headline(found: Comparison) -> str:
-    """The first sentences: how NEW compares with BASE, by which numbers, and where they diverge."""
+    """Return the first sentences: how NEW compares with BASE, by which numbers, and where they diverge."""
     if found.because:
         return f"Cannot compare, because {found.because}."
     grave = [f for f in found.findings if f.level >= Severity.ERROR and f.code != "CMP001"]
@@ -123,17 +124,17 @@ def _parted(found: Comparison) -> str:
 
 
 def setting(value: Any) -> str:
-    """The value of a setting with every digit that it has, since it may differ in the last."""
+    """Return the value of a setting with all digits, since it may differ in the last."""
     return "not declared" if value is None else str(value)
 
 
 def names(found: Comparison) -> list[str]:
-    """The names of NEW and BASE, without the folders that both share; the facts hold the whole paths."""
+    """Return the names of NEW and BASE without common folders; the facts contain the full paths."""
     return shortened([found.new.name, found.base.name])
 
 
 def facts(found: Comparison) -> list[tuple[str, str]]:
-    """The header: both sides with their verdicts, and what is shared."""
+    """Return the header: both sides with their verdicts, and what they share."""
     rows = []
     for side, arm in (("BASE", found.base), ("NEW", found.new)):
         verdicts = ", ".join(dict.fromkeys(d.verdict for d in arm.diagnoses))
@@ -146,7 +147,7 @@ def facts(found: Comparison) -> list[tuple[str, str]]:
 
 
 def tables(found: Comparison) -> list[Table]:
-    """All results as tables, without the empty ones."""
+    """Return all results as tables, without empty ones."""
     made = (
         _settings(found), _differences(found), _partings(found), _findings(found), _remedies(found), _equal(found),
         _samples(found), _weights(found),
@@ -205,7 +206,7 @@ def _findings(found: Comparison) -> Table:
 
 
 def _remedies(found: Comparison) -> Table:
-    """One row for each remedy of BASE's findings; where it is one for several, the verdicts must agree."""
+    """Return one row for each remedy of BASE's findings; for a remedy of several findings, the verdicts must agree."""
     by_title: dict[str, list[Fared]] = {}
     for fared in found.fared:
         for title in fared.remedies:

@@ -1,4 +1,4 @@
-"""What became of each finding of BASE, whether its remedy is confirmed, and whether NEW is better or worse."""
+"""Judges the outcome of each finding of BASE, whether its remedy is confirmed, and whether NEW is better or worse."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Verdict = Literal["better", "worse", "mixed", "no difference", "inconclusive", "
 
 
 class Fared(msgspec.Struct, kw_only=True):
-    """One finding of either side: what became of it, and what that says of the remedies for it.
+    """One finding of either side: its outcome, and the judgement on its remedies.
 
-    ``severity`` is the higher of both sides. ``judgement`` is None for what appeared, and for what another finding of
-    BASE explained, whose ``remedies``, titles, are not those that were asked for.
+    ``severity`` is the higher of both sides. ``judgement`` is None for new findings, and for symptoms of another
+    finding of BASE, because their remedies were not applied. ``remedies`` are titles.
     """
 
     code: str
@@ -40,7 +40,7 @@ class Fared(msgspec.Struct, kw_only=True):
 
 
 def fared(base: Arm, new: Arm, differences: Sequence[Difference]) -> list[Fared]:
-    """Every finding at warning or above on either side that still holds, the most severe first."""
+    """Return every active finding at warning or above on either side, the most severe first."""
     success = success_of(differences)
     sides = [_worst(base.diagnoses), _worst(new.diagnoses)]
     told = [_one(code, sides[0].get(code), sides[1].get(code), base, new) for code in {**sides[0], **sides[1]}]
@@ -56,7 +56,7 @@ def fared(base: Arm, new: Arm, differences: Sequence[Difference]) -> list[Fared]
 
 
 def _worst(diagnoses: Sequence[Diagnosis]) -> dict[str, Finding]:
-    """By code the gravest finding among several seeds, of those that hold at warning or above."""
+    """Return by code the most severe active finding among several seeds, at warning or above."""
     worst: dict[str, Finding] = {}
     for finding in (f for d in diagnoses for f in d.findings):
         known = worst.get(finding.code)
@@ -100,13 +100,13 @@ def _explained(code: str, base: Arm) -> str:
 
 
 def _past(code: str, arm: Arm) -> Finding | None:
-    """The gravest finding of this code that a side had for a time."""
+    """Return the most severe finding of this code that a side had temporarily."""
     had = [f for d in arm.diagnoses for f in d.findings if f.code == code and f.level >= Severity.WARNING]
     return max(had, key=lambda f: f.level, default=None)
 
 
 def _remark(code: str, arm: Arm) -> str:
-    """What is still said of this code on a side, though not as a warning; empty where its check is silent."""
+    """Return the remark of this code on a side, if it is below a warning; empty if its check is silent."""
     return next((f.message for d in arm.diagnoses for f in d.findings if f.code == code and not f.cleared), "")
 
 
@@ -115,12 +115,12 @@ def _until(past: Finding | None, side: str) -> str:
 
 
 def share(code: str, arm: Arm) -> float:
-    """In which share of an arm's runs a finding holds at warning or above."""
+    """Return the share of an arm's runs with an active finding at warning or above."""
     return sum(code in _worst([d]) for d in arm.diagnoses) / arm.seeds
 
 
 def _blind(code: str, arm: Arm, side: str) -> str:
-    """Why a check could not run on a side; empty where it ran on every run of it."""
+    """Return why a check could not run on a side; empty if it ran on every run."""
     for diagnosis in arm.diagnoses:
         for skipped in diagnosis.coverage.skipped:
             if skipped["code"] == code:
@@ -129,7 +129,7 @@ def _blind(code: str, arm: Arm, side: str) -> str:
 
 
 def _too_early(shown: Finding, arm: Arm, side: str, other: str) -> str:
-    """That a side ends before the step at which the other showed it."""
+    """Return a sentence if a side ends before the step at which the other showed the finding."""
     ends = min((d.last_step for d in arm.diagnoses if d.last_step is not None), default=None)
     if ends is None or ends >= shown.detected_step:
         return ""
@@ -137,7 +137,7 @@ def _too_early(shown: Finding, arm: Arm, side: str, other: str) -> str:
 
 
 def _left_behind(code: str, base: Arm, told: Sequence[Fared]) -> list[str]:
-    """What the finding explained on BASE and NEW still has."""
+    """Return the symptoms of the finding on BASE that NEW still has."""
     explained = {f.code for d in base.diagnoses for f in d.findings if code in f.explained_by}
     return [f.code for f in told if f.code in explained and f.fate in ("stayed", "worsened")]
 
@@ -167,17 +167,17 @@ def _judged(found: Fared, success: Difference | None, left: Sequence[str]) -> tu
 
 
 def success_of(differences: Sequence[Difference]) -> Difference | None:
-    """The series of success that decides: the first that differs beyond noise; held-out scores come first."""
+    """Return the success series that decides: the first that differs beyond noise; held-out scores come first."""
     return next((d for d in differences if d.better), None)
 
 
 def decided_by(differences: Sequence[Difference]) -> Difference | None:
-    """The series that a comparison is about where no success differs: the first whose noise is known."""
+    """Return the compared series if no success series differs: the first with known noise."""
     return next((d for d in differences if d.known), None)
 
 
 def verdict_of(differences: Sequence[Difference], told: Sequence[Fared]) -> Verdict:
-    """Whether NEW is better or worse, by success and by what appeared or vanished at error or above."""
+    """Return whether NEW is better or worse, by success and by findings that appeared or vanished at error or above."""
     success = success_of(differences)
     grave = [f for f in told if f.level >= Severity.ERROR]
     came = any(f.fate == "worsened" or (f.fate == "appeared" and not f.why) for f in grave)  # BASE could have shown it

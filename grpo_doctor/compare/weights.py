@@ -1,7 +1,7 @@
-"""How far two checkpoints of safetensors lie apart, tensor by tensor; adapters as what they add.
+"""Measures how far two safetensors checkpoints differ, tensor by tensor; adapters by the change that they add.
 
-The format is read as its specification says (https://huggingface.co/docs/safetensors): eight bytes with the length of a
-JSON header, the header, and raw little-endian numbers, which are mapped and not loaded. Nothing is executed.
+The format follows its specification (https://huggingface.co/docs/safetensors): eight bytes with the length of a JSON
+header, the header, and raw little-endian numbers, which are memory-mapped. Nothing is executed.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import numpy as np
 
 _KINDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 _HEADER = 100_000_000
-"""Bytes that a header may have at most, as in the reference reader."""
+"""Maximum size of a header in bytes, as in the reference reader."""
 _LORA = re.compile(r"^(.*)\.lora_(A|B)(\.[^.]+)?\.weight$")
 
 
 class WeightsError(ValueError):
-    """A checkpoint that cannot be read; the message names the file and why."""
+    """A checkpoint that cannot be read; the message names the file and the reason."""
 
 
 class Moved(msgspec.Struct, frozen=True, kw_only=True):
-    """How far one tensor moved: the norm of the change divided by the norm of BASE, and the norm of BASE."""
+    """The change of one tensor: the norm of the change divided by the norm of BASE, and the norm of BASE."""
 
     name: str
     change: float
@@ -40,7 +40,7 @@ class _Stored(NamedTuple):
     begin: int
 
     def load(self) -> np.ndarray:
-        """The numbers as float32."""
+        """Return the numbers as float32."""
         if 0 in self.shape:
             return np.zeros(self.shape, np.float32)
         raw = np.memmap(self.file, _KINDS[self.kind], "r", self.begin, self.shape or (1,))
@@ -50,10 +50,10 @@ class _Stored(NamedTuple):
 
 
 def weights_apart(base: Path, new: Path) -> list[Moved]:
-    """Every floating-point tensor that both checkpoints (a file or a folder) hold, in the order of BASE.
+    """Compare every floating-point tensor that both checkpoints (a file or a folder) contain, in the order of BASE.
 
-    The factors of a LoRA adapter are multiplied first: many pairs of factors give the same change.
-    Raises `WeightsError`.
+    The factors of a LoRA adapter are multiplied first, because many pairs of factors give the same change. Raises
+    `WeightsError`.
     """
     one, other = _stored(base), _stored(new)
     found = [_moved(name, *pair) for name, pair in _pairs(one, other)]

@@ -199,12 +199,12 @@ def declared(settings: Mapping[str, Any], name: str) -> Any:
 
 
 _STANDING_OF = {field: f"standing of {field}" for field in FOLLOWED.values()}
-"""Keys under which the state of a success series is stored with the values of a row."""
+"""Keys under which the states of a success series are stored with the values of a row."""
 
 
 def _picking(arguments: Iterable[tuple[str, ...]], known: frozenset[str]) -> Arguments:
-    """What picks a check's arguments from a row: of every alternatives the first that is known, else the last; of what
-    is asked about a series of success its standing."""
+    """Returns a check's arguments from a row: the first known of several alternatives, else the last; and states of
+    success series."""
     names = [next((name for name in fields if name in known), fields[-1]) for fields in arguments]
     names = [_STANDING_OF[STANDING[name][0]] if name in STANDING else name for name in names]
     if len(names) < 2:
@@ -213,7 +213,7 @@ def _picking(arguments: Iterable[tuple[str, ...]], known: frozenset[str]) -> Arg
 
 
 _Seen: TypeAlias = tuple[int, Callable[[Memory, Sequence[Any]], tuple[Memory, Any]], Arguments]
-"""A check that sees a row by its place, with what computes the row and what picks its arguments from it."""
+"""A check's place, with the function that computes the row and the function that selects its arguments."""
 
 
 class Snapshot(NamedTuple):
@@ -431,7 +431,7 @@ def diagnose(
 ) -> Diagnosis:
     """Runs all checks on a run and returns the diagnosis: problems, onsets, confidence and remedies.
 
-    What its samples show and no column says becomes columns of the run.
+    Fields that only the samples show become columns of the run.
 
     Raises `OverBudgetError` if that takes more than `grpo_doctor.limits` allows.
     """
@@ -445,7 +445,7 @@ def diagnose(
 
 
 def fill_from_samples(run: Run) -> None:
-    """Adds columns from the samples of a run; without any, what reads them is not imported."""
+    """Add columns from the samples of a run; without samples, nothing is imported."""
     if run.samples:
         from ..rollouts import fill
 

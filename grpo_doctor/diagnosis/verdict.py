@@ -1,8 +1,8 @@
 """From findings to a diagnosis: what happened, why, what to change, the verdict, and what it rests on.
 
-**What happened** comes from the outcomes, those of success (`series.trajectory`) first; **why** from what explains
-them. A kind decides what a finding may weigh. An *outcome* and a *defect* keep their severity. A *risk* is at most a
-warning in a run that learns in spite of it. A *remark* is info. A past finding is reported as past and weighs nothing.
+**What happened** comes from the outcomes, those of success (`series.trajectory`) first; **why** from the findings that
+explain them. Its kind limits the weight of a finding. An *outcome* and a *defect* keep their severity. A *risk* is at
+most a warning in a run that learns anyway. A *remark* is info. A past finding is reported as past and weighs nothing.
 So an active finding at error or above makes the run failing, and nothing else does.
 """
 
@@ -33,22 +33,22 @@ if TYPE_CHECKING:
 Verdict = Literal["failing", "suspect", "healthy", "unproven", "unjudged"]
 
 SLACK, BLUR = 4, 1 / 64
-"""Rows, and share of all rows, by which the onset of a cause may follow that of its effect: an alarm needs some of
-these rows, and a fall is dated to a bin."""
+"""Rows, and share of all rows, by which the onset of a cause may follow that of its effect: an alarm needs some rows,
+and a fall is dated to a bin."""
 LASTS = 10
 """Rows before the onset of an effect up to which its cause must have lasted."""
 OF_REWARD = frozenset(
     "reward_mean reward_std reward_min reward_max dead_share zero_variance_share zero_variance_groups live_groups "
     "groups advantage_max advantage_min advantage_std success_rate".split()
 )
-"""Series that a constant reward makes constant by identity: they repeat the finding and explain nothing."""
+"""Series that are constant if the reward is constant: they repeat the finding and explain nothing."""
 REACH = 2 / 3
 """Share of the time before a fall within which its cause must begin: a state that held while the run improved did not
 cause the fall."""
 TOLD_FIRST = "LEN003 REW001 STL006 STL008 STL001 GRD001 REW015 REW016 REW002 REW009 SUP001".split()
-"""Of equally severe outcomes these come first, the last one first: those about success, before them truncation, because
-metrics of truncated responses do not describe whole responses, and numbers that are not finite before a reward that
-has not risen."""
+"""Of equally severe outcomes these come first, in reverse order: those about success; before them truncation, because
+metrics of truncated responses do not describe whole responses; and NaN or infinity before a reward that has not
+risen."""
 
 
 class Coverage(msgspec.Struct, kw_only=True):
@@ -125,9 +125,10 @@ def weight(finding: Finding) -> Severity:
 def learns(success: Mapping[str, Outcome], run_type: RunType = "rl") -> bool:
     """Whether a success series shows learning or a solved task, and no series fell back.
 
-    The loss of a preference run begins at ln 2, where policy and reference are one (arXiv 2305.18290, equation 7), so
-    that one below it has learnt whenever the log begins: if it is that loss. By its convexity (Jensen) it is never
-    smaller than the loss of the mean margin, so that one which is belongs to another method, and begins elsewhere.
+    The loss of a preference run begins at ln 2, where policy and reference are equal (arXiv 2305.18290, equation 7), so
+    a loss below that shows learning even if the log begins late. This holds only for that loss: it is convex, so by
+    Jensen's inequality it is never below the loss of the mean margin. A loss below that belongs to another method, with
+    another initial value.
     """
     if lost(success):
         return False
@@ -189,8 +190,8 @@ def _link(
     """Fills ``explained_by``: a finding explains another that its check names, that does not begin before it, and
     that began while it lasted. One that is over explains nothing that a surer one, which still holds, accounts for.
 
-    ``well`` are the first step and that at which success began to fall: no threshold that was passed early in that
-    time explains what came at its end; a proven mechanism may.
+    ``well`` contains the first step and the step at which success began to fall: a threshold that was passed early in
+    that time does not explain the fall; a proven mechanism may.
     """
     (slack, reach), (began, fell) = within, well
     for finding in findings:
@@ -214,8 +215,8 @@ def _link(
 
 
 def same_in_other_words(cause: Finding, effect: Finding) -> bool:
-    """Whether an outcome is read off the same series as another finding, or any finding off what a constant reward
-    makes constant. A proven mechanism is never the same."""
+    """Return whether an outcome uses the same series as another finding, or a finding uses a series that a constant
+    reward makes constant. A proven mechanism is never the same."""
     if cause.kind == "defect":
         return False
     read = set(cause.columns)
@@ -276,7 +277,7 @@ def _assign_roles(findings: list[Finding], active: list[Finding]) -> tuple[Findi
     if not able or any(f.sureness is Confidence.HIGH for f in defects):
         able |= {f.code: f for f in defects if not f.explained_by}
     mechanisms = [f for f in able.values() if f.role == "cause"]
-    holding = [f for f in able.values() if not f.cleared]  # what still holds comes before what is over
+    holding = [f for f in able.values() if not f.cleared]  # active findings come before past ones
     choice = [f for f in mechanisms if not f.cleared] or holding or mechanisms or list(able.values())
     return outcome, max(choice, key=_strength, default=None)
 
@@ -349,7 +350,7 @@ def diagnosis_of(
     active = [f for f in findings if not f.cleared]
     outcome, cause = _headed(*_assign_roles(findings, active), active, learning)
     head, begun = cause or outcome, outcome or cause
-    if outcome is not None and head is not outcome:  # what explains it says the rest, with a number
+    if outcome is not None and head is not outcome:  # the explaining finding has the details, with a number
         outcome.message = outcome.message.replace(str(outcome.evidence.get("more", "")), "")
     _arrange(run, findings, head, outcome)
     _treat(catalogue, findings, active, run.settings, -math.inf if first is None else first, run.run_type == "probe")

@@ -1,5 +1,5 @@
-"""The training engine: a small, exact GRPO loop built from seams, and the faults that replace them.
+"""The training engine: a small, exact GRPO loop of short, replaceable methods, and faults that override them.
 
-Read `trainer.py` top to bottom; `seams.py` holds the short functions it is made of, `faults/` their sick twins.
-Importing this package loads torch; nothing that only reads logs imports it.
+Read `trainer.py` top to bottom; `engine.py` has its methods, `faults/` their faulty versions. Importing this package
+loads torch; nothing that only reads logs imports it.
 """

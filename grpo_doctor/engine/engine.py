@@ -1,7 +1,7 @@
-"""The seams of the trainer: short functions, in the words of `grpo_doctor.probes.entry_points`.
+"""The methods of the trainer, named as in `grpo_doctor.probes.entry_points`.
 
-N responses, G groups of K; prompts of width P, responses of width R, T = P + R. A fault (`faults/`) is a
-subclass that replaces one of these methods by its sick twin.
+N responses, G groups of K; prompts of width P, responses of width R, T = P + R. A fault (`faults/`) is a subclass that
+overrides one of these methods.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .task import Dialogue, Example, Score, Task
 
 
 class Scores(NamedTuple):
-    """What one pass over a batch said of the policy. M response tokens were looked at closely."""
+    """The results of one forward pass over a batch. Logit statistics cover M response tokens."""
 
     logprobs: Tensor  # [N, R] at the sampling temperature
     raw: Tensor  # [N, R] the same at temperature 1
@@ -36,15 +36,15 @@ class Prepared(NamedTuple):
     """A batch with everything that its update needs. The last R tokens of each row are scored."""
 
     batch: Batch
-    response: Tensor  # [N, T] of bool: where the drawn tokens stand, whatever the mask says
+    response: Tensor  # [N, T] of bool: the positions of the generated tokens, regardless of the mask
     mask: Tensor  # [N, R] float
     reference: Tensor | None  # [N, R] log-probabilities under the reference
     advantages: Tensor  # [N]
-    scores: Scores | None = None  # of the policy before the update; None until a pass has been made
+    scores: Scores | None = None  # of the policy before the update; None before the first pass
 
     @property
     def before(self) -> Scores:
-        """The scores, which are known from the first pass on."""
+        """The scores, available after the first pass."""
         assert self.scores is not None
         return self.scores
 
@@ -59,12 +59,12 @@ class Prepared(NamedTuple):
         return self.mask.shape[1]
 
     def last(self, wide: Tensor) -> Tensor:
-        """The scored columns [N, R] of [N, T]."""
+        """Return the scored columns [N, R] of [N, T]."""
         return wide[:, wide.shape[1] - self.scored :]
 
 
 class Engine:
-    """One policy, its reference and its task, as seams."""
+    """One policy, its reference and its task, as replaceable methods."""
 
     def __init__(self, settings: Settings, model: Any, tokenizer: Any, task: Task) -> None:
         self.settings, self.model, self.tokenizer, self.task = settings, model, tokenizer, task
@@ -86,27 +86,27 @@ class Engine:
     # -- rollout ------------------------------------------------------------------------------------------------
 
     def render(self, prompt: Dialogue) -> Ids:
-        """Ids of a prompt with the header of the answer, by the tokenizer's chat template."""
+        """Return the ids of a prompt with the header of the answer, by the tokenizer's chat template."""
         return list(self.tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_dict=False))
 
     def render_sft(self, prompt: Dialogue, answer: str) -> Ids:
-        """Ids of a supervised example: the same prompt, the answer, and the end of the turn."""
+        """Return the ids of a supervised example: the same prompt, the answer, and the end of the turn."""
         text = self.tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=False)
         return list(self.tokenizer(text + answer, add_special_tokens=False)["input_ids"]) + self.eos[:1]
 
     def pad_left(self, prompts: Sequence[Ids]) -> tuple[Tensor, Tensor]:
-        """Ids [N, P] and attention mask [N, P], the prompts at the right edge."""
+        """Return ids [N, P] and attention mask [N, P], padded on the left."""
         width = max(map(len, prompts))
         ids = [[self.pad] * (width - len(p)) + p for p in prompts]
         mask = [[0] * (width - len(p)) + [1] * len(p) for p in prompts]
         return torch.tensor(ids, device=self.device), torch.tensor(mask, device=self.device)
 
     def generating(self) -> AbstractContextManager[None]:
-        """The state in which responses are drawn."""
+        """Switch to the state for generating responses."""
         return generation_state(self.model)
 
     def sample(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Prompts [N, P] to tokens [N, P + R] and the log-probabilities [N, R] under which they were drawn."""
+        """Return tokens [N, P + R] for prompts [N, P], and the log-probabilities [N, R] of the sampled tokens."""
         with self.generating(), self.precision():
             self.generated = generate(
                 self.model, input_ids, attention_mask, self.settings, self.eos, self.pad, self.penalize
@@ -114,36 +114,36 @@ class Engine:
         return self.generated.tokens, self.generated.logprobs
 
     def penalize(self, tokens: Tensor, logits: Tensor, prompt_length: int) -> Tensor:
-        """Penalties on the logits [N, V] of one step of generation: none."""
+        """Apply penalties to the logits [N, V] of one generation step: none by default."""
         return logits
 
     def extract(self, tokens: Tensor, input_ids: Tensor, attention_mask: Tensor) -> list[Ids]:
-        """The responses behind the padded width of the prompts, each up to its first EOS."""
+        """Return the responses after the padded width of the prompts, each up to its first EOS."""
         return [self.until_eos(row) for row in tokens[:, input_ids.shape[1] :].tolist()]
 
     def until_eos(self, ids: Ids) -> Ids:
-        """The ids up to the first EOS, which is kept."""
+        """Return the ids up to and including the first EOS."""
         end = next((i for i, token in enumerate(ids) if token in self.eos), len(ids) - 1)
         return ids[: end + 1]
 
     def text(self, response: Ids) -> str:
-        """What the reward reads."""
+        """Return the text that the reward reads."""
         return str(self.tokenizer.decode(response, skip_special_tokens=True))
 
     def reward(self, examples: Sequence[Example], texts: Sequence[str], finished: Sequence[bool]) -> list[Score]:
-        """The judgement of each response, which the policy is trained on."""
+        """Score each response; the policy trains on this reward."""
         return self.task.score(examples, texts, finished)
 
     def rollout(self, prompts: Sequence[Dialogue]) -> list[Ids]:
-        """Renders, samples and extracts: one response a prompt."""
+        """Render, sample and extract: one response per prompt."""
         ids, mask = self.pad_left([self.render(prompt) for prompt in prompts])
         tokens, _ = self.sample(ids, mask)
         return self.extract(tokens, ids, mask)
 
-    # -- what is trained ----------------------------------------------------------------------------------------
+    # -- training batch ----------------------------------------------------------------------------------------
 
     def mask(self, prompts: Sequence[Ids], responses: Sequence[Ids]) -> Batch:
-        """Prompts padded on the left and responses on the right: ids, attention [N, T], and the responses' tokens."""
+        """Pad prompts on the left and responses on the right: ids, attention [N, T], and the response mask."""
         p, r = max(map(len, prompts)), max(map(len, responses))
         pairs = list(zip(prompts, responses, strict=True))
         ids = [[self.pad] * (p - len(a)) + a + b + [self.pad] * (r - len(b)) for a, b in pairs]
@@ -152,7 +152,7 @@ class Engine:
         return Batch(*(torch.tensor(rows, device=self.device) for rows in (ids, attention, trained)))
 
     def forward(self, model: Any, input_ids: Tensor, attention_mask: Tensor, scored: int) -> Tensor:
-        """Logits [N, R, V], in float32 or wider, that predict the last R = ``scored`` tokens of each row."""
+        """Return logits [N, R, V], in float32 or wider, that predict the last R = ``scored`` tokens of each row."""
         positions = (attention_mask.cumsum(1) - 1).clamp(min=0)
         with self.precision():
             out = model(
@@ -166,23 +166,23 @@ class Engine:
         return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
     def token_logprobs(self, logits: Tensor, input_ids: Tensor, temperature: float) -> Tensor:
-        """Log-probabilities [N, R] of the last R tokens from the logits [N, R, V] that predict them."""
+        """Return log-probabilities [N, R] of the last R tokens from the logits [N, R, V] that predict them."""
         labels = input_ids[:, input_ids.shape[1] - logits.shape[1] :]
         scaled = logits if temperature == 1 else logits / temperature
         return scaled.log_softmax(-1).gather(2, labels[:, :, None]).squeeze(2)
 
     def logprobs(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """The policy's log-probabilities [N, T-1] at the sampling temperature, with gradient."""
+        """Return the policy's log-probabilities [N, T-1] at the sampling temperature, with gradient."""
         logits = self.forward(self.model, input_ids, attention_mask, input_ids.shape[1] - 1)
         return self.token_logprobs(logits, input_ids, self.settings.temperature)
 
     @torch.no_grad()
     def old_logprobs(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """The same as taken before the update."""
+        """Return the same log-probabilities from before the update."""
         return self.logprobs(input_ids, attention_mask)
 
     def reference_logprobs(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """The same under the reference."""
+        """Return the same log-probabilities under the reference."""
         return self._reference(input_ids, attention_mask, input_ids.shape[1] - 1)
 
     @torch.no_grad()
@@ -192,13 +192,13 @@ class Engine:
         return self.token_logprobs(logits, input_ids, self.settings.temperature)
 
     def advantages(self, rewards: Tensor) -> Tensor:
-        """Advantages [G, K] of rewards [G, K]."""
+        """Return advantages [G, K] of rewards [G, K]."""
         return advantages(rewards, self.settings)
 
     def terms(
         self, logprobs: Tensor, old: Tensor, reference: Tensor | None, a: Tensor, mask: Tensor, entropy: Tensor
     ) -> Terms:
-        """The terms of the objective, apart."""
+        """Return the terms of the objective."""
         return objective_terms(logprobs, old, reference, a, mask, entropy, self.settings)
 
     def objective(
@@ -210,12 +210,12 @@ class Engine:
         mask: Tensor,
         entropy: Tensor,
     ) -> Tensor:
-        """The scalar to minimise, from [N, R] tensors and advantages [N]."""
+        """Return the scalar to minimise, from [N, R] tensors and advantages [N]."""
         terms = self.terms(logprobs, old_logprobs, reference_logprobs, advantages, mask, entropy)
         return terms.policy + self.settings.beta * terms.kl - self.settings.entropy_coef * terms.entropy
 
     def precision(self) -> AbstractContextManager[Any]:
-        """bf16 arithmetic where the settings ask for it."""
+        """Use bf16 arithmetic if the settings require it."""
         return torch.autocast(self.device.type, torch.bfloat16) if self.settings.bf16 else nullcontext()
 
     # -- update -------------------------------------------------------------------------------------------------
@@ -223,11 +223,11 @@ class Engine:
     def assemble(
         self, prompts: Sequence[Ids], responses: Sequence[Ids], a: Tensor, drawn: Sequence[Ids] | None = None
     ) -> Prepared:
-        """The batch with its log-probabilities under the reference; the policy has not scored it yet.
+        """Build the batch with its log-probabilities under the reference, before the policy scores it.
 
         Args:
             prompts, responses, a: ids of each, and advantages [N].
-            drawn: what the generator really drew, where it may differ from ``responses``.
+            drawn: the ids that the generator sampled, if they may differ from ``responses``.
         """
         batch = self.mask(prompts, responses)
         response = self.drawn_positions(batch, responses if drawn is None else drawn)
@@ -242,11 +242,11 @@ class Engine:
 
     @torch.no_grad()
     def score(self, prepared: Prepared, tokens: int | None = None) -> Prepared:
-        """The batch scored by the policy in a pass of its own, in eval mode.
+        """Score the batch with the policy in a separate pass, in eval mode.
 
         Args:
             prepared: as `assemble` gives it.
-            tokens: response tokens to take logit statistics of, 0 for all, None for none.
+            tokens: number of response tokens for logit statistics, 0 for all, None for none.
         """
         self.model.eval()
         parts = []
@@ -259,25 +259,25 @@ class Engine:
     def prepare(
         self, prompts: Sequence[Ids], responses: Sequence[Ids], a: Tensor, tokens: int | None = None
     ) -> Prepared:
-        """`assemble` and `score`."""
+        """Run `assemble` and `score`."""
         return self.score(self.assemble(prompts, responses, a), tokens)
 
     def micro_batches(self, count: int, parts: int | None = None) -> Iterator[slice]:
-        """Equal parts of ``count`` samples."""
+        """Split ``count`` samples into equal parts."""
         size = -(-count // (parts or self.settings.gradient_accumulation_steps))
         yield from (slice(start, min(start + size, count)) for start in range(0, count, size))
 
     @staticmethod
     def drawn_positions(batch: Batch, responses: Sequence[Ids]) -> Tensor:
-        """Where the responses stand: the last attended tokens of each row, [N, T] of bool."""
+        """Return the positions of the responses: the last attended tokens of each row, [N, T] of bool."""
         place = torch.arange(batch.input_ids.shape[1], device=batch.input_ids.device)
-        end = (batch.attention_mask * (place + 1)).amax(1)  # one behind the last attended token
+        end = (batch.attention_mask * (place + 1)).amax(1)  # one after the last attended token
         lengths = torch.tensor([len(r) for r in responses], device=end.device)
         return (place < end[:, None]) & (place >= (end - lengths)[:, None])
 
     @torch.no_grad()
     def _scores(self, prepared: Prepared, rows: slice, logits: Tensor, logprobs: Tensor, tokens: int | None) -> Scores:
-        """What the policy's logits [n, R, V] and log-probabilities [n, R] of some rows say."""
+        """Compute scores from the policy's logits [n, R, V] and log-probabilities [n, R] of some rows."""
         logits, logprobs, s = logits.detach(), logprobs.detach(), self.settings
         raw = logprobs if s.temperature == 1 else self.token_logprobs(logits, prepared.batch.input_ids[rows], 1.0)
         if tokens is None:
@@ -299,10 +299,10 @@ class Engine:
         tokens: int | None = None,
         kl_gradient: Sequence[Tensor] | None = None,
     ) -> tuple[float, Scores]:
-        """Adds the gradient of the whole objective to ``p.grad``, micro-batch by micro-batch.
+        """Add the gradient of the whole objective to ``p.grad``, micro-batch by micro-batch.
 
-        Returns its value and the scores of the pass that it was computed from; ``tokens`` as for `score`. The gradient
-        of the KL term alone is added to ``kl_gradient``, one tensor for each parameter, where that is given.
+        Returns the objective and the scores of its forward pass; ``tokens`` as for `score`. If ``kl_gradient`` is given
+        (one tensor per parameter), the gradient of the KL term is added to it.
         """
         value, passes = 0.0, []
         for rows in self.micro_batches(len(prepared.mask), parts):
@@ -317,10 +317,10 @@ class Engine:
         return value, _joined(passes)
 
     def micro_loss(self, prepared: Prepared, rows: slice, tokens: int | None = None) -> tuple[Tensor, Tensor, Scores]:
-        """What some samples contribute to the objective (the parts add up to it) and to its KL term, and their scores.
+        """Return the contribution of some samples to the objective and to its KL term, and their scores.
 
-        Where no pass has been made before, the weights are those that the samples were drawn with: this pass gives
-        the old log-probabilities too, and the ratio is 1.
+        If there was no earlier pass, the samples come from the current weights: this pass also gives the old
+        log-probabilities, and the ratio is 1.
         """
         logits = self.policy_logits(prepared, rows)
         logprobs, entropy = self.of_logits(logits, prepared, rows)
@@ -332,19 +332,19 @@ class Engine:
         return share * self.objective(*inputs), share * self.settings.beta * self.terms(*inputs).kl, scores
 
     def share(self, prepared: Prepared, rows: slice) -> float:
-        """Weight of some samples in the mean over all: by tokens, or by responses."""
+        """Return the weight of some samples in the mean over all: by tokens, or by responses."""
         if self.settings.loss_type == "dapo":
             return float(prepared.mask[rows].sum() / prepared.mask.sum().clamp(min=1))
         return len(prepared.mask[rows]) / len(prepared.mask)
 
     def policy_logits(self, prepared: Prepared, rows: slice) -> Tensor:
-        """Logits [n, R, V] of the policy as it is now."""
+        """Return logits [n, R, V] of the current policy."""
         return self.forward(
             self.model, prepared.batch.input_ids[rows], prepared.batch.attention_mask[rows], prepared.scored
         )
 
     def of_logits(self, logits: Tensor, prepared: Prepared, rows: slice) -> tuple[Tensor, Tensor]:
-        """Log-probabilities and entropy [n, R] that the objective reads from the logits [n, R, V] of some rows."""
+        """Return log-probabilities and entropy [n, R] for the objective, from the logits [n, R, V] of some rows."""
         logprobs = self.token_logprobs(logits, prepared.batch.input_ids[rows], self.settings.temperature)
         if not self.settings.entropy_coef:
             return logprobs, torch.zeros_like(logprobs)
@@ -352,34 +352,34 @@ class Engine:
         return logprobs, -(all_logprobs.exp() * all_logprobs).sum(-1)
 
     def current(self, prepared: Prepared, rows: slice) -> tuple[Tensor, Tensor]:
-        """Log-probabilities and entropy [n, R] of the policy as it is now, with gradient."""
+        """Return log-probabilities and entropy [n, R] of the current policy, with gradient."""
         return self.of_logits(self.policy_logits(prepared, rows), prepared, rows)
 
     def loss(self, prompts: Sequence[Dialogue], responses: Sequence[Ids], advantages: Tensor) -> Tensor:
-        """The whole objective on these samples, with gradient."""
+        """Return the whole objective on these samples, with gradient."""
         prepared = self.prepare([self.render(p) for p in prompts], responses, advantages)
         return self.micro_loss(prepared, slice(0, len(responses)))[0]
 
     def backward(
         self, prompts: Sequence[Dialogue], responses: Sequence[Ids], advantages: Tensor, micro_batches: int = 1
     ) -> float:
-        """Leaves the gradient that the optimizer would be given in ``p.grad``."""
+        """Leave the gradient for the optimizer in ``p.grad``."""
         prepared = self.prepare([self.render(p) for p in prompts], responses, advantages)
         self.model.train()
         return self.accumulate(prepared, micro_batches)[0]
 
     def step(self, prompts: Sequence[Dialogue], responses: Sequence[Ids], advantages: Tensor) -> None:
-        """One whole update."""
+        """Run one whole update."""
         self.backward(prompts, responses, advantages, self.settings.gradient_accumulation_steps)
         self.clip()
         self.apply()
 
     def clip(self) -> float:
-        """Clips the gradient; returns its norm before that."""
+        """Clip the gradient; return its norm before clipping."""
         return float(torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.max_grad_norm))
 
     def apply(self) -> float:
-        """One optimizer step; returns the learning rate that it used."""
+        """Run one optimizer step; return its learning rate."""
         rate = self.learning_rate()
         for group in self.optimizer.param_groups:
             group["lr"] = rate
@@ -390,7 +390,7 @@ class Engine:
         return rate
 
     def learning_rate(self) -> float:
-        """Of the next optimizer step: linear warm-up from 0, then constant or falling to 0."""
+        """Return the next learning rate: linear warm-up from 0, then constant or decaying to 0."""
         s, done = self.settings, self.optimizer_step
         if done < s.warmup_steps:
             return s.learning_rate * done / s.warmup_steps
@@ -399,11 +399,11 @@ class Engine:
         return s.learning_rate
 
     def sync(self) -> None:
-        """Hands new weights to the generator: nothing to do, it is the same model."""
+        """Send new weights to the generator: nothing to do, because it is the same model."""
 
 
 def _joined(parts: Sequence[Scores]) -> Scores:
-    """The scores of a batch from those of its micro-batches."""
+    """Join the scores of micro-batches."""
     return Scores(*(_concatenated(column) for column in zip(*parts, strict=True)))
 
 
@@ -416,7 +416,7 @@ def _concatenated(column: Sequence[Any]) -> Any:
 
 
 def end_ids(model: Any, tokenizer: Any) -> Ids:
-    """Every token that ends a response: the tokenizer's and those of the model's generation settings."""
+    """Return every token that ends a response: the tokenizer's and those of the model's generation settings."""
     named = getattr(model.generation_config, "eos_token_id", None)
     more = named if isinstance(named, list) else [] if named is None else [named]
     return list(dict.fromkeys([tokenizer.eos_token_id, *more]))
@@ -424,7 +424,7 @@ def end_ids(model: Any, tokenizer: Any) -> Ids:
 
 @contextmanager
 def undisturbed(model: Any) -> Iterator[None]:
-    """Eval mode that leaves no trace: a measurement must not heal a model that was left in train mode."""
+    """Use eval mode and restore every module's mode: a measurement must not fix a model that was left in train mode."""
     was_training = model.training
     model.eval()
     try:

@@ -1,4 +1,4 @@
-"""Rollouts through transformers' ``generate``, in a state that does not spoil them."""
+"""Generates rollouts with transformers' ``generate``, in a mode that keeps them correct."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from .settings import Settings
 
 
 def checkpointing(model: Any) -> bool:
-    """Whether gradient checkpointing is on."""
+    """Return whether gradient checkpointing is on."""
     return any(getattr(module, "gradient_checkpointing", False) for module in model.modules())
 
 
 @contextmanager
 def generation_state(model: Any) -> Iterator[None]:
-    """Eval mode with gradient checkpointing off; both are put back, also after an error.
+    """Use eval mode with gradient checkpointing off; restore both, also after an error.
 
-    In train mode with checkpointing transformers drops the cache inside each layer, and ``generate``, which feeds
-    one token at a time, then writes with no memory of what it wrote.
+    In train mode with checkpointing, transformers drops the KV cache in each layer. ``generate`` feeds one token at a
+    time, so it then ignores all earlier tokens.
     """
     was_training, was_checkpointing = model.training, checkpointing(model)
     model.eval()
@@ -38,29 +38,29 @@ def generation_state(model: Any) -> Iterator[None]:
 
 
 def enable_checkpointing(model: Any) -> None:
-    """Gradient checkpointing in the form that recomputes without re-entering autograd."""
+    """Enable gradient checkpointing in the form that recomputes without re-entering autograd."""
     _switch(model, "enable", {"use_reentrant": False})
 
 
 def _switch(model: Any, verb: str, *options: dict[str, bool]) -> None:
-    """``enable`` or ``disable`` under the name that this transformers has for it (the old one goes with version 6)."""
+    """Call ``enable`` or ``disable`` under the name in this transformers version (version 6 removes the old one)."""
     name = "activation" if hasattr(model, "activation_checkpointing_enable") else "gradient"
     getattr(model, f"{name}_checkpointing_{verb}")(*options)
 
 
 class Generated(NamedTuple):
-    """What came out of a generator that was given prompts of width P: at most R tokens for each of N."""
+    """The output of a generator for prompts of width P: at most R tokens for each of N."""
 
-    tokens: Tensor  # [N, P + R] prompt and response, padded behind the end of a response
-    logprobs: Tensor  # [N, R] of each drawn token under the final scores
-    raw_logprobs: Tensor  # [N, R] of each drawn token under the untouched logits
-    eos_suppressed: Tensor  # [N] of bool: EOS was the likeliest token before it was allowed
+    tokens: Tensor  # [N, P + R] prompt and response, padded after the end of a response
+    logprobs: Tensor  # [N, R] of each sampled token under the final scores
+    raw_logprobs: Tensor  # [N, R] of each sampled token under the unmodified logits
+    eos_suppressed: Tensor  # [N] of bool: EOS was the most likely token before it was allowed
     training_mode: bool
     checkpointing: bool
 
 
 class _Penalty(LogitsProcessor):
-    """Calls the trainer's penalties inside ``generate``."""
+    """Applies the trainer's penalties inside ``generate``."""
 
     def __init__(self, penalize: Callable[[Tensor, Tensor, int], Tensor], prompt_length: int) -> None:
         self.penalize, self.prompt_length = penalize, prompt_length
@@ -79,7 +79,7 @@ def generate(
     pad: int,
     penalize: Callable[[Tensor, Tensor, int], Tensor],
 ) -> Generated:
-    """Draws one response for each left-padded prompt [N, P], in whatever mode the model is."""
+    """Sample one response for each left-padded prompt [N, P], in the current mode of the model."""
     config: Any = GenerationConfig(  # type: ignore[no-untyped-call]
         do_sample=True,
         temperature=settings.temperature,
@@ -110,7 +110,7 @@ def generate(
 
 
 def _drawn(logits: tuple[Tensor, ...], drawn: Tensor) -> Tensor:
-    """Log-probabilities [N, R] of the drawn tokens, from R tensors [N, V]."""
+    """Return log-probabilities [N, R] of the sampled tokens, from R tensors [N, V]."""
     columns = []
     for t, step in enumerate(logits):
         step = step.float()

@@ -1,4 +1,4 @@
-"""What a row of logits says, in one pass over it: largest, gap, five likeliest, entropy."""
+"""Computes statistics of logit rows in one pass: largest, gap, five most likely, entropy."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ GROUP = 128
 """Columns in a group of the two-stage top-k."""
 TOP = 5
 CHUNK_BYTES = 1 << 20
-"""Float32 bytes of the rows worked on at once: they stay in the cache (measured: 1 MB beats 4 and 16)."""
+"""Float32 bytes of the rows per chunk: they stay in the cache (measured: 1 MB beats 4 and 16)."""
 CHUNK_BYTES_CUDA = 1 << 28
-"""The same on a GPU, where launches cost and the cache does not hold rows anyway."""
+"""The same on a GPU, where kernel launches dominate and the cache is too small for rows anyway."""
 BLOCK = 128
-"""Rows, at least, whose top-k is searched at once: row by row the calls cost more than the search."""
+"""Minimum number of rows per top-k search: row by row, the calls would cost more than the search."""
 MODERATE = 40.0
-"""Rows whose largest logit is within this distance of 0 need no shift: neither ``exp`` nor its sums leave float32."""
+"""Rows whose largest logit is within this distance of 0 need no shift: ``exp`` and its sums do not overflow float32."""
 FAR = 80.0
 """Nats below the largest logit at which a token has no weight: 1e-35."""
 
@@ -27,7 +27,7 @@ class LogitStatistics(NamedTuple):
 
     largest: Tensor  # [N] the largest logit
     gap: Tensor  # [N] largest minus second largest
-    top_probs: Tensor  # [N, 5] probabilities of the five likeliest tokens, falling
+    top_probs: Tensor  # [N, 5] probabilities of the five most likely tokens, descending
     entropy: Tensor  # [N]
     normaliser: Tensor  # [N] log-sum-exp: log-probability of token v is logits[v] - normaliser
 
@@ -36,9 +36,9 @@ class LogitStatistics(NamedTuple):
 def logit_statistics(logits: Tensor, chunk_bytes: int | None = None) -> LogitStatistics:
     """Statistics of every row of ``logits`` [N, V] (any float type, V >= 5) in float32.
 
-    Works on a few rows at a time: one cast, group maxima, ``exp`` into a buffer that is used again, so that extra
-    memory does not grow with N and bf16 input loses nothing. A token with ``-inf`` cannot be drawn (its block of
-    rows is gone over twice); rows with NaN give NaN.
+    Processes a few rows at a time: one cast, group maxima, and ``exp`` into a reused buffer. So the extra memory does
+    not grow with N, and bf16 input loses no precision. A token with ``-inf`` cannot be sampled (its block of rows is
+    processed twice); rows with NaN give NaN.
     """
     count, width = logits.shape
     chunk_bytes = chunk_bytes or (CHUNK_BYTES_CUDA if logits.is_cuda else CHUNK_BYTES)
@@ -48,7 +48,7 @@ def logit_statistics(logits: Tensor, chunk_bytes: int | None = None) -> LogitSta
 
 
 def _of_block(logits: Tensor, size: int) -> LogitStatistics:
-    """The same for one block of rows [N, V], ``size`` of them at a time."""
+    """Do the same for one block of rows [N, V], ``size`` of them at a time."""
     maxima, shift, total, weighted = _sums(logits, size)
     if not weighted.isfinite().all():
         maxima, shift, total, weighted = _sums(logits, size, all_drawable=False)
@@ -61,8 +61,8 @@ def _of_block(logits: Tensor, size: int) -> LogitStatistics:
 def _sums(logits: Tensor, size: int, all_drawable: bool = True) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Group maxima [N, V/128] of rows x [N, V], a shift s [N], and the sums [N] of exp(x - s) and of exp(x - s) x.
 
-    Where there is a shift, tokens that are ``FAR`` below the largest count as being there: ``-inf`` times 0 would be
-    NaN, and numbers below the normal ones are fifty times slower.
+    With a shift, tokens more than ``FAR`` below the largest are clamped to that distance: ``-inf`` times 0 would be
+    NaN, and subnormal numbers are fifty times slower.
     """
     count, width = logits.shape
     device = logits.device
@@ -84,12 +84,13 @@ def _sums(logits: Tensor, size: int, all_drawable: bool = True) -> tuple[Tensor,
             rows = torch.maximum(rows, largest[:, None] - FAR)
             torch.sub(rows, largest[:, None], out=e).exp_()
         torch.sum(e, -1, out=sums)
-        torch.sum(e.mul_(rows), -1, out=products)  # torch sums in pairs; its dot product loses a digit
+        torch.sum(e.mul_(rows), -1, out=products)  # torch sums in pairs; its dot product is less precise
     return maxima, shift, total, weighted
 
 
 def group_maxima(rows: Tensor, out: Tensor) -> None:
-    """Largest value of each 128 columns of ``rows`` [R, V] into [R, V/128], the last group with what is left over."""
+    """Return the largest value of each 128 columns of ``rows`` [R, V] as [R, V/128]; the last group includes the
+    rest."""
     count, width = rows.shape
     whole = width // GROUP
     if whole:
@@ -101,7 +102,7 @@ def group_maxima(rows: Tensor, out: Tensor) -> None:
 def largest_five(rows: Tensor, maxima: Tensor) -> Tensor:
     """Exact five largest values, falling, of each row of ``rows`` [R, V] with these group maxima: float32 [R, 5].
 
-    The five largest lie in the five groups with the largest maxima, so that the search sees 5 x 128 candidates.
+    The five largest are in the five groups with the largest maxima, so the search has 5 x 128 candidates.
     """
     groups = maxima.topk(min(TOP, maxima.shape[1]), -1).indices
     columns = (groups[:, :, None] * GROUP + torch.arange(GROUP, device=rows.device)).flatten(1)  # [R, 640]

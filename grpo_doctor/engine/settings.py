@@ -1,4 +1,4 @@
-"""What a training run may be told. Names are those of TRL's ``GRPOConfig`` where they mean the same."""
+"""Settings of a training run. Names are those of TRL's ``GRPOConfig`` if they have the same meaning."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..config import ConfigError
 
 
 class Settings(msgspec.Struct, kw_only=True, frozen=True):
-    """One training run. Counts of a batch are responses, not prompts, as in TRL."""
+    """Settings of one run. Batch sizes count responses, not prompts, as in TRL."""
 
     # what is trained, and on what
     model: str = "embedded"
@@ -45,7 +45,7 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
     scale_rewards: Literal["group", "batch", "none"] = "group"
     advantage_ddof: Literal[0, 1] = 1
     skip_zero_advantages: bool = False
-    """No update on a step whose groups all have equal rewards."""
+    """Skip the update on a step whose groups all have equal rewards."""
 
     # objective
     loss_type: Literal["dapo", "grpo", "dr_grpo"] = "dapo"
@@ -67,23 +67,24 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
 
     # records and checkpoints
     record_every: int = 1
-    """Steps between records of what costs a pass over logits or weights (sharpness, entropy, `kl_grad_share`, and
-    `policy_movement_kl`: of those records the first ten, then every third); the rest is in every record."""
+    """Steps between records of quantities that need an extra pass over logits or weights (sharpness, entropy,
+    `kl_grad_share`, and `policy_movement_kl`: the first ten of these records, then every third); all other fields are
+    in every record."""
     record_tokens: int = 0
-    """Response tokens of a step that the statistics of logits look at; 0 is all of them."""
+    """Number of response tokens per step for logit statistics; 0 for all."""
     kl_grad_share_every: int = 10
-    """Of the records with such statistics every how manieth measures the KL term's share of the gradient (an extra
-    backward pass), three times; then every fifth of those. 0 is none."""
+    """Measure the KL term's share of the gradient (an extra backward pass) in every n-th record with such statistics,
+    three times; then in every fifth of those. 0 for never."""
     save_steps: int = 20
     save_total_limit: int = 3
 
     @property
     def prompts(self) -> int:
-        """Prompts of a step, each with ``num_generations`` responses."""
+        """Number of prompts per step, each with ``num_generations`` responses."""
         return self.generation_batch_size // self.num_generations
 
     def declared(self) -> dict[str, Any]:
-        """The settings under their own names and under those of the record fields that mean the same."""
+        """Return the settings under their own names and under the names of the corresponding record fields."""
         divisors = {"rloo": "none", "reinforce++-baseline": "batch", "rank": "rank"}
         return {
             **msgspec.structs.asdict(self),
@@ -97,11 +98,11 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
 
 
 OF_MODEL: dict[str, dict[str, Any]] = {"smollm2": {"generation_batch_size": 16}}
-"""Defaults that differ by model: on 135 million weights 64 responses take over three minutes of CPU a step."""
+"""Defaults per model: with 135 million weights, 64 responses take over three minutes of CPU time per step."""
 
 
 def settings_of(values: Mapping[str, Any], origin: str, under: Settings | None = None) -> Settings:
-    """``under`` (or the defaults) with ``values`` over it. Raises `ConfigError` that names the key."""
+    """Merge ``values`` into ``under`` (or the defaults). Raises `ConfigError` that names the key."""
     known = Settings.__struct_fields__
     for key in values:
         if key not in known:

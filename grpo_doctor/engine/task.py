@@ -1,4 +1,4 @@
-"""What is trained on: prompts and a verifiable reward. The embedded task, and tasks of the user."""
+"""Tasks: prompts and a verifiable reward. The embedded task, and tasks of the user."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Dialogue = list[dict[str, str]]
 
 @dataclass(frozen=True)
 class Example:
-    """One prompt, what its reward needs to know, and the sub-task it belongs to."""
+    """One prompt, the data for its reward, and its sub-task."""
 
     dialogue: Dialogue
     kind: str | None = None
@@ -28,7 +28,7 @@ class Example:
 
 
 class Score(NamedTuple):
-    """The judgement of one response; ``valid`` and ``success`` are None where the task does not know them."""
+    """The score of one response; ``valid`` and ``success`` are None if the task does not know them."""
 
     reward: float
     valid: bool | None = None
@@ -40,10 +40,10 @@ class Task(Protocol):
     """Prompts and their reward.
 
     Attributes:
-        examples: the prompts; batches walk through them in an order that the seed decides.
-        first_words: tokens that may begin a valid response, None where the task does not know.
-        bounds: lowest and highest reward that there can be, None where the task does not know.
-        fallback: whether something else runs in the place of an invalid response.
+        examples: the prompts; the seed determines their order in batches.
+        first_words: tokens that may begin a valid response; None if unknown.
+        bounds: lowest and highest possible reward; None if unknown.
+        fallback: whether an invalid response is replaced by a default.
     """
 
     examples: Sequence[Example]
@@ -52,18 +52,18 @@ class Task(Protocol):
     fallback: bool
 
     def score(self, examples: Sequence[Example], texts: Sequence[str], finished: Sequence[bool]) -> list[Score]:
-        """The judgement of each response; ``finished`` says whether it ended by itself."""
+        """Score each response; ``finished`` is whether it ended on its own."""
         ...
 
     def show(self, text: str) -> str:
-        """The response as a person wants to read it."""
+        """Return the response in readable form."""
         ...
 
 
 # -- the embedded task: write a workflow for a kind of problem -------------------------------------------------
 
 PIECES = ("ka", "lo", "mi", "tu")
-"""Operators are spelled in three pieces of this alphabet, so that no model without a memory can write them."""
+"""Operators are spelled in three parts of this alphabet, so a model without memory of its output cannot write them."""
 OPERATORS: dict[str, tuple[str, ...]] = {
     "Custom": ("ka", "lo", "mi"),
     "Programmer": ("lo", "ka", "tu"),
@@ -76,16 +76,16 @@ OPERATORS: dict[str, tuple[str, ...]] = {
 }
 NAMES: dict[tuple[str, ...], str] = {pieces: name for name, pieces in OPERATORS.items()}
 JUDGES = ("Review", "Test")
-"""Operators after which ``? OP : done`` may follow."""
+"""Operators that ``? OP : done`` may follow."""
 KINDS = ("math", "code", "qa")
 LEVELS = ("easy", "medium", "hard")
 LONGEST = 5
-"""Operators that a workflow may have."""
+"""Maximum number of operators in a workflow."""
 
 
 @dataclass(frozen=True)
 class Workflow:
-    """``OP (-> OP)* -> done``, or with the tail ``? OP : done`` after a judge; an operator may be named once."""
+    """``OP (-> OP)* -> done``, or with the tail ``? OP : done`` after a judge; each operator may occur once."""
 
     operators: tuple[str, ...]
     otherwise: str | None = None
@@ -96,7 +96,7 @@ class Workflow:
         return self.operators + ((self.otherwise,) if self.otherwise else ())
 
     def words(self) -> list[str]:
-        """The tokens that spell it."""
+        """Return the tokens that spell it."""
         out: list[str] = []
         for operator in self.operators:
             out += ["->"] * bool(out) + list(OPERATORS[operator])
@@ -117,13 +117,13 @@ TARGETS = {
 """The best workflow for each kind of problem."""
 
 FALLBACK = Workflow(("Custom",))
-"""What runs in the place of an invalid response."""
+"""The workflow that replaces an invalid response."""
 
 DISTRACTORS = tuple(f"w{n}" for n in range(24))
 
 
 def parse(text: str) -> Workflow | None:
-    """The workflow that a text spells, None if it is invalid."""
+    """Return the workflow in a text; None if it is invalid."""
     words = text.split()
     operators: list[str] = []
     i = 0
@@ -150,7 +150,7 @@ def _once(workflow: Workflow) -> Workflow | None:
 
 
 def grade(workflow: Workflow, target: Workflow) -> Score:
-    """0.1 for a valid workflow, up to 0.5 for the right operators, 0.15 for the right tail, 1 for the best."""
+    """Return 0.1 for a valid workflow, up to 0.5 for the right operators, 0.15 for the right tail, 1 for the best."""
     if workflow == target:
         return Score(1.0, True, True, {"operators": 0.5, "tail": 0.15})
     shared = len(set(workflow.named) & set(target.named))
@@ -163,7 +163,7 @@ INVALID = Score(0.0, False, False, {"operators": 0.0, "tail": 0.0})
 
 
 class WorkflowTask:
-    """The embedded task: a workflow for a kind of problem, graded, with a fallback where it is invalid."""
+    """The embedded task: write a workflow for a kind of problem; graded, with a default for invalid ones."""
 
     first_words: frozenset[str] | None = frozenset(pieces[0] for pieces in OPERATORS.values())
     bounds: tuple[float, float] | None = (0.0, 1.0)
@@ -176,15 +176,15 @@ class WorkflowTask:
     def score(self, examples: Sequence[Example], texts: Sequence[str], finished: Sequence[bool]) -> list[Score]:
         scores = []
         for example, text, whole in zip(examples, texts, finished, strict=True):
-            workflow = parse(text) if whole else None  # text cut at the limit is invalid even where it parses
+            workflow = parse(text) if whole else None  # text that was cut at the limit is invalid even if it parses
             target = TARGETS[example.columns["kind"], example.columns["level"]]
             scores.append(INVALID if workflow is None else grade(workflow, target))
         return scores
 
     def graded(self) -> list[tuple[Example, str, str, str]]:
-        """An example of each kind and level that comes, the text of its best workflow, and right and wrong responses.
+        """Yield an example of each kind and level, the text of its best workflow, and right and wrong responses.
 
-        The wrong one is a valid workflow that shares no operator with the best one.
+        The wrong response is a valid workflow without any operator of the best one.
         """
         found = []
         for example in {tuple(e.columns.values()): e for e in self.examples}.values():
@@ -195,7 +195,7 @@ class WorkflowTask:
         return found
 
     def show(self, text: str) -> str:
-        """Spelled operators by their names: ``Programmer -> Test ? Revise : done``."""
+        """Return operators by name: ``Programmer -> Test ? Revise : done``."""
         words, out = text.split(), []
         while words:
             name = NAMES.get(tuple(words[:3]))
@@ -205,7 +205,7 @@ class WorkflowTask:
 
 
 def make_example(rng: random.Random) -> Example:
-    """A prompt with its kind and level among 0 to 12 distracting words."""
+    """Return a prompt with its kind and level among 0 to 12 distracting words."""
     kind, level = rng.choice(KINDS), rng.choice(LEVELS)
     words = [kind, level, *(rng.choice(DISTRACTORS) for _ in range(rng.randint(0, 12)))]
     rng.shuffle(words)
@@ -217,10 +217,10 @@ def make_example(rng: random.Random) -> Example:
 
 
 def demonstration(rng: random.Random, target: Workflow, *, hint: float, bias: float, corrupted: float) -> list[str]:
-    """Words of a response for the warm-up: mostly valid, weakly biased to the target, sometimes spoiled.
+    """Return the words of a response for the warm-up: mostly valid, weakly biased to the target, sometimes corrupted.
 
-    ``hint`` is the chance that it is the target, ``bias`` the weight of the target's operators against the others,
-    ``corrupted`` the chance that one word is replaced by a random one.
+    ``hint`` is the probability of the target, ``bias`` the weight of the target's operators, ``corrupted`` the
+    probability that one word is replaced by a random one.
     """
     words = (target if rng.random() < hint else _random_workflow(rng, target, bias)).words()
     if rng.random() < corrupted:
@@ -243,9 +243,9 @@ def _random_workflow(rng: random.Random, target: Workflow, bias: float) -> Workf
 
 
 class RewardTask:
-    """Prompts of a JSONL file and a reward function in TRL's form: ``f(prompts, completions, **columns)``.
+    """Prompts from a JSONL file and a reward function in TRL's form: ``f(prompts, completions, **columns)``.
 
-    It returns one number a response; or `Score`, where it knows which responses are valid.
+    It returns one number per response, or a `Score` if it knows which responses are valid.
     """
 
     first_words: frozenset[str] | None = None
@@ -268,7 +268,7 @@ class RewardTask:
 
 
 def load_task(name: str, reward: str | None) -> Task:
-    """The embedded task, ``module:function`` that returns one, or a JSONL of prompts. Raises `ConfigError`."""
+    """Load the embedded task, ``module:function`` that returns one, or a JSONL of prompts. Raises `ConfigError`."""
     if name == "embedded":
         return WorkflowTask()
     if Path(name).suffix in (".jsonl", ".json"):
@@ -301,7 +301,7 @@ def _prompts(path: Path) -> list[Example]:
 
 
 def _imported(name: str, what: str) -> Any:
-    """The object that ``module:name`` names; modules of the working folder are found too."""
+    """Import the object ``module:name``, also from modules in the working folder."""
     module, colon, attribute = name.partition(":")
     if not (module and colon and attribute):
         raise ConfigError(f"{what} {name}: expected module:function or a .jsonl file")

@@ -1,7 +1,7 @@
-"""The embedded models: a decoder of half a million weights, and one of a tenth of that for many runs, with a tokenizer
-of their own, warmed up by supervised steps.
+"""The embedded models: a decoder with half a million weights, and one a tenth of that size for many runs, with their
+own tokenizer and a supervised warm-up.
 
-Deterministic by its seed and cached in the user's cache folder under a hash of everything that it depends on.
+The weights depend only on the seed, and are cached in the user's cache folder under a hash of all inputs.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ SIZES: dict[str, dict[str, Any]] = {
         **{"num_attention_heads": 2, "num_key_value_heads": 2},
     },
 }
-"""The embedded models by their names. A step of the small one costs a third, and it learns less."""
+"""The embedded models by name. A step of the small one takes a third of the time, and it learns less."""
 WARM_UP = {"steps": 260, "batch": 32, "learning_rate": 2e-3, "hint": 0.1, "bias": 6.0, "corrupted": 0.12, "seed": 0}
 
 
 def make_tokenizer() -> PreTrainedTokenizerFast:
-    """Whole words; a turn ends with the token that also ends a response."""
+    """Build a tokenizer of whole words; the end of a turn is also the end of a response."""
     words = [*WORDS, *(f"<unused{n}>" for n in range(VOCABULARY - len(WORDS)))]
     inner = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token=UNK))
     inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -73,14 +73,14 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def make_model(seed: int = 0, **changes: Any) -> LlamaForCausalLM:
-    """The decoder with random weights."""
+    """Build the decoder with random weights."""
     torch.manual_seed(seed)
     config = LlamaConfig(**{**MODEL, **changes}, bos_token_id=None, eos_token_id=3, pad_token_id=0)
     return LlamaForCausalLM(config)
 
 
 def embedded(name: str = "embedded") -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
-    """The warmed-up model and its tokenizer, from the cache where it is there."""
+    """Return the warmed-up model and its tokenizer, from the cache if possible."""
     tokenizer, model = make_tokenizer(), make_model(int(WARM_UP["seed"]), **SIZES[name])
     model.train(False)
     path = cache_file(name)
@@ -97,7 +97,7 @@ def embedded(name: str = "embedded") -> tuple[LlamaForCausalLM, PreTrainedTokeni
 
 
 def cache_file(name: str = "embedded") -> Path:
-    """Where the warmed-up weights are kept: ``GRPO_DOCTOR_CACHE`` or the platform's cache folder."""
+    """Return the file of the warmed-up weights: in ``GRPO_DOCTOR_CACHE`` or the platform's cache folder."""
     from platformdirs import user_cache_path
 
     folder = os.environ.get("GRPO_DOCTOR_CACHE")
@@ -108,7 +108,7 @@ def cache_file(name: str = "embedded") -> Path:
 
 
 def warm_up(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast) -> None:
-    """Supervised steps on workflows that are mostly valid and weakly right: the policy then has room to learn."""
+    """Train on workflows that are mostly valid and sometimes right, so the policy has room to learn."""
     rng = random.Random(WARM_UP["seed"])
     steps = int(WARM_UP["steps"])
     optimizer = torch.optim.AdamW(model.parameters(), lr=WARM_UP["learning_rate"], weight_decay=0.0)
@@ -125,7 +125,7 @@ def warm_up(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast) -> None
 
 
 def _warm_up_batch(rng: random.Random, tokenizer: PreTrainedTokenizerFast, size: int) -> tuple[torch.Tensor, ...]:
-    """Left-padded ids [B, W], attention mask [B, W], labels [B, W] that are -100 outside the response."""
+    """Return left-padded ids [B, W], attention mask [B, W], and labels [B, W] that are -100 outside the response."""
     rows = []
     for _ in range(size):
         example = make_example(rng)

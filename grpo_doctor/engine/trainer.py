@@ -23,23 +23,23 @@ from .measure import Fields, Rollout
 from .task import Example
 
 Veto = Callable[[StepRecord], str | None]
-"""Asked before each optimizer step with the record so far: why the update is to be skipped, or None."""
+"""Asked before each optimizer step with the current record: the reason to skip the update, or None."""
 
 
 class TrainingDied(RuntimeError):  # noqa: N818 - it is what happened, not a mistake of the caller
-    """The policy can draw nothing any more; everything up to the step before is recorded."""
+    """The policy cannot sample any more; everything before this step is recorded."""
 
 
 @dataclass
 class Clock:
-    """What a run has used so far."""
+    """Time and tokens that a run has used so far."""
 
     tokens: int = 0
     seconds: float = 0.0
 
 
 class Trainer:
-    """Steps an engine. One step is one rollout and ``num_iterations`` updates on it."""
+    """Runs the steps of an engine. One step is one rollout and ``num_iterations`` updates on it."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine, self.settings = engine, engine.settings
@@ -47,12 +47,12 @@ class Trainer:
         torch.manual_seed(self.settings.seed)
 
     def run(self, veto: Veto | None = None) -> Iterator[tuple[StepRecord, list[Sample]]]:
-        """The steps that are left, each with its record and samples. Raises `TrainingDied`."""
+        """Run the remaining steps; yield each record with its samples. Raises `TrainingDied`."""
         while self.engine.step_number < self.settings.max_steps:
             yield self.step(veto)
 
     def step(self, veto: Veto | None = None) -> tuple[StepRecord, list[Sample]]:
-        """Draws, judges and learns from one batch."""
+        """Generate, score and train on one batch."""
         engine, began = self.engine, time.perf_counter()
         engine.step_number += 1
         step = engine.step_number
@@ -82,7 +82,7 @@ class Trainer:
     # -- rollout ------------------------------------------------------------------------------------------------
 
     def batch(self, step: int) -> list[Example]:
-        """The prompts of a step, each K times; their order depends on the seed and the step alone."""
+        """Return the prompts of a step, each K times; their order depends only on the seed and the step."""
         examples, size = self.engine.task.examples, self.settings.prompts
         chosen = []
         for place in range((step - 1) * size, step * size):
@@ -91,7 +91,7 @@ class Trainer:
         return [example for example in chosen for _ in range(self.settings.num_generations)]
 
     def rollout(self, examples: list[Example]) -> Rollout:
-        """One response for each prompt, judged."""
+        """Generate and score one response for each prompt."""
         engine = self.engine
         k = self.settings.num_generations
         prompts = [ids for example in examples[::k] for ids in [engine.render(example.dialogue)] * k]
@@ -116,12 +116,12 @@ class Trainer:
         return Rollout(examples, prompts, responses, drawn, engine.generated, texts, scores, own, finished)
 
     def rewards(self, rollout: Rollout) -> Tensor:
-        """Rewards [G, K]."""
+        """Return the rewards [G, K]."""
         flat = torch.tensor([score.reward for score in rollout.scores], device=self.engine.device)
         return flat.view(-1, self.settings.num_generations)
 
     def samples(self, step: int, rollout: Rollout) -> list[Sample]:
-        """The responses as a person reads them."""
+        """Return the responses in readable form."""
         show = self.engine.task.show
         return [
             Sample(
@@ -138,24 +138,24 @@ class Trainer:
     # -- update -------------------------------------------------------------------------------------------------
 
     def detailed(self) -> bool:
-        """Whether this step's record holds the statistics that cost a pass over logits."""
+        """Return whether this step's record has the statistics that cost a pass over logits."""
         return (self.engine.step_number - 1) % self.settings.record_every == 0
 
     def due(self, often: int, until: int, later: int) -> bool:
-        """Whether this step measures what costs a pass of its own: of the steps with such statistics each
-        ``often``-th up to the ``until``-th, where most runs go wrong, then each ``later``-th."""
+        """Return whether this step measures quantities that need an extra pass: every ``often``-th of the steps with
+        such statistics up to the ``until``-th, when most runs fail, then every ``later``-th."""
         number = (self.engine.step_number - 1) // self.settings.record_every + 1
         return self.detailed() and number % (often if number <= until else later) == 0
 
     def tokens(self) -> int | None:
-        """Response tokens to take logit statistics of in this step, 0 for all, None for none."""
+        """Return the number of response tokens for logit statistics in this step, 0 for all, None for none."""
         return self.settings.record_tokens if self.detailed() else None
 
     def update(self, prepared: Prepared, rollout: Rollout, rewards: Tensor, fields: Fields, veto: Veto | None) -> None:
-        """The optimizer steps on one rollout, and what they did, into ``fields``.
+        """Run the optimizer steps on one rollout and record their effect in ``fields``.
 
-        With one step the pass of the update itself gives the log-probabilities before it. With several they are taken
-        in a pass of their own, in eval mode, and the ratio of the first step shows whether both passes agree.
+        With one step, the forward pass of the update gives the old log-probabilities. With several, a separate pass in
+        eval mode computes them, and the ratio of the first step shows whether both passes agree.
         """
         engine = self.engine
         if self.settings.num_iterations > 1:
@@ -188,14 +188,14 @@ class Trainer:
             fields["policy_movement_kl"] = self.movement(prepared)
 
     def skip(self, fields: Fields, why: str) -> None:
-        """No optimizer step: without gradients not even momentum or weight decay moves a weight."""
+        """Skip the optimizer step: without gradients, even momentum or weight decay changes no weight."""
         for p in self.engine.parameters:
             p.grad = None
         fields |= {"update_applied": False, "update_skipped_reason": why, "weight_delta": 0.0}
 
     @torch.no_grad()
     def movement(self, prepared: Prepared) -> float:
-        """How far the update moved the policy on its own samples: on the first response of each group."""
+        """Measure how far the update moved the policy on its own samples: on the first response of each group."""
         engine = self.engine
         firsts = torch.arange(0, len(prepared.mask), self.settings.num_generations, device=engine.device)
         drawn, now = prepared.last(prepared.response)[firsts], []
@@ -207,13 +207,13 @@ class Trainer:
         return measure.k3(prepared.old[firsts][drawn], torch.cat(now)[drawn])
 
     def kl_gradient(self) -> list[Tensor] | None:
-        """Where this step's gradient of the KL term alone is to be added up, if it is to be measured."""
+        """Return buffers for this step's gradient of the KL term, if it is measured."""
         beta, every = self.settings.beta, self.settings.kl_grad_share_every
         due = beta and every and self.due(every, 3 * every, 5 * every)
         return [torch.zeros_like(p) for p in self.engine.parameters] if due else None
 
     def kl_gradient_share(self, of_kl: Sequence[Tensor]) -> float:
-        """Norm of the KL term's gradient by the sum of its norm and that of the rest."""
+        """Return the norm of the KL term's gradient divided by the sum of its norm and that of the rest."""
         pairs = [(g, p.grad - g) for p, g in zip(self.engine.parameters, of_kl, strict=True) if p.grad is not None]
         kl, rest = (float(torch.stack([g.norm() for g in gradients]).norm()) for gradients in zip(*pairs, strict=True))
         return kl / (kl + rest) if kl + rest else 0.0
@@ -221,7 +221,7 @@ class Trainer:
     # -- checkpoints --------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """Everything that the next steps depend on."""
+        """Return everything that the next steps depend on."""
         model = self.engine.model
         return {
             "step": self.engine.step_number,
@@ -236,7 +236,7 @@ class Trainer:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Goes back to a state that `state` gave."""
+        """Restore a state from `state`."""
         engine = self.engine
         engine.step_number, engine.optimizer_step = state["step"], state["optimizer_step"]
         self.clock = Clock(state["tokens"], state["seconds"])
@@ -251,12 +251,12 @@ class Trainer:
             torch.cuda.set_rng_state_all(state["cuda_rng"])
 
     def save(self, path: Path) -> None:
-        """Writes a checkpoint whole or not at all. Raises OSError."""
+        """Write a checkpoint atomically. Raises OSError."""
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_suffix(".part")
         try:
             torch.save(self.state(), draft)
-        except RuntimeError as error:  # how torch tells of a full disk
+        except RuntimeError as error:  # torch's error for a full disk
             draft.unlink(missing_ok=True)
             raise OSError(
                 errno.ENOSPC, f"the checkpoint could not be written completely ({error})", str(path)
@@ -264,7 +264,7 @@ class Trainer:
         draft.replace(path)
 
     def load(self, path: Path) -> None:
-        """Reads a checkpoint."""
+        """Read a checkpoint."""
         self.restore(torch.load(path, map_location=self.engine.device, weights_only=True))
 
 

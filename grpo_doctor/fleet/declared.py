@@ -12,23 +12,23 @@ from ..readers.settings import declared, setting_value
 from ..report.redaction import cleaned
 
 MOST = 400
-"""Settings of one run that are kept."""
+"""Maximum number of settings kept per run."""
 LONGEST = 120
-"""Characters of a value beyond which it is a text and no setting."""
+"""Maximum length of a setting's value in characters; a longer value is a text, not a setting."""
 _ARCHITECTURE = frozenset({"model_type", "architectures"})
-"""Keys of a model's own ``config.json``, which says nothing of the training."""
+"""Keys of a model's own ``config.json``, which does not describe the training."""
 _ASSIGNED = re.compile(r"([A-Za-z][\w.]{0,60})=([^,/\s=]{1,60})")
 _JOINED = re.compile(
     r"(?<![A-Za-z0-9])([A-Za-z]{1,24})[-_]?(\d{1,9}(?:\.\d{1,9})?(?:e-?\d{1,3})?)(?=$|[-_/,+ .](?!\d))"
 )
 _NAMES = frozenset({"model", "reference", "rows"})
-"""Settings that a number behind their word does not set: ``model-7`` is a name."""
+"""Words that are followed by a number but are not settings: ``model-7`` is a name."""
 
 Settings = dict[str, Any]
 
 
 def settings_of(log: Mapping[str, Any], configurations: Iterable[Path], name: str) -> Settings:
-    """The settings of a run; what its log says counts before its configurations, and these before its name."""
+    """Return the settings of a run. The log overrides the configurations, and these override the name."""
     found: Settings = {}
     for source in (log.items(), *map(_of_configuration, configurations), _of_name(name)):
         for key, value in source:
@@ -38,8 +38,8 @@ def settings_of(log: Mapping[str, Any], configurations: Iterable[Path], name: st
 
 
 def _plain(value: Any) -> str | int | float | bool | None:
-    """A value that can be compared from run to run; None for lists, texts, what is not a number, and integers of more
-    than 64 bits, which no setting is and which cannot be sent."""
+    """Return a value that can be compared between runs. None for lists, texts, NaN and infinities, and for integers of
+    more than 64 bits, which cannot be sent."""
     if isinstance(value, int) and value.bit_length() > 63:
         return None
     if isinstance(value, bool | int) or (isinstance(value, float) and value == value):
@@ -48,7 +48,7 @@ def _plain(value: Any) -> str | int | float | bool | None:
 
 
 def _of_configuration(path: Path) -> Iterable[tuple[str, Any]]:
-    """The settings of a document under the names of the checks where they have one; nothing of one that is broken."""
+    """Return the settings of a document under the names that checks use; empty if the document is invalid."""
     from ..preflight.readers.document import read_document
     from ..preflight.reading import LARGEST
 
@@ -65,7 +65,8 @@ def _of_configuration(path: Path) -> Iterable[tuple[str, Any]]:
 
 
 def _of_name(name: str) -> Iterable[tuple[str, Any]]:
-    """``lr=1e-6,beta=0.04`` of Hydra and Ray Tune, and ``lr1e-6-seed3`` where one of the words is a known setting."""
+    """Parse ``lr=1e-6,beta=0.04`` of Hydra and Ray Tune, and ``lr1e-6-seed3`` if one of the words is a known
+    setting."""
     for key, value in _ASSIGNED.findall(name):
         words = key.split("_")
         known = (declared("_".join(words[first:])) for first in range(len(words)))

@@ -17,11 +17,11 @@ from .store import Answered
 
 SCHEMA = "grpo-doctor/fleet/1"
 _INSIDE = frozenset({"unit", "view", "view_steps", "broken", "curve", "curve_steps", "curve_values"})
-"""What is kept of a line for drawing and for telling views apart, no part of the contract."""
+"""Fields that are used for drawing and to distinguish views; not part of the contract."""
 
 
 def render(overview: Overview) -> str:
-    """One object; non-finite numbers are strings."""
+    """Return one object; non-finite numbers are strings."""
     plain: dict[str, Any] = msgspec.to_builtins(overview)
     lines = plain.pop("lines")
     names = plain.pop("names")
@@ -46,7 +46,7 @@ def _run(line: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def table(asked: Answered) -> str:
-    """Rows as CSV, what is unknown empty."""
+    """Return the rows as CSV; unknown values are empty."""
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator="\n")
     writer.writerows(map(csv_cell, row) for row in (asked.head, *asked.rows))
@@ -54,6 +54,6 @@ def table(asked: Answered) -> str:
 
 
 def rows(asked: Answered) -> str:
-    """What a question came to as a list of objects."""
+    """Return the rows of a query as a list of objects."""
     plain = [dict(zip(asked.head, row, strict=True)) for row in asked.rows]
     return json.dumps(portable(plain), indent=2, ensure_ascii=False, default=str)

@@ -1,4 +1,4 @@
-"""Where the runs of a fleet are: folders and files here, trackers, or wherever fsspec reaches, as units of work.
+"""Finds the runs of a fleet in local folders and files, trackers, or any fsspec location, and groups them into units.
 
 A unit holds every file that may belong to one run: the files of a folder, including its subfolders for checkpoints,
 completions and TensorBoard. It is read, judged and stored as a whole.
@@ -36,22 +36,22 @@ PART = re.compile(
     r"(?i)checkpoints?|(?:checkpoint|global_step|ckpt|version|rank)[-_]?\d+|runs|completions|tensorboard|tb|tb_logs|events"
     r"|logs?|wandb|files|ranks|metrics|params|swanlog|lightning_logs|train|eval|val|hydra"
 )
-"""Folders that are parts of the run whose folder they lie in."""
+"""Subfolders that belong to the run of their parent folder."""
 CONFIGURATIONS = frozenset(
     "config.json config.yaml config.yml config.toml args.json params.json hparams.yaml hparams.json training_args.json "
     "flags.json".split()
 )
-"""Files beside a log that hold the settings of its run, wherever trainers and sweepers write them."""
+"""Files next to a log that contain the settings of its run, as trainers and sweep tools write them."""
 CONFIGURATION = "config.json"
-"""The one that a run of a tracker gets."""
+"""File name for the configuration of a tracker's run."""
 COMPANIONS = ("", "files", ".hydra")
-"""Folders in which they lie, from that of the run."""
+"""Folders that may contain these files, relative to the folder of the run."""
 CROWD = 12
-"""Logs beside each other from which on each is a run of its own: no trainer writes as many of one run."""
+"""Number of logs in a folder from which each log is a separate run: no trainer writes as many logs per run."""
 
 
 class Stamp(msgspec.Struct, frozen=True):
-    """A file as the file system names it, and what changes when it changes; ``digest`` is its content's, once read."""
+    """A file, and what changes when its content changes; ``digest`` is the digest of its content, if it was read."""
 
     path: str
     size: int
@@ -60,7 +60,7 @@ class Stamp(msgspec.Struct, frozen=True):
 
 
 class Unit(msgspec.Struct, frozen=True):
-    """What is read as a whole: logs, their configurations, and the address that has them (empty: here)."""
+    """Files that are read together: logs, their configurations, and their address (empty for local files)."""
 
     name: str
     logs: list[Stamp]
@@ -77,14 +77,14 @@ class Unit(msgspec.Struct, frozen=True):
 
 
 class Found(NamedTuple):
-    """The units of some inputs, and an answer for every file that belongs to none of them."""
+    """The units of some inputs, and a result for every file that belongs to no unit."""
 
     units: list[Unit]
     answers: list[Answer]
 
 
 def find(places: list[str]) -> Found:
-    """The units of these places, in their order. Raises `ReadError` for a place that is not there."""
+    """Return the units of these places, in the given order. Raises `ReadError` for a missing place."""
     units: dict[str, Unit] = {}
     answers: list[Answer] = []
     for place in places:
@@ -119,7 +119,7 @@ def _local(place: Path) -> Found:
 
 
 def _home(path: str, place: str) -> str:
-    """The folder of the run that a file belongs to: parts of a run belong to their parent folder."""
+    """Return the folder of the run that a file belongs to: parts of a run belong to their parent folder."""
     home = posixpath.dirname(path)
     while home != place and PART.fullmatch(posixpath.basename(home)):
         home = posixpath.dirname(home)
@@ -127,7 +127,7 @@ def _home(path: str, place: str) -> str:
 
 
 def _crowds(home: str, paths: list[str]) -> dict[str, list[str]]:
-    """The logs of a folder as units: one, or one for each name if there are many.
+    """Group the logs of a folder into one unit, or into one unit per name if there are many.
 
     Files of TensorBoard and of completions stay together: many of them are one run.
     """
@@ -146,7 +146,7 @@ def _is_shard(path: str) -> bool:
 
 
 def stamp(path: Path) -> Stamp:
-    """A file of this machine as it is now. Raises `ReadError`."""
+    """Return the current state of a local file. Raises `ReadError`."""
     try:
         known = path.stat()
     except OSError as error:
@@ -155,7 +155,7 @@ def stamp(path: Path) -> Stamp:
 
 
 def _stamps(logs: list[Path]) -> tuple[list[Stamp], list[Answer]]:
-    """Logs as they are now, of MLflow all metrics of the run, and answers for what has vanished."""
+    """Return the current state of the logs (for MLflow, of all metrics of the run), and results for deleted logs."""
     stamps: list[Stamp] = []
     gone: list[Answer] = []
     for log in logs:
@@ -173,7 +173,7 @@ def _configurations(home: Path) -> list[Stamp]:
 
 
 def digest(path: Path) -> str:
-    """What the content of a file comes to; empty where it cannot be read."""
+    """Return the digest of a file's content; empty if it cannot be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
@@ -181,7 +181,7 @@ def digest(path: Path) -> str:
         return ""
 
 
-# -- elsewhere ---------------------------------------------------------------------------------------------------
+# -- remote --------------------------------------------------------------------------------------------------------
 
 
 def _remote(address: str) -> Found:
@@ -212,20 +212,20 @@ def _remote(address: str) -> Found:
 
 
 def _tracked_unit(run: Tracked) -> Unit:
-    """A run of a tracker; its configuration holds what the run declares."""
+    """Return the unit of a tracker's run; its configuration contains the settings that the run declares."""
     files = [Stamp(run.place, 0, run.changed)], [Stamp(f"{run.place}/{CONFIGURATION}", 0, run.changed)]
     return Unit(run.address, *files, run.address)
 
 
 def _remote_stamp(path: str, known: dict[str, Any]) -> Stamp:
-    """What a store says of a file: its tag or checksum where it has one, else when it was changed."""
+    """Return a remote file's tag or checksum, or its modification time if it has neither."""
     said = ("ETag", "etag", "md5Hash", "sha256", "oid", "LastModified", "last_modified", "updated", "mtime", "created")
     changed = next((str(known[key]) for key in said if known.get(key)), "")
     return Stamp(path, int(known.get("size") or 0), changed)
 
 
 def fetch(unit: Unit, folder: Path) -> Renaming:
-    """Copies what a remote unit holds below a folder; the answer gives texts about the copies the remote names."""
+    """Copy the files of a remote unit to a folder; the result maps each copy to its remote name in texts."""
     runs = tracked(unit.remote)
     if runs is None:
         return copy(unit.remote, [file.path for file in unit.files], folder)

@@ -25,7 +25,7 @@ class Gathered(NamedTuple):
 
 
 def gathered(units: Iterable[Judged]) -> Gathered:
-    """Return the distinct runs of all units. Evaluations and summaries next to trainings get no line."""
+    """Return the distinct runs of all units. Evaluations and summaries next to training logs are left out."""
     judged = list(units)
     answers = [answer for unit in judged for answer in unit.answers]
     lines = [line for unit in judged for line in unit.lines]
@@ -39,11 +39,11 @@ def gathered(units: Iterable[Judged]) -> Gathered:
 
 
 UNTOLD = ("unreadable", "broken")
-"""Verdicts of lines without a run."""
+"""Verdicts of rows without a run."""
 
 
 def _answer(answer: Answer, second: dict[str, str], beside: set[str], told: set[str]) -> Answer:
-    """Return the result for a file whose run is also in another unit, or that is next to trainings."""
+    """Return the result for a file whose run is also in another unit, or that is next to training logs."""
     if answer.fate != "read" or answer.source in told:
         return answer
     if answer.source in second:
@@ -54,7 +54,7 @@ def _answer(answer: Answer, second: dict[str, str], beside: set[str], told: set[
 
 
 def _distinct(lines: list[Line]) -> tuple[list[Line], dict[str, str]]:
-    """Return the lines without duplicate logs of a run, and a map from each duplicate to its run.
+    """Return the rows without duplicate logs of a run, and a map from each duplicate to its run.
 
     Runs with equal metrics but different settings stay separate: the changed setting has no effect. A failing duplicate
     is kept if the other log does not fail, because it has metrics that the other lacks.
@@ -79,12 +79,12 @@ def _distinct(lines: list[Line]) -> tuple[list[Line], dict[str, str]]:
 
 
 def _differing(one: Line, other: Line) -> list[str]:
-    """Settings that both runs declare, and otherwise."""
+    """Return the settings that both runs declare with different values."""
     return [name for name in one.settings.keys() & other.settings.keys() if one.settings[name] != other.settings[name]]
 
 
 def _as_run(line: Line) -> Run:
-    """The part of the run by which duplicates are found."""
+    """Return the part of a run that identifies duplicates."""
     run = Run(line.source)
     run.steps = np.array(line.view_steps, np.int64)
     run.columns = {name: np.array(values, float) for name, values in line.view.items()}
@@ -94,7 +94,7 @@ def _as_run(line: Line) -> Run:
 
 
 def by_setting(lines: list[Line]) -> list[list[Line]]:
-    """Runs that declare the same of everything but the seed, together; runs that declare nothing are left out."""
+    """Group the runs whose settings differ only in the seed; runs that declare no settings are left out."""
     groups: dict[str, list[Line]] = {}
     for line in lines:
         told = {name: value for name, value in line.settings.items() if name.rsplit(".", 1)[-1] not in SEED}

@@ -35,7 +35,7 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 class Overview(msgspec.Struct, kw_only=True):
-    """The data of a fleet. ``lines`` and ``names`` are in the order of the table's ``run``."""
+    """The data of a fleet. ``lines`` and ``names`` have the order of the table's ``run`` column."""
 
     places: list[str]
     lines: list[Line]
@@ -51,12 +51,12 @@ class Overview(msgspec.Struct, kw_only=True):
 
     @property
     def runs(self) -> int:
-        """Runs, without the lines of inputs that none came of."""
+        """Return the rows that contain a run."""
         return sum(bool(line.unit) and line.verdict not in ("unreadable", "broken") for line in self.lines)
 
 
 def ordered(fleet: Gathered) -> Gathered:
-    """The lines worst first, and those of one cause together, the cause of most runs first."""
+    """Sort the rows worst first, grouped by cause; the most frequent cause comes first."""
     often = Counter((line.verdict, line.cause) for line in fleet.lines)
 
     def rank(line: Line) -> tuple[int, int, str, int, str]:
@@ -67,7 +67,7 @@ def ordered(fleet: Gathered) -> Gathered:
 
 
 def overview(store: Store, fleet: Gathered, places: Sequence[str], gain: float | None) -> Overview:
-    """What the tables of a fleet come to."""
+    """Build the overview of a fleet."""
     metric = _metric(store)
     effects, untried = separate(store, metric)
     return Overview(
@@ -103,12 +103,12 @@ def _metric(store: Store) -> str | None:
 
 
 def unit_of(metric: str | None) -> str:
-    """The name of a metric in a sentence."""
+    """Return the name of a metric for use in a sentence."""
     return PLAIN.get(metric or "", metric or "")
 
 
 def verdict_words(overview: Overview) -> str:
-    """``184 runs: 40 failing, 90 healthy``."""
+    """Count the verdicts: ``184 runs: 40 failing, 90 healthy``."""
     return f"{counted(overview.runs, 'run')}: {', '.join(f'{n} {v}' for v, n in overview.verdicts.items())}"
 
 

@@ -25,7 +25,7 @@ COLUMNS = 4
 
 
 def render(overview: Overview, options: Options, pages: str = "") -> str:
-    """The page; ``pages`` is the folder next to it with the report of each run."""
+    """Render the page; ``pages`` is the folder next to it with the report of each run."""
     style = (home("reports") / "html.css").read_text(encoding="utf-8") + (FOLDER / "page.css").read_text("utf-8")
     script = "" if options.static else (FOLDER / "page.js").read_text(encoding="utf-8")
     known: dict[str, Any] = {
@@ -54,7 +54,7 @@ def _level(line: Line, metric: str | None) -> str:
 
 
 def _small(overview: Overview) -> list[Small]:
-    """The curve of each line, drawn to the scale of all curves of its series."""
+    """Draw the curve of each row on the scale that all curves of its series share."""
     drawn: dict[int, Small] = {}
     for field in {line.curve for line in overview.lines}:
         here = [number for number, line in enumerate(overview.lines) if line.curve == field]

@@ -53,7 +53,7 @@ class Plan(msgspec.Struct, kw_only=True):
 
 
 def plan(lines: Sequence[Line], metric: str | None, gain: float) -> Plan:
-    """The plan for a gain in the metric by which the fleet is ranked."""
+    """Plan the runs needed to detect a gain in the metric that ranks the fleet."""
     told = [line for line in lines if metric in line.levels and math.isfinite(line.levels[metric].now)]
     well = [line for line in told if line.verdict != "failing"]
     failing = sum(line.verdict == "failing" for line in told) / len(told) if told else math.nan
@@ -74,7 +74,7 @@ def plan(lines: Sequence[Line], metric: str | None, gain: float) -> Plan:
 def _noise(groups: list[list[Line]], metric: str) -> _Noise:
     levels = [[line.levels[metric] for line in group] for group in groups]
     free = sum(len(group) - 1 for group in levels)
-    with np.errstate(over="ignore"):  # levels of 1e308 vary infinitely
+    with np.errstate(over="ignore"):  # values up to 1e308 have an infinite variance
         spread = math.sqrt(sum(len(group) * float(np.var([one.now for one in group])) for group in levels) / free)
     within, rows = _within([one for group in levels for one in group])
     lines = [line for group in groups for line in group]
@@ -83,13 +83,14 @@ def _noise(groups: list[list[Line]], metric: str) -> _Noise:
 
 
 def _seeds(group: list[Line]) -> int:
-    """Different seeds that the runs of a setting declare."""
+    """Return the number of different seeds that the runs of a setting declare."""
     told = [[value for name, value in line.settings.items() if name.rsplit(".", 1)[-1] in SEED] for line in group]
     return len({repr(seeds) for seeds in told if seeds})
 
 
 def _within(levels: list[Level]) -> tuple[float, float]:
-    """The long-run variance of one row of a run, and the rows that its level is the mean of; medians over the runs."""
+    """Return the long-run variance of one row, and the number of rows in the mean that is its level; both are medians
+    over the runs."""
     known = [level for level in levels if math.isfinite(level.error)]
     rows = float(np.median([level.rows for level in levels]))
     return (float(np.median([level.error * level.error * level.rows for level in known])) if known else 0.0), rows
@@ -111,7 +112,7 @@ def _choice(noise: _Noise, times: int, gain: float) -> Choice:
 
 
 def seeds_needed(spread: float, gain: float) -> int | None:
-    """Seeds of each of two settings so that a difference of ``gain`` is seen with `POWER`; None beyond `MOST`.
+    """Return the seeds per setting that detect a difference of ``gain`` with `POWER`; None if more than `MOST`.
 
     Args:
         spread: standard deviation of the levels of runs that differ in the seed, in the unit of ``gain``.
@@ -128,7 +129,8 @@ def seeds_needed(spread: float, gain: float) -> int | None:
 
 
 def power(seeds: int, spread: float, gain: float) -> float:
-    """The chance that a two-sided t test at `LEVEL` between two settings of ``seeds`` runs each sees the gain."""
+    """Return the probability that a two-sided t test at `LEVEL` between two settings of ``seeds`` runs detects the
+    gain."""
     from scipy import stats
 
     if seeds < 2:
@@ -165,7 +167,7 @@ class _Noise(NamedTuple):
     """Noise measured on runs with equal settings.
 
     Attributes:
-        settings, runs: how many settings, and runs of them, it is measured on; ``seeded`` where all declare seeds.
+        settings, runs: number of settings and of their runs; ``seeded`` if all declare seeds.
         free: degrees of freedom of ``spread``, the standard deviation of the levels within a setting.
         within: long-run variance of one row; a level is the mean of ``rows`` of them, of ``each`` steps.
     """

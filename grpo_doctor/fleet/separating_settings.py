@@ -1,10 +1,10 @@
 """Finds settings that separate failing runs from other runs.
 
-For each setting a table of its values against failing and not failing, and an exact test of it: Fisher's for two
-values, Fisher-Freeman-Halton's for more, with the same null hypothesis (which runs fail has nothing to do with the
-setting) and p values that are valid for small tables. The p values are multiplied as Holm does for the number of
-settings that were tried, so that of many settings that do nothing none is named in 99 of 100 fleets. Rewards and onsets
-are compared by Kruskal and Wallis's test on ranks, corrected in the same way.
+Each setting gives a table of its values against failing and not failing, with an exact test: Fisher's for two values,
+Fisher-Freeman-Halton's for more, with the same null hypothesis (which runs fail has nothing to do with the setting) and
+p values that are valid for small tables. Holm's method corrects the p values for the number of tested settings: if no
+setting has an effect, none is named in 99 of 100 fleets. Rewards and onsets are compared with the Kruskal-Wallis rank
+test, corrected in the same way.
 
 Sources: Fisher, Statistical Methods for Research Workers, 1934; Freeman and Halton, Biometrika 38, 1951; Holm,
 Scandinavian Journal of Statistics 6, 1979; Phipson and Smyth, SAGMB 9, 2010 (p values of random tables).
@@ -23,20 +23,22 @@ from .merge import SEED
 from .store import Store
 
 SURE = 0.01
-"""Corrected p up to which a setting is said to separate: a false lead costs a sweep."""
+"""Largest corrected p of a setting that is named: a false lead costs a sweep."""
 FEWEST = 6
-"""Runs from which a setting is tested."""
+"""Minimum number of runs to test a setting."""
 VALUES = 6
-"""Values of a setting that are told apart; more numbers become ranges of about equally many runs, more words none."""
+"""Maximum number of values per setting. More numbers are grouped into ranges with about as many runs each; more words
+are not tested."""
 RANGES = 5
 DRAWS, MORE = 9_999, 99_999
-"""Random tables of a test with more than two values, and of one whose p comes out as small as they can tell."""
+"""Number of random tables for a test with more than two values, and the number if p is close to the smallest that they
+can show."""
 COMPARED = 3
-"""Runs of each value from which rewards and onsets are compared."""
+"""Minimum number of runs per value to compare rewards and onsets."""
 
 
 class Value(msgspec.Struct, frozen=True):
-    """Runs with one value of a setting: how many, how many of them fail, their median reward and median onset."""
+    """The runs with one value of a setting: their number, the number that fail, median reward and median onset."""
 
     value: str
     runs: int
@@ -53,11 +55,11 @@ class Effect(msgspec.Struct, kw_only=True):
     """The association of a setting with failing runs.
 
     Attributes:
-        p: exact p of failing against the setting; ``adjusted`` is corrected for all settings that were tried.
+        p: exact p of the association with failing; ``adjusted`` is corrected for all tested settings.
         strength: Cramér's V, 0 to 1, of that table.
-        beyond: p of the same among runs with equal values of the setting that separates best; None for that one.
-        reward_p, onset_p: corrected p that rewards, and onsets of failing runs, differ from value to value.
-        with_: settings that change together with it, so that they cannot be distinguished.
+        beyond: the same p among runs with equal values of the setting that separates best; None for that setting.
+        reward_p, onset_p: corrected p that rewards, and onsets of failing runs, differ between values.
+        with_: settings that always change together with it, so their effects cannot be separated.
     """
 
     setting: str
@@ -74,14 +76,14 @@ class Effect(msgspec.Struct, kw_only=True):
 
 
 class Tried(NamedTuple):
-    """The settings that were tried, the one that separates best first, and those that could not be, with why."""
+    """The tested settings, best separation first, and the settings that could not be tested, with the reason."""
 
     effects: list[Effect]
     untried: dict[str, str]
 
 
 class _Runs(NamedTuple):
-    """The runs that declare a setting: which value or range of values each has, and how it fared."""
+    """The runs that declare a setting: the value or range of each run, and its outcome."""
 
     run: np.ndarray
     words: list[str]
@@ -92,7 +94,7 @@ class _Runs(NamedTuple):
 
 
 def separate(store: Store, metric: str | None) -> Tried:
-    """Tries every setting that varies between the judged trainings of a fleet."""
+    """Test every setting that varies between the judged training runs of a fleet."""
     tried: list[tuple[Effect, _Runs]] = []
     untried: dict[str, str] = {}
     for setting, runs in _declared(store, metric).items():
@@ -111,7 +113,7 @@ def separate(store: Store, metric: str | None) -> Tried:
 
 
 def _declared(store: Store, metric: str | None) -> dict[str, _Runs | str]:
-    """The runs that declare each setting, or why it is not tried."""
+    """Return the runs that declare each setting, or the reason why it is not tested."""
     rows = store.rows(
         f"""select s.name, s.run, s.value, s.number, r.verdict = 'failing', r.onset_step,
                    {metric or "null"} as reward
@@ -148,7 +150,7 @@ def _grouped(name: str, told: list[tuple[Any, ...]]) -> _Runs | str:
 
 
 def _groups(values: Sequence[str], numbers: Sequence[float | None]) -> tuple[list[str], np.ndarray] | None:
-    """The values of a setting in their order, or ranges of many numbers, and which of them each run has."""
+    """Return the ordered values of a setting, or ranges of many numbers, and the value of each run."""
     different = list(dict.fromkeys(values))
     numeric = all(number is not None for number in numbers)
     if len(different) <= VALUES:
@@ -196,7 +198,7 @@ def _median(values: np.ndarray) -> float | None:
 
 
 def _exact(table: np.ndarray) -> tuple[str, float]:
-    """The exact test of a table of values against failing and not, and its p."""
+    """Return the exact test of a table of values against failing and not failing, and its p."""
     from scipy import stats
 
     if len(table) == 2:
@@ -215,7 +217,7 @@ def _strength(table: np.ndarray) -> float:
 
 
 def _ranked(values: np.ndarray, group: np.ndarray) -> float | None:
-    """Kruskal and Wallis's p that values differ from group to group; None where too few are known or all are equal."""
+    """Return the Kruskal-Wallis p that values differ between groups; None if too few are known or all are equal."""
     from scipy import stats
 
     known = np.isfinite(values)
@@ -227,7 +229,7 @@ def _ranked(values: np.ndarray, group: np.ndarray) -> float | None:
 
 
 def _correct(effects: list[Effect]) -> None:
-    """Holm's correction of each family of p values: failing, reward, onset."""
+    """Apply Holm's correction to each family of p values: failing, reward, onset."""
     for effect, p in zip(effects, holm([effect.p for effect in effects]), strict=True):
         effect.adjusted, effect.separates = p, p <= SURE
     for name in ("reward_p", "onset_p"):
@@ -237,7 +239,7 @@ def _correct(effects: list[Effect]) -> None:
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """P values corrected for their number by Holm's step-down method."""
+    """Correct p values for their number by Holm's step-down method."""
     adjusted, least = [1.0] * len(ps), 0.0
     for rank, i in enumerate(sorted(range(len(ps)), key=lambda i: ps[i])):
         least = max(least, min(1.0, (len(ps) - rank) * ps[i]))
@@ -246,7 +248,7 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 
 def _same_parts(one: _Runs, other: _Runs) -> bool:
-    """Whether two settings part the same runs in the same way."""
+    """Return whether two settings split the same runs in the same way."""
     if not np.array_equal(one.run, other.run):
         return False
     pairs = set(zip(one.group.tolist(), other.group.tolist(), strict=True))
@@ -254,7 +256,8 @@ def _same_parts(one: _Runs, other: _Runs) -> bool:
 
 
 def _beyond(runs: _Runs, best: _Runs) -> float:
-    """P that a setting has to do with failing among runs whose value of the best one is equal, over random tables."""
+    """Return the p, over random tables, that a setting is associated with failing among runs with the same value of the
+    best setting."""
     from scipy import stats
 
     of_best = dict(zip(best.run.tolist(), best.group.tolist(), strict=True))

@@ -1,8 +1,8 @@
-"""The fleet in DuckDB: what is remembered from call to call, and the tables that users ask.
+"""Stores a fleet in DuckDB: results that are reused by the next call, and tables for user queries.
 
-Tables: ``runs`` (one line a run, ``runs.settings`` a struct with a field for each setting), ``findings``, ``settings``
-(one row for each run and setting), ``levels`` (how each series of success ends) and ``files``. In a file there is also
-``judged``: what came of each unit, for the next call.
+Tables: ``runs`` (one row per run; ``runs.settings`` is a struct with a field per setting), ``findings``, ``settings``
+(one row per run and setting), ``levels`` (final level of each success series) and ``files``. A database file also has
+``judged``: the result of each unit, for the next call.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from .merge import Gathered
 from .unit import Job, Judged, Line, decode
 
 _LEAST = 64.0
-"""Megabytes without which DuckDB answers nothing."""
+"""Minimum memory for DuckDB in megabytes."""
 _FETCHED = 10_000
-"""Rows of an answer that are fetched at once."""
+"""Number of rows to fetch at once."""
 ASKED = frozenset({"SELECT", "EXPLAIN"})
-"""Kinds of statements that only read."""
+"""Types of statements that only read."""
 
 
 class Answered(NamedTuple):
-    """What a question came to."""
+    """The result of a query."""
 
     head: list[str]
     rows: list[tuple[Any, ...]]
 
 
 class Store:
-    """A database of a fleet: in memory, or in a file that remembers. Raises `ConfigError` where it cannot be opened."""
+    """A database of a fleet, in memory or in a file. Raises `ConfigError` if it cannot be opened."""
 
     def __init__(self, path: Path | None = None) -> None:
         try:
@@ -65,10 +65,10 @@ class Store:
     def close(self) -> None:
         self._database.close()
 
-    # -- what is remembered --------------------------------------------------------------------------------------
+    # -- stored results ---------------------------------------------------------------------------------------------
 
     def known(self, units: Sequence[Unit], job: Job) -> dict[str, Judged]:
-        """What came of those units whose files have not changed since, under the same rules."""
+        """Return the stored results of the units whose files and rules have not changed."""
         wanted = {unit.name: unit for unit in units}
         found: dict[str, Judged] = {}
         for name, document in self._documents("where rules = ?", [job.key]):
@@ -77,7 +77,8 @@ class Store:
         return found
 
     def others(self, units: Sequence[Unit], places: Sequence[str], job: Job) -> list[Judged]:
-        """What came of units of other places; those that have gone from these places are forgotten."""
+        """Return the stored results of units in other places; delete those of units that no longer exist in these
+        places."""
         here = {unit.name for unit in units}
         found = []
         for name, document in self._documents("", []):
@@ -91,7 +92,7 @@ class Store:
         return found
 
     def remember(self, unit: Unit, document: bytes, job: Job) -> None:
-        """Keeps what came of a unit, at once, so that a call that is stopped loses only what it was doing."""
+        """Store the result of a unit immediately, so an interrupted call loses only the current unit."""
         if self.remembers:
             self._database.execute("insert or replace into judged values (?, ?, ?)", [unit.name, job.key, document])
 
@@ -106,7 +107,7 @@ class Store:
     # -- the tables ----------------------------------------------------------------------------------------------
 
     def fill(self, fleet: Gathered) -> None:
-        """Makes the tables anew."""
+        """Rebuild the tables."""
         self._database.execute("begin")
         lines = fleet.lines
         self._runs(lines)
@@ -163,19 +164,19 @@ class Store:
         values = [values for _, values in columns.values()]
         self._database.execute(f"create or replace table {name} as select {told}", values)
 
-    # -- questions -----------------------------------------------------------------------------------------------
+    # -- queries ----------------------------------------------------------------------------------------------------
 
     def rows(self, sql: str, values: Iterable[Any] = ()) -> list[tuple[Any, ...]]:
-        """The rows of a question of grpo-doctor's own."""
+        """Return the rows of an internal query."""
         found: list[tuple[Any, ...]] = self._database.execute(sql, list(values)).fetchall()
         return found
 
     def flat(self) -> Answered:
-        """The table of runs with a column for each setting."""
+        """Return the table of runs with one column per setting."""
         return self._fetched("select * from flat order by run")
 
     def parquet(self, path: Path) -> None:
-        """The same as a file of Parquet. Raises `ConfigError`."""
+        """Write the same table as a Parquet file. Raises `ConfigError`."""
         try:
             with tempfile.TemporaryDirectory() as room, output.replacing(path) as file:
                 made = Path(room, "flat.parquet")
@@ -187,10 +188,8 @@ class Store:
             raise ConfigError(f"{path}: cannot be written: {str(error).splitlines()[0]}") from None
 
     def ask(self, sql: str) -> Answered:
-        """The result of a user's query, which can only read these tables.
-
-        Raises `ConfigError` for an invalid query.
-        """
+        """Return the result of a user's query, which can only read these tables. Raises `ConfigError` for an invalid
+        query."""
         try:
             statements = self._database.extract_statements(sql)
             if len(statements) != 1 or statements[0].type.name not in ASKED:
@@ -207,7 +206,7 @@ class Store:
             raise ConfigError(f"--sql: {' '.join(str(error).split())[:400]}") from None
 
     def _in_time(self, sql: str, seconds: float) -> Answered:
-        """The answer, within the time and memory that one input may take. Raises `OverBudgetError`."""
+        """Run a query within the time and memory limits per input. Raises `OverBudgetError`."""
         timer = threading.Timer(seconds, self._database.interrupt)
         timer.start()
         try:
@@ -231,7 +230,7 @@ class Store:
 
 
 def _unchanged(unit: Unit, judged: Judged, job: Job) -> bool:
-    """Whether a unit holds the files that were read, by size and time or else by content, and its pages are there."""
+    """Return whether the files of a unit are unchanged, by size and time or else by content, and its pages exist."""
     before = {file.path: file for file in judged.files}
     if before.keys() != {file.path for file in unit.files}:
         return False
@@ -247,14 +246,14 @@ def _unchanged(unit: Unit, judged: Judged, job: Job) -> bool:
 
 
 def _keep_pages(judged: Judged, job: Job) -> None:
-    """Forgets the pages of runs that do not lie where this call writes its own."""
+    """Forget the pages of runs that are not in this call's output folder."""
     for line in judged.lines:
         if job.reports is None or not (Path(job.reports) / line.report).is_file():
             line.report = ""
 
 
 def _read(document: bytes) -> Judged | None:
-    """What was remembered; None of another version's form."""
+    """Parse a stored result; None if another version wrote it."""
     try:
         return decode(document)
     except msgspec.DecodeError:
@@ -262,7 +261,7 @@ def _read(document: bytes) -> Judged | None:
 
 
 def _columns(settings: set[str]) -> list[tuple[str, str]]:
-    """Settings with the names of their columns: DuckDB takes ``K`` and ``k`` for one, so the second becomes ``k_2``."""
+    """Map settings to column names. DuckDB ignores case, so the second of ``K`` and ``k`` becomes ``k_2``."""
     taken: dict[str, int] = {}
     named = []
     for name in sorted(settings):
@@ -288,7 +287,7 @@ def _number(value: Any) -> float | None:
 
 
 def _typed(values: list[Any]) -> tuple[str, list[Any]]:
-    """The narrowest type that holds all values of a setting, and the values in it."""
+    """Return the narrowest type that can store all values of a setting, and the values in that type."""
     known = [value for value in values if value is not None]
     for kind, types in (("boolean", (bool,)), ("bigint", (int,)), ("double", (int, float))):
         if all(isinstance(v, types) and (kind == "boolean" or not isinstance(v, bool)) for v in known):

@@ -31,7 +31,7 @@ SETTINGS = 6
 
 
 def render(overview: Overview, options: Options) -> str:
-    """The fleet as text."""
+    """Render the fleet as text."""
     console = Console(width=options.width, force_terminal=options.color, no_color=not options.color, highlight=False)
     with console.capture() as capture:
         for part in _parts(overview, options):
@@ -94,7 +94,7 @@ def _shares(effect: Effect, metric: str | None) -> RenderableType:
 
 
 def cells(value: Value) -> list[str]:
-    """The cells of one value of a setting."""
+    """Return the cells of one value of a setting."""
     return [one_line(value.value), str(value.runs), f"{value.share:.0%}", _word(value.reward), _word(value.onset)]
 
 

@@ -1,7 +1,7 @@
 """Reads and diagnoses the runs of one unit of a fleet, and reduces each to a few hundred bytes.
 
-This is what a worker does, in another process or on another machine, so everything that goes in and comes out is
-plain data. Whatever fails costs its own run or file and becomes a line that says so.
+A worker does this in another process or on another machine, so inputs and results are plain data. A failure affects
+only its own run or file, and is reported in its row.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from .declared import Settings, settings_of
 from .locations import Stamp, Unit, digest, fetch
 
 DRAWN = 60
-"""Points of the curve that is kept of a run at most."""
+"""Maximum number of points of a run's stored curve."""
 FORMAT = 4
-"""The form of what is remembered of a unit; another is judged anew."""
+"""Version of the stored result format; results of another version are recomputed."""
 
 
 class Job(msgspec.Struct, frozen=True):
-    """What holds for every unit: the settings of the command, and where the report of each run goes."""
+    """Options for all units: the settings of the command, and the folder for the report of each run."""
 
     config: Config
     reports: str | None = None
@@ -58,20 +58,20 @@ class Job(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """What else than its files decides what is said of a unit."""
+        """Return what determines the result of a unit, other than its files."""
         told = msgspec.structs.replace(self.config, fail_on="", accept=[], origin="", trust_checks=False)
         rules = msgspec.json.encode(told, enc_hook=str) + f"{FORMAT} {__version__}".encode()
         return hashlib.blake2b(rules, digest_size=16).hexdigest()
 
 
 class Level(msgspec.Struct, frozen=True, array_like=True):
-    """How a series of success ends: the mean of its last quarter, the highest level, and how sure the mean is.
+    """The end of a success series: the mean of its last quarter, its highest level, and the error of the mean.
 
     Attributes:
         now: mean of the last ``rows`` values, the last quarter of the run.
         best: the highest mean of as many values in a row.
-        error: standard error of ``now``, for values that follow each other (AR(1)); NaN below `LEAST` values.
-        rows: values that ``now`` is the mean of.
+        error: standard error of ``now`` for AR(1) values; NaN below `LEAST` values.
+        rows: number of values in ``now``.
     """
 
     now: float
@@ -98,9 +98,9 @@ class Found(msgspec.Struct, frozen=True, array_like=True):
 class Line(msgspec.Struct, kw_only=True):
     """One run of a fleet, or an input without a run.
 
-    ``verdict`` is that of the diagnosis, or ``unreadable`` for an input that could not be read and ``broken`` where
-    grpo-doctor itself failed, with the reason as the headline. ``view`` holds the values by which duplicates are
-    found, and ``broken`` the rows and fields of it that are not finite.
+    ``verdict`` is that of the diagnosis, or ``unreadable`` for an input that could not be read and ``broken`` after an
+    internal error, with the reason as the headline. ``view`` has the values that identify duplicates, and ``broken``
+    its rows and fields that are not finite.
     """
 
     source: str
@@ -132,7 +132,7 @@ class Line(msgspec.Struct, kw_only=True):
 
 
 class Judged(msgspec.Struct):
-    """What came of a unit: its lines, an answer for every file, and the files as they were read."""
+    """The result of a unit: its rows, a status for every file, and the state of the files when they were read."""
 
     lines: list[Line]
     answers: list[Answer]
@@ -140,7 +140,7 @@ class Judged(msgspec.Struct):
 
 
 def judge(unit: Unit, job: Job) -> Judged:
-    """Reads and diagnoses a unit; nothing that happens in it is raised."""
+    """Read and diagnose a unit; errors become results."""
     allow(job.config.budget())
     try:
         if not unit.remote:
@@ -154,7 +154,7 @@ def judge(unit: Unit, job: Job) -> Judged:
 
 
 def failed(unit: Unit, why: str, verdict: str = "broken") -> Judged:
-    """The line and the answers of a unit of which nothing came."""
+    """Return the row and the results of a unit that could not be judged."""
     answers = [Answer(_address(unit, file.path), "unreadable", why) for file in unit.logs]
     return Judged([Line(source=unit.name, unit=unit.name, verdict=verdict, headline=why)], answers, unit.files)
 
@@ -169,7 +169,8 @@ def _words(error: Exception) -> str:
 
 
 def _lines(unit: Unit, job: Job, folder: str, named: Renaming) -> tuple[list[Line], list[Answer]]:
-    """The lines of a unit whose files are below ``folder``, and the status of each file, under their own names."""
+    """Return the rows of a unit whose files are below ``folder``, and the status of each file, under their own
+    names."""
     found = _survey(unit, job, folder)
     catalogue = load(tuple(job.config.checks)).select(job.config.select, job.config.ignore)
     configurations = [Path(folder + file.path.lstrip("/") if folder else file.path) for file in unit.configurations]
@@ -194,9 +195,9 @@ def _survey(unit: Unit, job: Job, folder: str) -> Survey:
     if folder:
         return survey(Path(folder), read)
     paths = [Path(file.path) for file in unit.logs]
-    if len(paths) > 1 and all(path.parent.name == "metrics" for path in paths):  # of MLflow, read as one
+    if len(paths) > 1 and all(path.parent.name == "metrics" for path in paths):  # MLflow: all metrics are read as one
         paths = paths[:1]
-    if len(paths) == 1 and unit.name == str(paths[0]):  # named by the user: what cannot be read is said
+    if len(paths) == 1 and unit.name == str(paths[0]):  # named by the user: report errors
         try:
             return survey_input(paths[0], job.config.map)
         except ReadError as error:
@@ -250,7 +251,7 @@ def _found(f: Finding) -> Found:
 
 
 def _name(unit: Unit, run: Run) -> str:
-    """The part of a run's name that may hold settings: the folder of its unit and the path below it."""
+    """Return the part of a run's name that may contain settings: the folder of its unit and the path below it."""
     within = run.source.removeprefix(unit.name)
     return f"{Path(unit.name).name}{within}"
 
@@ -272,7 +273,7 @@ def _levels(diagnosis: Diagnosis) -> dict[str, Level]:
 
 
 def _curve(run: Run, field: str) -> tuple[list[float], list[float]]:
-    """The series by which a run is drawn, thinned; steps or, where they go back, rows."""
+    """Return the thinned curve of a run over steps, or over rows if steps go back."""
     if not field:
         return [], []
     column = run.columns[field]
@@ -283,7 +284,7 @@ def _curve(run: Run, field: str) -> tuple[list[float], list[float]]:
 
 
 def _report(diagnosis: Diagnosis, job: Job) -> str:
-    """Writes the run's own page; returns its name."""
+    """Write the page of the run; return its name."""
     if job.reports is None:
         return ""
     name = page_name(diagnosis.source)
@@ -294,16 +295,16 @@ def _report(diagnosis: Diagnosis, job: Job) -> str:
 
 
 def page_name(source: str) -> str:
-    """A name for the page of a run that no other run of any fleet has; without keys, as whatever is shown."""
+    """Return a file name that is unique among the runs of all fleets, with secrets redacted."""
     words = re.sub(r"[^A-Za-z0-9.]+", "-", redact(source))[-60:].strip("-.")
     digest = hashlib.blake2b(source.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
     return f"{words}-{digest}.html"
 
 
 def encode(judged: Judged) -> bytes:
-    """What came of a unit, as it is sent and remembered; names of files that are not UTF-8 get escapes."""
+    """Encode the result of a unit for transfer and storage; file names that are not UTF-8 are escaped."""
     try:
-        return msgspec.msgpack.encode(judged, enc_hook=str)  # notes are kinds of str
+        return msgspec.msgpack.encode(judged, enc_hook=str)  # notes are subclasses of str
     except UnicodeEncodeError:
         return msgspec.msgpack.encode(_escaped(msgspec.to_builtins(judged, enc_hook=str)))
 
@@ -317,5 +318,5 @@ def _escaped(value: Any) -> Any:
 
 
 def decode(document: bytes) -> Judged:
-    """The same, read back. Raises `msgspec.DecodeError`."""
+    """Decode the result. Raises `msgspec.DecodeError`."""
     return msgspec.msgpack.decode(document, type=Judged)

@@ -1,7 +1,7 @@
-"""The map of `judge` over the units of a fleet: here, in processes of this machine, or on a cluster of Ray.
+"""Maps `judge` over the units of a fleet: in this process, in several local processes, or on a Ray cluster.
 
-Whoever does the work, every unit comes back: one whose worker died is tried once more, alone, and then reported.
-Threads are no choice: reading and judging hold Python's lock.
+Every unit gets a result: if its worker dies, it is retried once, alone, and then reported. Threads would not help:
+reading and judging hold the GIL.
 """
 
 from __future__ import annotations
@@ -23,27 +23,28 @@ from .unit import Job, encode, failed, judge
 FEW = 1 << 20
 """Bytes of logs below which starting a worker takes longer than the work."""
 AHEAD = 2
-"""Units that wait for each worker."""
+"""Number of queued units per worker."""
 REACHED = 10.0
-"""Seconds in which the head of a cluster answers."""
+"""Timeout in seconds for the head of a cluster."""
 Documents = Iterator[tuple[Unit, bytes]]
 
 
 def work(unit: Unit, job: Job) -> bytes:
-    """One unit, as it is sent between processes and remembered."""
+    """Judge one unit; input and result are encoded for transfer and storage."""
     return encode(judge(unit, job))
 
 
 def mapped(units: list[Unit], job: Job, *, jobs: int | None = None, ray: str | None = None) -> Documents:
-    """Every unit with what came of it, as it comes: the largest first, so that none is left to the end alone.
+    """Yield every unit with its result as it completes.
 
-    Raises `ConfigError` where Ray is asked for and cannot be had.
+    The largest start first, so that none runs alone at the end. Raises `ConfigError` if Ray is requested but not
+    available.
     """
     ordered = sorted(units, key=lambda unit: unit.size, reverse=True)
     if ray is not None:
         return _on_ray(ordered, job, ray)
     workers = min(jobs or os.cpu_count() or 1, len(ordered))
-    only_here = any(unit.remote.startswith("memory://") for unit in ordered)  # the file system of one process
+    only_here = any(unit.remote.startswith("memory://") for unit in ordered)  # only in this process's memory
     small = jobs is None and sum(unit.size for unit in ordered) < FEW
     if workers < 2 or only_here or small:
         return ((unit, work(unit, job)) for unit in ordered)
@@ -62,7 +63,7 @@ def _in_processes(units: list[Unit], job: Job, workers: int) -> Documents:
 
 
 def _until_a_worker_dies(waiting: Iterable[Unit], job: Job, workers: int, suspects: list[Unit]) -> Documents:
-    """Units as they are done; when a worker dies, those that were at work or in line are left in ``suspects``."""
+    """Yield completed units; when a worker dies, put the running and queued units into ``suspects``."""
     with _pool(workers) as pool:
         running: dict[Future[bytes], Unit] = {}
         try:
@@ -84,7 +85,7 @@ def _until_a_worker_dies(waiting: Iterable[Unit], job: Job, workers: int, suspec
 
 
 def _alone(unit: Unit, job: Job) -> bytes:
-    """A unit in a process of its own, so that it takes no other with it."""
+    """Judge a unit in a separate process, so that a crash affects no other unit."""
     try:
         with _pool(1) as pool:
             return pool.submit(work, unit, job).result()
@@ -93,14 +94,14 @@ def _alone(unit: Unit, job: Job) -> bytes:
 
 
 def _pool(workers: int) -> ProcessPoolExecutor:
-    """Processes forked from one that has loaded the modules and started no thread."""
+    """Return a pool of processes that are forked from one without threads and with all modules loaded."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["grpo_doctor.fleet.unit", "grpo_doctor.readers.formats.keyvalue"])
     return ProcessPoolExecutor(workers, mp_context=context, initializer=_begin)
 
 
 def _begin() -> None:
-    """A worker computes in one thread; another one ends it with the process that it works for, which may be killed."""
+    """Start a worker with one computing thread; another thread ends it when the parent process ends."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     threading.Thread(target=_end_with, args=(multiprocessing.parent_process(),), daemon=True).start()
 
@@ -111,7 +112,7 @@ def _end_with(parent: Any) -> None:
 
 
 def _on_ray(units: list[Unit], job: Job, address: str) -> Documents:
-    """The same on a cluster, whose nodes have grpo-doctor installed and see the paths."""
+    """Map over a Ray cluster; its nodes must have grpo-doctor installed and access to the paths."""
     try:
         import ray
     except ImportError:
@@ -131,7 +132,7 @@ def _on_ray(units: list[Unit], job: Job, address: str) -> Documents:
 
 
 def _refuse_unreachable(address: str) -> None:
-    """Raises `ConfigError` at once if nothing listens at HOST:PORT: Ray itself retries for minutes."""
+    """Raise `ConfigError` immediately if nothing listens at HOST:PORT: Ray itself retries for minutes."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or "://" in address:
         return
@@ -142,7 +143,7 @@ def _refuse_unreachable(address: str) -> None:
 
 
 def _ray_results(ray: Any, units: list[Unit], job: Job) -> Documents:
-    """Ray repeats a task whose worker died; a task that fails twice is reported."""
+    """Yield the results; Ray retries a task whose worker died, and a second failure is reported."""
     remote = ray.remote(num_cpus=1, max_retries=1)(work)
     shared = ray.put(job)
     most = AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))

@@ -1,1 +1,1 @@
-"""Live checks inside other trainers: one framework a file."""
+"""Live checks inside other trainers: one file per framework."""

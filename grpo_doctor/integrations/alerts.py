@@ -1,4 +1,4 @@
-"""Findings as alerts, and the report as an artifact, of the experiment tracker that a training already logs to."""
+"""Sends findings as alerts, and the report as an artifact, to the experiment tracker that a training already uses."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ..fault_isolation import Boundary, tell
 
 
 def alert(finding: Finding) -> None:
-    """Sends a finding at warning or above to W&B and trackio where this process has a run open in them.
+    """Send a finding at warning or above to W&B and trackio if this process has an open run there.
 
-    What the tracker refuses is said and ends nothing.
+    Errors of the tracker are printed and do not stop the training.
     """
     if finding.level < Severity.WARNING:
         return
@@ -27,7 +27,7 @@ def alert(finding: Finding) -> None:
 
 
 def keep_report(report: Path) -> None:
-    """Adds the HTML report to the W&B and MLflow runs that this process has open; what they refuse is printed."""
+    """Add the HTML report to the open W&B and MLflow runs of this process; print errors of the tracker."""
     wandb, mlflow = sys.modules.get("wandb"), sys.modules.get("mlflow")
 
     def to_wandb() -> None:

@@ -1,11 +1,11 @@
-"""A plain ``TrainerCallback``: live checks for whatever subclasses the Trainer of transformers.
+"""A ``TrainerCallback`` with live checks for every subclass of the transformers Trainer.
 
 For trainers that `attach` does not know (ms-swift, axolotl, LLaMA-Factory, Unsloth, supervised and preference
-training): it sees what the trainer logs and nothing else. `attach` sees more of a ``GRPOTrainer``.
+training): it reads only the logged metrics. For a ``GRPOTrainer``, `attach` records more.
 
     trainer.add_callback(DoctorCallback(on="error=stop"))
 
-ms-swift takes it by ``--external_plugins FILE --callbacks grpo_doctor``, where FILE holds
+ms-swift loads it with ``--external_plugins FILE --callbacks grpo_doctor``, where FILE contains
 
     from swift.callbacks import callbacks_map
     from grpo_doctor.integrations.hf_callback import DoctorCallback
@@ -26,7 +26,7 @@ from .session import say
 
 
 class DoctorCallback(TrainerCallback):
-    """Examines every row that the trainer logs; acts on the first process alone, which is the one that logs.
+    """Checks every row that the trainer logs, on the first process only, because only that one logs.
 
     Args:
         out: folder of the run; ``grpo-doctor`` in the folder of the checkpoints by default.
@@ -34,7 +34,7 @@ class DoctorCallback(TrainerCallback):
         on_finding: called with each new finding and its action; prints a line by default.
 
     Raises:
-        ConfigError: ``on`` cannot be read, or asks for what only `attach` can do.
+        ConfigError: ``on`` is invalid, or needs an action that only `attach` supports.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class DoctorCallback(TrainerCallback):
             self.run = LoggedRun(config, framework="trl", out=out, on=self.on, on_finding=self.on_finding)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Mapping[str, Any] | None = None, **named: Any) -> None:
-        if self.run is None or not logs or "train_runtime" in logs:  # the summary of the whole training is no step
+        if self.run is None or not logs or "train_runtime" in logs:  # the summary of the whole training is not a step
             return
         self.run.log(state.global_step, logs)
         if self.run.stopped is not None:
@@ -62,7 +62,7 @@ class DoctorCallback(TrainerCallback):
             self.run.finish()
 
     def diagnosis(self) -> Diagnosis:
-        """The diagnosis so far. Raises RuntimeError on a process that does not log."""
+        """Return the current diagnosis. Raises RuntimeError on a process that does not log."""
         if self.run is None:
             raise RuntimeError("the diagnosis is available only in the first process")
         return self.run.diagnosis()

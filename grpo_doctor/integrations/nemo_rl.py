@@ -1,10 +1,10 @@
-"""NeMo-RL: one more of ``Logger.loggers``.
+"""NeMo-RL: an additional logger in ``Logger.loggers``.
 
     logger = Logger(master_config.logger)
     logger.loggers.append(DoctorLogger(master_config.model_dump(), on="error=stop"))
 
 Written against NeMo-RL's ``LoggerInterface`` (nemo_rl/utils/logger.py, August 2026); not tested on NeMo-RL itself,
-which PyPI does not hold.
+which is not on PyPI.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any
 from .scalars import LoggedRun
 
 SEEN = ("", "train", "validation")
-"""Prefixes under which it logs the training; the others are timings, hardware and weight transfers."""
+"""Prefixes of training metrics; the others are timings, hardware and weight transfers."""
 
 
 class DoctorLogger:
-    """A logger of NeMo-RL. A step is examined when it is finished, or when a later one begins."""
+    """A logger of NeMo-RL. A step is checked when it is complete, or when the next one begins."""
 
     def __init__(self, config: Mapping[str, Any], *, out: str = "runs/nemo-rl", on: str = "error=warn") -> None:
         self.run = LoggedRun(config, framework="nemo-rl", out=out, on=on)
@@ -35,7 +35,7 @@ class DoctorLogger:
         step_metric: str | None = None,
         step_finished: bool = False,
     ) -> None:
-        """Part of a step. Raises `TrainingStopped` where a finding asks for a stop."""
+        """Add metrics of a step. Raises `TrainingStopped` if a finding requires a stop."""
         if step != self.step:
             self.flush()
             self.step = step
@@ -45,24 +45,24 @@ class DoctorLogger:
             self.flush()
 
     def flush(self) -> None:
-        """Has the step examined."""
+        """Check the current step."""
         metrics, self.metrics = self.metrics, {}
         if metrics:
             self.run.log(self.step, metrics)
         self.run.stop_if_asked()
 
     def close(self) -> None:
-        """Writes the reports."""
+        """Write the reports."""
         metrics, self.metrics = self.metrics, {}
         if metrics:
             self.run.log(self.step, metrics)
         self.run.finish()
 
     def log_hyperparams(self, params: Mapping[str, Any]) -> None:
-        """Nothing: the configuration is given at the start."""
+        """Do nothing: the configuration was given at the start."""
 
     def log_histogram(self, histogram: list[Any], step: int, name: str) -> None:
-        """Nothing: no check asks for it."""
+        """Do nothing: no check uses histograms."""
 
     def log_plot(self, figure: Any, step: int, name: str) -> None:
-        """Nothing: no check asks for it."""
+        """Do nothing: no check uses plots."""

@@ -1,4 +1,4 @@
-"""OpenRLHF: what its TensorBoard and W&B loggers are given, in the Ray worker that trains.
+"""OpenRLHF: reads the metrics that its TensorBoard and W&B loggers receive in the Ray worker that trains.
 
 OpenRLHF trains in an actor, so the hook is Ray's own for its workers:
 
@@ -21,7 +21,7 @@ from .scalars import LoggedRun
 
 
 def connect() -> None:
-    """Wraps both loggers of this process; a second call changes nothing."""
+    """Wrap both loggers of this process; a second call changes nothing."""
     from openrlhf.utils import logging_utils
 
     hook = _Hook()
@@ -33,7 +33,7 @@ def connect() -> None:
 
 
 class _Hook:
-    """The one run of this process, which both loggers report."""
+    """The single run of this process; both loggers report to it."""
 
     def __init__(self) -> None:
         self.config: dict[str, Any] = {}
@@ -56,7 +56,7 @@ class _Hook:
         return log
 
     def train(self, step: int, logs: dict[str, Any]) -> None:
-        if step == self.last:  # the other logger has told it
+        if step == self.last:  # the other logger has already reported it
             return
         self.last = step
         text, reward = logs.pop("generated_samples", None) or (None, None)
@@ -75,5 +75,5 @@ class _Hook:
 
 
 def _nested(args: Any) -> Any:
-    """Namespaces as mappings."""
+    """Convert namespaces to mappings."""
     return {key: _nested(value) for key, value in vars(args).items()} if hasattr(args, "__dict__") else args

@@ -1,4 +1,4 @@
-"""Diagnoses in tests: a ``diagnose`` fixture, and ``pytest --grpo-doctor-run PATH`` as a test that fails with the run.
+"""A pytest plugin: a ``diagnose`` fixture, and ``--grpo-doctor-run PATH``, a test that fails if the run is failing.
 
 >>> def test_smoke_run(diagnose):  # doctest: +SKIP
 ...     assert diagnose("runs/smoke/records.jsonl").verdict != "failing"
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds ``--grpo-doctor-run``."""
+    """Add ``--grpo-doctor-run``."""
     parser.getgroup("grpo-doctor").addoption(
         "--grpo-doctor-run",
         action="append",
@@ -33,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def diagnose() -> Callable[[Diagnosable], Diagnosis]:
-    """A function from a path, a `Run` or records to the `Diagnosis`; a path must hold one run."""
+    """Return a function from a path, a `Run` or records to the `Diagnosis`; a path must contain one run."""
     return _diagnose
 
 
@@ -57,19 +57,19 @@ def _read(path: Path) -> list[Diagnosis]:
 
 
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
-    """One more test for every path of ``--grpo-doctor-run``."""
+    """Add one test for every path of ``--grpo-doctor-run``."""
     items.extend(RunItem.from_parent(session, name=path) for path in config.getoption("--grpo-doctor-run"))
 
 
 class RunError(Exception):
-    """A run that fails or that could not be judged; the message is its report."""
+    """A run that is failing or could not be judged; the message is its report."""
 
 
 class RunItem(pytest.Item):
-    """The test that a run is not failing and could be judged."""
+    """Tests that a run is not failing and could be judged."""
 
     def runtest(self) -> None:
-        """Raises `RunError` with the report."""
+        """Raise `RunError` with the report."""
         from ..report.model import Options, render
 
         bad = [d for d in _read(Path(self.name)) if d.verdict in ("failing", "unjudged")]
@@ -77,7 +77,7 @@ class RunItem(pytest.Item):
             raise RunError(render("text", bad, Options(samples=False)))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """The report, or for a path that cannot be read the one line that says why."""
+        """Return the report, or one line that explains why a path cannot be read."""
         from ..readers import ReadError
 
         if isinstance(excinfo.value, RunError | ReadError):
@@ -85,5 +85,5 @@ class RunItem(pytest.Item):
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, None, str]:
-        """Where the test stands: the log."""
+        """Return the log as the location of the test."""
         return Path(self.name), None, f"grpo-doctor: {self.name}"

@@ -1,7 +1,7 @@
 """Live checks on the metrics that a trainer logs: the base of every integration except `attach`.
 
-One mapping of metrics a step, under the trainer's own keys, becomes a record by the rules by which its log would be
-read. What no metric says (masks, advantages, single rewards) is not seen, and the report says so.
+One mapping of metrics per step, under the trainer's own keys, becomes a record by the rules of the log readers. Masks,
+advantages and single rewards are not metrics, so they are unknown, and the report says so.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ class TrainingStopped(RuntimeError):  # noqa: N818 - requested by the user, not 
 
 
 class LoggedRun:
-    """A training as its logged metrics show it. Once it is built, nothing in it raises: what fails is said once.
+    """Checks a training by its logged metrics. After construction it raises no errors: a failure is reported once.
 
     Args:
-        config: the trainer's configuration, nested or flat; settings that checks ask for are taken from it.
-        framework: name that the report shows and that remedies are chosen by.
-        out: folder for the records and reports; a number is added where it is there already.
-        on: ``SEVERITY=ACTION,…``. From outside a trainer only ``warn`` and ``stop`` can be had: the hook asks
-            `stopped` and ends the training where it can.
+        config: the trainer's configuration, nested or flat; the checks read their settings from it.
+        framework: name for the report and for choosing remedies.
+        out: folder for the records and reports; a number is added if it exists.
+        on: ``SEVERITY=ACTION,…``. Only ``warn`` and ``stop`` work outside a trainer: the hook reads `stopped` and ends
+            the training if it can.
         on_finding: called with each new finding and its action; prints a line by default.
 
     Raises:
-        ConfigError: ``on`` cannot be read, or asks for what a hook cannot do.
+        ConfigError: ``on`` is invalid, or needs an action that a hook does not support.
     """
 
     def __init__(
@@ -75,31 +75,31 @@ class LoggedRun:
         responses: Path | None = None,
         rollouts: Sequence[Sample] = (),
     ) -> None:
-        """Takes what was logged at a step, some responses of it, or all of them, or the file that holds all of them.
+        """Add the metrics of a step, and some or all of its responses, or the file that contains them all.
 
-        What all of them show (rewards of groups, loops, tool calls) fills the fields that no metric gave.
+        The full set of responses fills fields that no metric has: rewards of groups, loops, tool calls.
         """
         self._guarded(f"at step {step}", self._log, step, metrics, list(samples), responses, rollouts)
 
     def stop_if_asked(self) -> None:
-        """For trainers that end by an exception alone. Raises `TrainingStopped` where a finding asks for a stop."""
+        """Raise `TrainingStopped` if a finding requires a stop; for trainers that only an exception ends."""
         if self.stopped is not None:
             self.finish()
             raise TrainingStopped(f"grpo-doctor stopped the training: {self.stopped.why}; see {self.folder.path}")
 
     def finish(self) -> None:
-        """Writes the reports. A second call does nothing."""
+        """Write the reports. A second call does nothing."""
         if not self._finished:
             self._finished = True
             self._guarded("at the end", self._report)
 
     @property
     def stopped(self) -> Stopped | None:
-        """Why a finding asked for a stop."""
+        """Return the finding that requires a stop, if any."""
         return None if self.session is None else self.session.stopped
 
     def diagnosis(self) -> Diagnosis:
-        """The diagnosis so far. Raises RuntimeError before anything was logged."""
+        """Return the current diagnosis. Raises RuntimeError before anything was logged."""
         if self.session is None:
             raise RuntimeError("no training step has been logged yet")
         return self.session.diagnosis()
@@ -138,7 +138,7 @@ class LoggedRun:
         run = rows.run()
         for record in run.records():
             if self.session is None and run.run_type in ("evaluation", "none"):
-                self._before.append(record)  # an evaluation before the first step does not say what is trained
+                self._before.append(record)  # an evaluation before the first step does not show the kind of training
                 continue
             session = self.session = self.session or self._begin(run)
             session.doctor.summary.unread.update(run.unread)
@@ -166,18 +166,18 @@ class LoggedRun:
 
 
 def _read_responses(path: Path | None) -> tuple[dict[str, Any] | None, list[Sample]]:
-    """What a file of one step's responses shows; nothing where it is not there or cannot be read."""
+    """Read the responses of one step from a file; none if it is missing or unreadable."""
     if path is None or not path.exists():
         return None, []
     try:
         (run,) = read(path)
-    except (ReadError, ValueError):  # written to at this moment, or no such file after all
+    except (ReadError, ValueError):  # it is being written, or it does not exist
         return None, []
     return next(run.rows(), None), run.samples.get(0, [])
 
 
 def actions_from_outside(on: str) -> dict[Severity, Action]:
-    """The actions of ``--on``. Raises `ConfigError` for an action that needs `attach`."""
+    """Return the actions of ``--on``. Raises `ConfigError` for an action that needs `attach`."""
     actions = actions_of(on)
     if set(actions.values()) - {"warn", "stop"}:
         raise ConfigError(

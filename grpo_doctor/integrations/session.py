@@ -48,13 +48,13 @@ def actions_of(words: str) -> dict[Severity, Action]:
 
 
 def say(finding: Finding, action: str) -> None:
-    """A finding in one line on stderr, with its severity, and the action where it is more than this line."""
+    """Print a finding in one line on stderr, with its severity, and the action if it does more than print."""
     did = "" if action == "warn" else f" [{action}]"
     tell(f"grpo-doctor: step {finding.detected_step}: {finding.severity} {finding.code} {finding.message}{did}")
 
 
 def say_end(diagnosis: Diagnosis, reports: Sequence[Path]) -> None:
-    """The end of a training in one line: verdict, first sentence, and where the report is."""
+    """Print the end of a training in one line: verdict, headline, and path of the report."""
     where = f" Report: {reports[0]}" if reports else ""
     tell(f"grpo-doctor: {diagnosis.verdict}: {diagnosis.headline}{where}")
     for report in reports[:1]:
@@ -105,7 +105,7 @@ class Folder:
 
     elsewhere = "choose another folder with --out"
     onward = f"add --resume, or {elsewhere}"
-    """What to do where another run writes here, and where one has written."""
+    """Advice if another run writes to this folder, or has written to it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -113,10 +113,10 @@ class Folder:
         self._lock = FileLock(path / LOCK)
 
     def begin(self, settings: Mapping[str, Any]) -> None:
-        """Makes the folder, keeps it for this process, and writes the settings.
+        """Create the folder, lock it for this process, and write the settings.
 
         Raises:
-            ConfigError: a run is there already, another process writes here, or the folder cannot be written.
+            ConfigError: the folder contains a run, another process writes to it, or it is not writable.
         """
         self.claim()
         if (self.path / "records.jsonl").exists():
@@ -128,15 +128,15 @@ class Folder:
             raise ConfigError(f"{self.path}: cannot be written: {error.strerror}") from None
 
     def declare(self, settings: Mapping[str, Any]) -> None:
-        """Writes the settings. Raises OSError."""
+        """Write the settings. Raises OSError."""
         text = json.dumps(portable(dict(settings)), indent=1, ensure_ascii=False)
         output.replace(self.path / "config.json", text + "\n", named=False)
 
     def claim(self) -> None:
-        """Makes the folder and keeps other runs out of it until `release` or the end of the process.
+        """Create the folder and lock it until `release` or the end of the process.
 
         Raises:
-            ConfigError: another run writes here, or the folder cannot be made.
+            ConfigError: another run writes here, or the folder cannot be created.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -151,11 +151,11 @@ class Folder:
             raise ConfigError(f"{self.path}: cannot be written: {error.strerror}") from None
 
     def release(self) -> None:
-        """Lets other runs in."""
+        """Unlock the folder."""
         self._lock.release(force=True)
 
     def resume(self) -> Resumed:
-        """The newest checkpoint and the steps up to it; later lines are cut off, for they will be written again.
+        """Return the newest checkpoint and the steps up to it; delete later lines, because they will be written again.
 
         Raises:
             ConfigError: another run writes here.
@@ -179,11 +179,11 @@ class Folder:
         )
 
     def _truncate(self, name: str, last: int) -> list[bytes]:
-        """Keeps the whole lines of steps up to ``last``; returns them."""
+        """Keep the complete lines of steps up to ``last``; return them."""
         path = self.path / name
         if not path.exists():
             return []
-        lines = path.read_bytes().split(b"\n")[:-1]  # behind the last newline there is nothing, or a torn line
+        lines = path.read_bytes().split(b"\n")[:-1]  # after the last newline there is nothing, or an incomplete line
         kept = [line for line in lines if line and msgspec.json.decode(line)["step"] <= last]
         with output.replacing(path) as file:
             file.write(b"".join(line + b"\n" for line in kept))
@@ -196,22 +196,22 @@ class Folder:
         return [int(path.stem.removeprefix("step-")) for path in self.checkpoints.glob("step-*.pt")]
 
     def last_before(self, step: int) -> int | None:
-        """The newest checkpoint that was taken before a step."""
+        """Return the newest checkpoint from before a step."""
         return max((n for n in self._numbered() if n < step), default=None)
 
     def keep(self, limit: int) -> None:
-        """Removes old checkpoints beyond the limit; the first, which is always healthy, stays."""
+        """Remove old checkpoints beyond the limit, but keep the first one, which is from before any training."""
         for step in sorted(self._numbered())[1:-limit]:
             self.checkpoint(step).unlink()
 
     def drop_after(self, step: int) -> None:
-        """Removes checkpoints that are later than the one that a run went back to."""
+        """Remove checkpoints that are later than the one that was rolled back to."""
         for later in self._numbered():
             if later > step:
                 self.checkpoint(later).unlink()
 
     def settings(self) -> dict[str, Any]:
-        """What the run was started with. Raises `ConfigError`."""
+        """Return the settings that the run was started with. Raises `ConfigError`."""
         try:
             loaded = json.loads((self.path / "config.json").read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:
@@ -220,7 +220,7 @@ class Folder:
         return dict(loaded)
 
     def write_reports(self, diagnosis: Diagnosis) -> list[Path]:
-        """The reports of the run; a file is replaced whole or not at all."""
+        """Write the reports of the run; each file is replaced atomically."""
         written = []
         for kind, name in REPORTS.items():
             if kind in report_names():
@@ -245,7 +245,7 @@ class Session:
     folder: Folder
     doctor: LiveDoctor
     trainer: Checkpointed | None
-    """None where the training can be told nothing but to stop."""
+    """None if the trainer supports no action except stop."""
     actions: Mapping[Severity, Action] = field(default_factory=dict)
     save_steps: int = 20
     save_total_limit: int = 3
@@ -258,15 +258,15 @@ class Session:
             self.doctor.push(record, samples)
 
     def action(self, finding: Finding) -> Action:
-        """What to do on a finding: the action of the highest severity that it reaches."""
+        """Return the action on a finding: that of the highest severity that it reaches."""
         reached = [s for s in self.actions if s <= finding.level]
         return self.actions[max(reached)] if reached else "warn"
 
     def veto(self, record: StepRecord) -> str | None:
-        """Why the update of this step is to be skipped: an active finding whose action is ``skip-update``.
+        """Return the active finding with the action ``skip-update`` as the reason to skip this update, if any.
 
-        The record is not complete before the update, and the doctor must see every step once and whole, so it looks
-        ahead and comes back.
+        The record is incomplete before the update, and the checks must process every step once and complete. So they
+        process it ahead and restore their state.
         """
         if "skip-update" not in self.actions.values():
             return None
@@ -284,7 +284,7 @@ class Session:
     ) -> list[Finding]:
         """Write a step, check it and act; return findings that are new or have got worse.
 
-        With all its ``rollouts``, they give the fields that the record does not know, and the samples.
+        If ``rollouts`` contains all responses, they fill the unknown fields of the record, and the samples.
         """
         if rollouts:
             record, samples = with_rollouts(record, rollouts)
@@ -306,7 +306,7 @@ class Session:
         return fresh
 
     def diagnosis(self) -> Diagnosis:
-        """The diagnosis of the records in the folder, which are read as `analyze` reads them.
+        """Diagnose the records in the folder, read as by `analyze`.
 
         Facts known only during training are added: notes, unreadable values, and a stop.
         """

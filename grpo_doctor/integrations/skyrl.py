@@ -1,4 +1,4 @@
-"""SkyRL: what its tracker is given.
+"""SkyRL: reads the metrics that its tracker receives.
 
     class Exp(BasePPOExp):
         def get_tracker(self):
@@ -18,9 +18,9 @@ from .scalars import LoggedRun
 
 
 def watched(tracker: Any, config: Any, *, out: str = "runs/skyrl", on: str = "error=warn") -> Any:
-    """The tracker, whose ``log`` and ``finish`` are followed by the doctor's.
+    """Return the tracker with ``log`` and ``finish`` wrapped.
 
-    ``log`` raises `TrainingStopped` where a finding asks for a stop, after the tracker has logged the step.
+    ``log`` raises `TrainingStopped` after the tracker has logged the step, if a finding requires a stop.
     """
     run = LoggedRun(_mapping(config), framework="skyrl", out=out, on=on)
     log, finish = tracker.log, tracker.finish
@@ -41,7 +41,7 @@ def watched(tracker: Any, config: Any, *, out: str = "runs/skyrl", on: str = "er
 
 
 def _mapping(config: Any) -> dict[str, Any]:
-    """A dataclass, or what omegaconf makes of YAML, as a mapping."""
+    """Convert a dataclass, or an omegaconf object, to a mapping."""
     if dataclasses.is_dataclass(config) and not isinstance(config, type):
         return dataclasses.asdict(config)
     return {key: _mapping(value) if isinstance(value, Mapping) else value for key, value in config.items()}

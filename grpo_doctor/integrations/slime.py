@@ -1,10 +1,10 @@
-"""slime: every sample of a rollout.
+"""slime: reads every sample of a rollout.
 
     --custom-rollout-log-function-path grpo_doctor.integrations.slime.log_rollout_data
 
-slime calls the function in its rollout manager, once a rollout, before its own logging, which goes on as ever: the
-metrics of the update (gradient norm, loss, KL) are logged by another process and not seen here; `grpo-doctor watch` on
-its TensorBoard folder or console sees them. For options, name a function of your own:
+slime calls the function in its rollout manager once per rollout, before its own logging, which continues unchanged.
+Another process logs the metrics of the update (gradient norm, loss, KL), so they are unknown here; run `grpo-doctor
+watch` on the TensorBoard folder or console for these. For options, name a function of your own:
 
     log_rollout_data = grpo_doctor.integrations.slime.Hook(on="error=stop", out="runs/mine")
 
@@ -35,7 +35,8 @@ class Hook:
     def __call__(
         self, rollout_id: int, args: Any, samples: Sequence[Any], rollout_extra_metrics: Any, rollout_time: float
     ) -> bool:
-        """Takes a rollout; False, so that slime logs it too. Raises `TrainingStopped` if a finding asks for it."""
+        """Check a rollout; return False, so that slime logs it too. Raises `TrainingStopped` if a finding requires
+        it."""
         if self.run is None:
             self.run = LoggedRun(vars(args), framework="slime", out=self.out, on=self.on)
             atexit.register(self.run.finish)
@@ -50,7 +51,7 @@ class Hook:
 
 
 def _rollouts(step: int, sample: Any, key: str | None) -> Iterator[Sample]:
-    """The rollout of one of slime's samples; none where it has no response yet."""
+    """Convert one of slime's samples to a rollout; none if it has no response yet."""
     fields = {"prompt": sample.prompt, "response": sample.response, "reward": _reward(sample, key)}
     status = str(getattr(sample.status, "value", sample.status))
     return rollouts_of({**fields, "status": status, "group": sample.group_index}, step)
@@ -61,7 +62,7 @@ def _reward(sample: Any, key: str | None) -> Any:
 
 
 def _metrics(samples: Iterable[Any], key: str | None) -> dict[str, Any]:
-    """Groups of rewards, lengths and the share of cut responses."""
+    """Compute group rewards, lengths and the share of truncated responses."""
     groups: dict[Any, list[float]] = defaultdict(list)
     lengths, cut = [], []
     for sample in samples:

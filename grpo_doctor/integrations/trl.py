@@ -46,23 +46,22 @@ def attach(
     catalogue: Catalogue | None = None,
     on_finding: Callable[[Finding, str], None] | None = None,
 ) -> Attached:
-    """Examines every step of a ``GRPOTrainer`` or ``RLOOTrainer``. Call it once, after the trainer is built.
+    """Check every step of a ``GRPOTrainer`` or ``RLOOTrainer``. Call it once, after creating the trainer.
 
     Args:
         trainer: a ``trl.GRPOTrainer`` or ``trl.RLOOTrainer``, 0.24 or later.
-        out: folder for records.jsonl, samples.jsonl, config.json and the reports; a number is added where it holds
-            a run already (a job that was queued again, a cell that is run again), and for a second ``train()`` of
-            the same trainer that begins anew (``out-2``).
+        out: folder for records.jsonl, samples.jsonl, config.json and the reports; a number is added if it already
+            contains a run (a requeued job, a repeated cell), and for a second ``train()`` of the same trainer that
+            starts over (``out-2``).
         on: ``SEVERITY=ACTION,…`` with warn, skip-update, stop or rollback.
-        record_tokens: response positions a micro-batch whose logits are looked at; 0 leaves them out.
-        record_batches: steps from one token batch to the next, where the rollout engine's log-probabilities are known;
-            0 records none.
+        record_tokens: response positions per micro-batch for logit statistics; 0 for none.
+        record_batches: steps between token batches, if the rollout engine's log-probabilities are known; 0 for none.
         catalogue: the checks; all by default.
         on_finding: called with each new finding and its action, on rank 0; prints a line by default.
 
     Raises:
-        ConfigError: ``out`` cannot be written, the trainer is attached already or has no groups and rewards
-            (supervised and preference training), or ``on`` cannot be read.
+        ConfigError: ``out`` cannot be written, the trainer is already attached or has no groups and rewards (supervised
+            and preference training), or ``on`` is invalid.
     """
     if not (hasattr(trainer.args, "num_generations") and hasattr(trainer, "reward_funcs")):
         raise ConfigError(
@@ -115,7 +114,7 @@ class Attached:
             for line in words_before(self.trainer.args):
                 tell(f"grpo-doctor: {line}")
 
-    # -- what a Session asks of a trainer: TRL saves its own checkpoints
+    # -- the trainer interface of a Session: TRL saves its own checkpoints
 
     def save(self, path: Path) -> None:
         """Do nothing: TRL saves its own checkpoints."""
@@ -127,7 +126,7 @@ class Attached:
     # -- a run and its folder
 
     def begin_run(self) -> None:
-        """Opens a folder and a doctor. Raises `ConfigError`."""
+        """Open a folder and start live checks. Raises `ConfigError`."""
         self.runs += 1
         out = self.out if self.runs == 1 else self.out.with_name(f"{self.out.name}-{self.runs}")
         self.folder = _TrlFolder(out, Path(self.trainer.args.output_dir))

@@ -1,4 +1,4 @@
-"""The token batch of a step of TRL: what its loss was given for some responses."""
+"""Extracts the token batch of a TRL step: the inputs of its loss for some responses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .trl_record import trained_mask
 
 
 def responses_of(inputs: Mapping[str, Any], logprobs: Tensor | None, entropies: Tensor | None) -> list[Response]:
-    """The responses of a micro-batch [B, T]; none where TRL has no log-probabilities of the rollout engine."""
+    """Return the responses of a micro-batch [B, T]; none if TRL has no log-probabilities of the rollout engine."""
     engine = inputs.get("sampling_per_token_logps")
     if engine is None:
         return []

@@ -1,7 +1,7 @@
-"""What is seen of a ``GRPOTrainer`` while it trains: its methods, wrapped on the instance.
+"""Records a ``GRPOTrainer`` during training by wrapping its methods on the instance.
 
-Every wrapper calls the trainer's own function outside the boundary and with what it was given, and returns what it
-returned; only then, and only within the boundary, does it look.
+Every wrapper calls the trainer's function unchanged, outside the error boundary, and returns its result. It records
+afterwards, inside the boundary, so an error in a check cannot affect the training.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Seams:
         self.record_batches = record_batches
         self.local = Local()
         self.alerts: dict[str, float] = {}
-        # a private generator: the look at some positions must not change what the trainer samples
+        # a private generator: sampling positions must not change the trainer's random state
         self._generator = torch.Generator().manual_seed(0)
         self._hidden: Tensor | None = None
         self._logprobs: Tensor | None = None
@@ -65,12 +65,12 @@ class Seams:
 
     @functools.cached_property
     def base(self) -> Any:
-        """The causal language model, without accelerate's and peft's wrappers."""
+        """Return the causal language model, without the wrappers of accelerate and peft."""
         model = self.trainer.accelerator.unwrap_model(self.trainer.model)
         return model.get_base_model() if hasattr(model, "get_base_model") else model
 
     def backbone(self) -> Any:
-        """The model below its head; its output is the last hidden state [B, L, H]."""
+        """Return the model below its head; its output is the last hidden state [B, L, H]."""
         return self.base.base_model
 
     def _keep_hidden(self, module: Any, arguments: Any, output: Any) -> None:
@@ -78,7 +78,7 @@ class Seams:
             states = output[0] if isinstance(output, tuple) else getattr(output, "last_hidden_state", None)
             self._hidden = None if states is None else states.detach()
 
-    # -- the wrappers
+    # -- wrappers
 
     def _around_logprobs(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -113,7 +113,7 @@ class Seams:
         @functools.wraps(function)
         def rewards(*arguments: Any, **named: Any) -> Any:
             given = function(*arguments, **named)
-            if isinstance(given, Iterator):  # a function that yields: what is looked at is gone for the trainer
+            if isinstance(given, Iterator):  # a generator: the trainer consumes it
                 given = list(given)
             if self.trainer.model.training:
                 self.boundary(self.saw_rewards, index, function, given, named)
@@ -164,12 +164,12 @@ class Seams:
             logs.update(self.alerts)
             self.alerts.clear()
             logged = original(logs, *arguments, **named)
-            self._metrics_seen = {}  # TRL begins its lists anew
+            self._metrics_seen = {}  # TRL starts new lists
             return logged
 
         return log
 
-    # -- what they see
+    # -- recording
 
     @torch.no_grad()
     def after_loss(self, inputs: Mapping[str, Any], loss: Tensor) -> None:
@@ -188,9 +188,9 @@ class Seams:
 
     @functools.cached_property
     def ids(self) -> Ids:
-        """Ids that end a response, pad it, or belong to the chat template."""
+        """Return the ids that end a response, pad it, or belong to the chat template."""
         trainer = self.trainer
-        tokenizer = getattr(trainer.processing_class, "tokenizer", trainer.processing_class)  # also of a processor
+        tokenizer = getattr(trainer.processing_class, "tokenizer", trainer.processing_class)  # also for a processor
         known = getattr(trainer, "eos_token_ids", None) or getattr(trainer, "eos_token_id", None)
         known = known if known is not None else tokenizer.eos_token_id
         ends = frozenset(int(i) for i in (known if isinstance(known, list | tuple | set) else [known]))
@@ -199,7 +199,7 @@ class Seams:
         return Ids(ends, pad, frozenset(special - ends))
 
     def _sharpness(self, inputs: Mapping[str, Any]) -> None:
-        """Statistics of the logits at some response positions; a sharded head is left out (`unseen` says so)."""
+        """Compute logit statistics at some response positions; a sharded head is left out (`unseen` reports it)."""
         hidden, self._hidden = self._hidden, None
         head = self.base.get_output_embeddings()
         if hidden is None or head is None or sharded(head.weight):
@@ -218,7 +218,7 @@ class Seams:
         """Record learning rate, gradients and a sample of the weights before the optimizer step."""
         groups = getattr(optimizer, "param_groups", None)
         self.local.learning_rate = float(groups[0]["lr"]) if groups else None
-        # a norm is finite only where every gradient is, so that a second look at them would tell nothing
+        # a norm is finite only if every gradient is: no second pass over them is needed
         norm = self.local.grad_norm if self.local.grad_norm is not None else _sum_of_gradients(self.trainer.model)
         if not math.isfinite(norm):
             self.local.not_finite = "NaN" if math.isnan(norm) else "infinite"
@@ -230,7 +230,7 @@ class Seams:
         """Record whether the update was applied, the weight change, and the training progress."""
         trainer, local = self.trainer, self.local
         local.applied = local.skipped is None and not trainer.accelerator.optimizer_step_was_skipped
-        if self._sampled is not None:  # 0 only where none of them moved
+        if self._sampled is not None:  # 0 only if none of them moved
             places, stands_for = self._sampled
             local.moved = float(((_weights_at(places) - self._before).square() * stands_for).sum().sqrt())
         local.progress |= {
@@ -296,24 +296,25 @@ def _checkpointing(model: Any) -> bool:
 
 
 def sharded(weight: Any, matrix: bool = True) -> bool:
-    """Whether a rank holds only a part: ZeRO-3 empties the tensor, FSDP2 makes it a DTensor, FSDP1 flattens it."""
+    """Return whether a rank holds only a part: ZeRO-3 empties the tensor, FSDP2 makes it a DTensor, FSDP1 flattens
+    it."""
     return hasattr(weight, "ds_id") or hasattr(weight, "device_mesh") or (matrix and weight.ndim != 2)
 
 
 def _own_part(tensor: Any) -> Any:
-    """What this rank holds of a tensor: a look at a DTensor would be a collective."""
+    """Return this rank's part of a tensor: any operation on a DTensor would be a collective."""
     return tensor.to_local() if hasattr(tensor, "to_local") else tensor
 
 
 def _sum_of_gradients(model: Any) -> float:
-    """Not finite where any gradient that this rank holds is not. For trainers that take no norm."""
+    """Return a sum that is not finite if any gradient on this rank is not. For trainers that compute no norm."""
     grads = [p.grad.detach() for p in model.parameters() if p.grad is not None]
     return sum(float(_own_part(grad).float().sum()) for grad in grads)
 
 
 def _sampled_weights(model: Any) -> tuple[list[Tensor], Tensor] | None:
-    """Views of some weights of every trainable tensor, whole tensors where they are small, and for how many weights
-    each of the M stands, [M]; None where this rank holds nothing that is trained."""
+    """Return views of some weights of every trainable tensor (whole tensors if small), and the number of weights that
+    each of the M represents, [M]; None if this rank holds no trainable weight."""
     tensors = [t for p in model.parameters() if p.requires_grad and (t := _own_part(p.detach())).numel()]
     if not tensors:
         return None
@@ -325,5 +326,5 @@ def _sampled_weights(model: Any) -> tuple[list[Tensor], Tensor] | None:
 
 
 def _weights_at(places: list[Tensor]) -> Tensor:
-    """The current values, [M] in float32, on the device of the first."""
+    """Return the current values, [M] in float32, on the device of the first."""
     return torch.cat([place.to(places[0].device) for place in places]).float()

@@ -23,12 +23,13 @@ from ..rollouts import rollouts_of
 from ..run import Sample
 
 EQUAL = 1e-8
-"""Rewards of a group that differ by less are equal; a std test fails on what float32 leaves of a mean."""
+"""Rewards of a group that differ by less are equal; a test of the standard deviation fails because of float32
+rounding."""
 
 
 @dataclass(frozen=True)
 class Ids:
-    """Token ids with a meaning other than text."""
+    """Token ids with a special meaning."""
 
     ends: frozenset[int]
     pad: int | None
@@ -37,7 +38,7 @@ class Ids:
 
 @dataclass
 class Local:
-    """What one rank saw of the step under way. Micro-batches add up."""
+    """The data of one rank for the current step. Micro-batches add up."""
 
     losses: list[float] = field(default_factory=list)
     advantages: list[float] = field(default_factory=list)
@@ -45,10 +46,10 @@ class Local:
     pad_in_mask: int = 0
     mask_gaps: int = 0
     tokens: dict[str, tuple[Any, int]] = field(default_factory=dict)
-    """Per-token quantity: its sum (of the likeliest tokens one sum each) and over how many tokens."""
+    """Per-token quantity: its sum (one sum each for the likeliest tokens) and the number of tokens."""
     ratio_max: float | None = None
     largest_difference: float | None = None
-    """Of the log-probabilities of trainer and generator, nats."""
+    """Largest difference between the log-probabilities of trainer and generator, in nats."""
     given: set[str] = field(default_factory=set)
     rewards: dict[str, tuple[float, list[float]]] = field(default_factory=dict)
     prompts: list[str] = field(default_factory=list)
@@ -62,7 +63,7 @@ class Local:
     ends: int = 0
     headers: int = 0
     turns: int | None = None
-    """Of the model, over all responses; None where every response is one turn by construction."""
+    """Number of model turns over all responses; None if every response is one turn by construction."""
     generation_training_mode: bool | None = None
     generation_checkpointing: bool | None = None
     grad_norm: float | None = None
@@ -78,7 +79,7 @@ class Local:
     """Responses for the token batch of the step; empty on most steps."""
 
     def batch(self, inputs: Mapping[str, Any], loss: Tensor, ends: frozenset[int], logprobs: Tensor | None) -> None:
-        """A micro-batch: prompts [B, P] padded left, responses [B, T] padded right, advantages [B] or [B, T]."""
+        """Add a micro-batch: prompts [B, P] padded left, responses [B, T] padded right, advantages [B] or [B, T]."""
         ids, mask, tools = inputs["completion_ids"], inputs["completion_mask"], inputs.get("tool_mask")
         advantages = inputs["advantages"]
         advantages = advantages if advantages.dim() == 1 else advantages[:, 0]
@@ -86,22 +87,22 @@ class Local:
         self.advantages += advantages.float().tolist()
         self.mask_gaps += int((mask.diff(dim=1) > 0).sum())
         self.prompt_in_mask += int((inputs["prompt_mask"].diff(dim=1) < 0).sum())
-        # what stands behind the first end is padding, whatever its id: a policy may sample the padding id itself
+        # everything after the first end is padding, whatever its id: a policy may sample the padding id itself
         trained = trained_mask(inputs)
         is_end = torch.isin(ids, torch.tensor(sorted(ends), device=ids.device)).int()
         before = is_end.cumsum(1) - is_end
-        if tools is not None:  # every turn has an end of its own
+        if tools is not None:  # every turn has its own end
             begins = trained & ~torch.nn.functional.pad(trained, (1, 0))[:, :-1]
             before = before - torch.where(begins, before, 0).cummax(1).values
         self.pad_in_mask += int((trained & (before > 0)).sum())
         self._logprobs(inputs, trained, logprobs)
 
     def _logprobs(self, inputs: Mapping[str, Any], mask: Tensor, logprobs: Tensor | None) -> None:
-        """Log-probabilities [B, T] of the loss, of the rollout and of the generator, and the advantages."""
+        """Add the log-probabilities [B, T] of loss, rollout and generator, and the advantages."""
         old, sampled = inputs.get("old_per_token_logps"), inputs.get("sampling_per_token_logps")
         named = {"old": old, "reference": inputs.get("ref_per_token_logps"), "sampling": sampled}
         self.given |= {name for name, there in named.items() if there is not None}
-        fresh = bool(self.texts)  # the rollout is of this step: no update lies between
+        fresh = bool(self.texts)  # the rollout is from this step: no update in between
         scored = old if old is not None else logprobs if fresh else None
         if sampled is not None and scored is not None:
             self._mismatch(sampled[mask].float(), scored[mask].float())
@@ -121,8 +122,8 @@ class Local:
                 self.add("ratio_first_minibatch", (ratio - 1).abs())
 
     def _mismatch(self, generator: Tensor, trainer: Tensor) -> None:
-        """How far log-probabilities [M] of the same sampled tokens differ."""
-        known = ~generator.isnan()  # vLLM leaves NaN where it could not score a token
+        """Record how much log-probabilities [M] of the same sampled tokens differ."""
+        known = ~generator.isnan()  # vLLM returns NaN if it could not score a token
         generator, trainer = generator[known], trainer[known]
         if not len(generator):
             return
@@ -132,13 +133,13 @@ class Local:
         self.largest_difference = max(self.largest_difference or 0.0, float(difference.max()))
 
     def add(self, name: str, values: Tensor) -> None:
-        """Adds values [M] or [M, 5] to a quantity's sum."""
+        """Add values [M] or [M, 5] to a quantity's sum."""
         total, count = self.tokens.get(name, (0.0, 0))
         added = values.double().sum(0).cpu().numpy()
         self.tokens[name] = total + added, count + len(values)
 
     def sharpness(self, rows: LogitStatistics, eos_probability: Tensor) -> None:
-        """Statistics of the logits at N positions."""
+        """Record logit statistics at N positions."""
         self.add("logit_max", rows.largest)
         self.add("logit_gap", rows.gap)
         self.add("entropy_mean", rows.entropy)
@@ -146,7 +147,7 @@ class Local:
         self.add("eos_probability", eos_probability)
 
     def rollout(self, name: str, weight: float, given: list[Any], named: Mapping[str, Any], ids: Ids) -> None:
-        """What a reward function was shown and what it gave, in the order of the prompts."""
+        """Record the input and the result of a reward function, in the order of the prompts."""
         self.rewards[name] = weight, [math.nan if r is None else float(r) for r in given]
         if self.prompts:
             return
@@ -156,17 +157,17 @@ class Local:
         self.rollouts = [s for p, c in pairs for s in islice(rollouts_of({"prompt": p, "completion": c}), 1)]
         self.responses = [[int(i) for i in tokens] for tokens in named.get("completion_ids") or []]
         ended = ids.ends | {ids.pad}
-        self.cut = [not tokens or tokens[-1] not in ended for tokens in self.responses]  # as TRL counts
+        self.cut = [not tokens or tokens[-1] not in ended for tokens in self.responses]  # the same count as in TRL
 
     def counted(self, tool_mask: Tensor | None, ids: Ids) -> None:
-        """Counts tokens of the responses that the reward functions saw; a tool mask [B, T] is 1 on the model's own.
+        """Count the tokens of the responses that were rewarded; a tool mask [B, T] is 1 on the model's tokens.
 
-        What a tool or an environment wrote into a response is not the model's: it has no length, end or header there.
+        Text of a tool or an environment does not count for length, end or header.
         """
         responses, self.responses = self.responses, []
         for row, tokens in enumerate(responses):
             own = [True] * len(tokens)
-            if tool_mask is not None and bool(tool_mask[row].any()):  # all 0: a cut response, left out of the loss
+            if tool_mask is not None and bool(tool_mask[row].any()):  # all 0: a truncated response, not in the loss
                 own = tool_mask[row, : len(tokens)].bool().tolist()
             turns = _turns(tokens, own)
             self.lengths.append(sum(map(len, turns)))
@@ -177,7 +178,7 @@ class Local:
 
 
 def rollouts(parts: Sequence[Local], settings: Mapping[str, Any]) -> list[Sample]:
-    """All responses of a step with what they earned, where every reward function was seen."""
+    """Return all responses of a step with their rewards, if the result of every reward function is known."""
     said = [sample for part in parts for sample in part.rollouts]
     known = len(parts[0].rewards) >= int(settings.get("reward_functions", 1))
     totals = total_rewards(parts) if known else []
@@ -187,20 +188,20 @@ def rollouts(parts: Sequence[Local], settings: Mapping[str, Any]) -> list[Sample
 
 
 def trained_mask(inputs: Mapping[str, Any]) -> Tensor:
-    """Response tokens [B, T] that the loss is of: those of the model, not those of a tool or an environment."""
+    """Return the trained response tokens [B, T]: those of the model, not those of a tool or an environment."""
     mask: Tensor = inputs["completion_mask"].bool()
     tools = inputs.get("tool_mask")
     return mask if tools is None else mask & tools.bool()
 
 
 def _turns(tokens: Sequence[int], own: Sequence[bool]) -> list[list[int]]:
-    """The model's own tokens, one list for each stretch of them."""
+    """Return the model's tokens as one list per turn."""
     stretches = groupby(zip(tokens, own, strict=True), key=itemgetter(1))
     return [[token for token, _ in stretch] for mine, stretch in stretches if mine]
 
 
 def _text(turn: Any) -> str:
-    """A prompt or response as text; of a dialogue the last turn."""
+    """Return a prompt or response as text; for a dialogue, the last turn."""
     if isinstance(turn, str):
         return turn
     last = turn[-1] if isinstance(turn, Sequence) and turn else turn
@@ -209,7 +210,8 @@ def _text(turn: Any) -> str:
 
 
 def total_rewards(parts: Sequence[Local]) -> list[float]:
-    """Weighted sums of the reward functions over all ranks; a function that gave none for a response is left out."""
+    """Return weighted sums of the reward functions over all ranks; a function that returned none for a response is left
+    out."""
     columns = []
     for name in parts[0].rewards:
         weight = parts[0].rewards[name][0]
@@ -221,9 +223,9 @@ def total_rewards(parts: Sequence[Local]) -> list[float]:
 
 
 def merged(parts: Sequence[Local], step: int, settings: Mapping[str, Any]) -> StepRecord:
-    """One record of all ranks. What TRL measured over all ranks itself is taken from it."""
+    """Merge the data of all ranks into one record. Metrics that TRL computes over all ranks are used as they are."""
     first = parts[0]
-    unnamed = first.grad_norm is None  # a norm that is not finite says so itself
+    unnamed = first.grad_norm is None  # a norm that is not finite shows it itself
     broken = next((p.not_finite for p in parts if p.not_finite is not None), None) if unnamed else None
     values: dict[str, Any] = {
         **first.progress,
@@ -272,7 +274,8 @@ def _advantages(values: list[float]) -> dict[str, Any]:
 
 
 def _rewards(parts: Sequence[Local], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Of steps that generated. Nothing where a reward function was not seen: the rest is not the reward."""
+    """Compute the rewards of steps that generated. Empty if the result of a reward function is unknown, because the sum
+    of the others is not the reward."""
     names = parts[0].rewards
     totals = total_rewards(parts)
     if not totals or len(names) < int(settings.get("reward_functions", 1)):
@@ -292,7 +295,7 @@ def _rewards(parts: Sequence[Local], settings: Mapping[str, Any]) -> dict[str, A
 
 
 def _groups(totals: list[float], k: int) -> dict[str, Any]:
-    """Groups are ``k`` consecutive responses, over the ranks in their order; one that misses a reward is left out."""
+    """Split responses into groups of ``k``, over the ranks in order; a group with a missing reward is left out."""
     if len(totals) % k:
         return {}
     groups = [g for g in (totals[i : i + k] for i in range(0, len(totals), k)) if not any(map(math.isnan, g))]
@@ -334,7 +337,7 @@ def _lengths(parts: Sequence[Local]) -> dict[str, Any]:
 
 
 def _tokens(parts: Sequence[Local]) -> dict[str, Any]:
-    """Means over the tokens of all ranks."""
+    """Compute means over the tokens of all ranks."""
     means: dict[str, Any] = {}
     for name in {name for p in parts for name in p.tokens}:
         seen = [p.tokens[name] for p in parts if name in p.tokens]
@@ -356,18 +359,18 @@ _OF_TRL = {
     "tools/call_frequency": "tool_calls_per_response",
     "tools/failure_frequency": "tool_failure_rate",
 }
-"""What TRL measures under a name of its own, and the record field that means the same."""
+"""TRL's metric names, and the record field with the same meaning."""
 
 
 def _measured(metrics: Mapping[str, float], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """TRL's own exact means, and what a reward function logged under the name of a record field.
+    """Return TRL's own exact means, and metrics that a reward function logged under the name of a record field.
 
-    TRL's entropy is that of the tempered policy: ours is taken where T is not 1.
+    TRL's entropy is that of the policy at temperature T: ours is used unless T is 1.
     """
     found: dict[str, Any] = {name: value for name, value in metrics.items() if name in NUMBER_FIELDS}
     found |= {name: metrics.get(key) for key, name in _OF_TRL.items()}
     found["kl_estimator"] = "k3" if "kl" in found else None
-    # 0.0 is what TRL logs where no token was left in the mask: nothing was measured
+    # TRL logs 0.0 if no token was left in the mask: nothing was measured
     if metrics.get("entropy"):
         if settings.get("temperature") == 1.0:
             found["entropy_mean"] = metrics["entropy"]
@@ -377,7 +380,7 @@ def _measured(metrics: Mapping[str, float], settings: Mapping[str, Any]) -> dict
 
 
 def _of_trl(metrics: Mapping[str, float], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Rewards as TRL logs them, for steps on which not every reward function could be seen."""
+    """Return the rewards as TRL logs them, for steps on which the result of some reward function is unknown."""
     found: dict[str, Any] = {"reward_mean": metrics.get("reward"), "reward_std": metrics.get("reward_std")}
     components = {k.split("/")[1]: v for k, v in metrics.items() if k.startswith("rewards/") and k.endswith("/mean")}
     found["reward_components"] = components if len(components) > 1 else None

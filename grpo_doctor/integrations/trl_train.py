@@ -1,6 +1,6 @@
-"""``run --engine trl``: TRL's trainer from the settings of our own engine, with the doctor attached.
+"""``run --engine trl``: builds TRL's trainer from the settings of our own engine, with live checks.
 
-Several processes come with ``torchrun`` or ``accelerate launch``: TRL takes what they set up.
+Start several processes with ``torchrun`` or ``accelerate launch``; TRL detects them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..engine.task import Task, load_task
 from .trl import Attached, attach
 
 Metrics = dict[str, dict[str, list[float]]]
-"""TRL's own lists of what it will log, by mode and key."""
+"""TRL's lists of pending metrics, by mode and key."""
 
 ONLY_OURS = {
     "advantage_estimator": "grpo",
@@ -28,11 +28,12 @@ ONLY_OURS = {
     "skip_zero_advantages": False,
     "kl_estimator": "k3",
 }
-"""Settings that TRL has no name for, with the one value at which it does the same."""
+"""Settings without an equivalent in TRL, with the value at which both behave the same."""
 
 
 def train(settings: Settings, out: Path, on: str, catalogue: Catalogue) -> Attached:
-    """Trains to the end, or until a finding stops it. Raises `ConfigError` for what TRL cannot do."""
+    """Train to the end, or until a finding stops the run. Raises `ConfigError` for settings that TRL does not
+    support."""
     trainer = build(settings, out)
     attached = attach(trainer, out=out, on=on, record_tokens=settings.record_tokens or 64, catalogue=catalogue)
     trainer.train()
@@ -40,7 +41,7 @@ def train(settings: Settings, out: Path, on: str, catalogue: Catalogue) -> Attac
 
 
 def build(settings: Settings, out: Path) -> Any:
-    """A ``GRPOTrainer`` for these settings."""
+    """Build a ``GRPOTrainer`` for these settings."""
     try:
         from datasets import Dataset
         from trl.trainer.grpo_config import GRPOConfig
@@ -68,7 +69,7 @@ def build(settings: Settings, out: Path) -> Any:
 
 
 def _config(settings: Settings, out: Path, known: set[str]) -> dict[str, Any]:
-    """Names are the same; a batch is shared out over processes and accumulation."""
+    """Convert the settings: names are the same, and a batch is split over processes and accumulation steps."""
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     share = settings.generation_batch_size // settings.gradient_accumulation_steps // processes
     if share * settings.gradient_accumulation_steps * processes != settings.generation_batch_size or not share:
@@ -77,7 +78,7 @@ def _config(settings: Settings, out: Path, known: set[str]) -> dict[str, Any]:
             f"{settings.gradient_accumulation_steps} accumulation steps and {processes} processes"
         )
     values = {k: v for k, v in msgspec.structs.asdict(settings).items() if k in known and v is not None}
-    del values["generation_batch_size"]  # follows from the three that stand for it
+    del values["generation_batch_size"]  # computed from the three settings that replace it
     return {
         **values,
         "output_dir": str(out / "trl"),
@@ -91,7 +92,7 @@ def _config(settings: Settings, out: Path, known: set[str]) -> dict[str, Any]:
 
 
 def _give_a_name(model: Any, tokenizer: Any, folder: Path) -> None:
-    """TRL loads the reference policy by the name of the model, and a model made here has none."""
+    """Set a model name: TRL loads the reference policy by name, and a model built here has none."""
     if int(os.environ.get("RANK", "0")) == 0:
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
@@ -105,9 +106,9 @@ def _ends(model: Any, tokenizer: Any) -> list[int]:
 
 
 def _reward(task: Task, ends: set[int], metrics: Metrics) -> Any:
-    """The task's judgement as one reward function; validity and success go into the record by their names.
+    """Wrap the task's score as one reward function that also records validity and success.
 
-    They go there by ``log_metric``, or straight into TRL's lists where it is too old to have one.
+    They are recorded with ``log_metric``, or in TRL's lists in versions without it.
     """
 
     def log(name: str, value: float) -> None:

@@ -1,12 +1,13 @@
-"""verl: one more logger. ``trainer.logger='["console","grpo_doctor"]'`` is all that it takes.
+"""verl: an additional logger. Set ``trainer.logger='["console","grpo_doctor"]'``.
 
-verl 0.9 and later loads this module by itself, in its Ray actors too: it is an entry point of ``verl.plugins``. For
-older ones set ``VERL_USE_EXTERNAL_MODULES=grpo_doctor.integrations.verl``. Options are part of verl's configuration:
+verl 0.9 and later loads this module automatically, also in its Ray actors: it is an entry point of ``verl.plugins``.
+For older versions set ``VERL_USE_EXTERNAL_MODULES=grpo_doctor.integrations.verl``. Options are part of verl's
+configuration:
 
     '+trainer.grpo_doctor.on="error=stop"' +trainer.grpo_doctor.out=runs/mine
 
 A stop raises `TrainingStopped` after the step's checkpoint and the other loggers. With ``trainer.rollout_data_dir``
-every step is examined together with its responses, one step later, when they are on disk.
+every step is checked together with its responses, one step later, when they are on disk.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Backend:
         self.held: dict[str, Any] | None = None
 
     def log(self, data: Mapping[str, Any], step: int) -> None:
-        """What verl calls at every step. Raises `TrainingStopped` where a finding asks for it."""
+        """Log a step; verl calls it at every step. Raises `TrainingStopped` if a finding requires it."""
         if self.rollouts is None:
             self.examine(step, data)
         else:
@@ -48,30 +49,30 @@ class Backend:
         self.run.stop_if_asked()
 
     def examine(self, step: int, data: Mapping[str, Any]) -> None:
-        """Has one step examined."""
+        """Check one step."""
         self.step = step
         self.run.log(step, data, responses=None if self.rollouts is None else self.rollouts / f"{step}.jsonl")
 
     def flush(self) -> None:
-        """Has the step examined whose responses were awaited."""
+        """Check the step that waits for its responses."""
         held, self.held = self.held, None
         if held is not None:
             self.examine(self.step, held)
 
     def found(self, finding: Finding, action: str) -> None:
-        """A finding goes back to verl's other loggers, as its severity from 0 (info) to 3 (critical)."""
+        """Send a finding to verl's other loggers, as its severity from 0 (info) to 3 (critical)."""
         say(finding, action)
         others = [name for name in self.tracking.logger if name not in (NAME, "console")]
         Boundary()(self.tracking.log, {f"grpo_doctor/{finding.code}": float(finding.level)}, self.step, others)
 
     def finish(self) -> None:
-        """Writes the reports."""
+        """Write the reports."""
         self.flush()
         self.run.finish()
 
 
 def register(tracking: Any = Tracking) -> None:
-    """Adds the logger to verl's; a second call changes nothing."""
+    """Add the logger to verl's; a second call changes nothing."""
     if NAME in tracking.supported_backend:
         return
     tracking.supported_backend.append(NAME)

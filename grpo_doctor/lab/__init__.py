@@ -1,5 +1,5 @@
-"""Experiments on the engine: every fault left alone, mended, and treated with what people try first.
+"""Experiments on the engine: every fault left alone, fixed, and treated with common advice.
 
-`arms` says what is run, `train` runs it, `judge` holds the doctor's words against what was done, and `evidence` writes
-what came out. Runs are kept as they are, so that a change of judgement needs no new run.
+`arms` defines the runs, `train` executes them, `judge` compares the diagnoses with the known faults, and `evidence`
+writes the results. The records of every run are kept, so a change in the checks needs no new training.
 """

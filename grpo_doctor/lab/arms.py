@@ -1,4 +1,4 @@
-"""What is run: faults, what is done about each from a step on, and seeds."""
+"""Defines the runs: faults, their treatments from a given step, and seeds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SMALL: Mapping[str, Any] = {
     "learning_rate": 6e-4,
     "max_steps": STEPS,
 }
-"""The smallest settings at which the healthy engine learns within 40 steps; a step costs a tenth of a second."""
+"""The smallest settings with which the engine without a fault learns within 40 steps; a step takes 0.1 seconds."""
 SCALE: Mapping[str, Any] = {
     "model": "smollm2",
     "task": "grpo_doctor.lab.task:KingdomTask",
@@ -28,9 +28,9 @@ SCALE: Mapping[str, Any] = {
     "learning_rate": 2e-4,
     "max_steps": 16,
 }
-"""A real language model with LoRA, on a task that it begins to solve at once; a step costs some seconds of a core."""
+"""A real language model with LoRA, on a task that it can solve immediately; a step takes some seconds on one core."""
 MODELS = (str(SMALL["model"]), str(SCALE["model"]))
-"""What may be trained: the tiny model with all that is done about its faults, or a real one with what is left alone."""
+"""The models: the tiny model with all treatments of its faults, or a real model without treatments."""
 GRAVEST: Sequence[str] = (
     "off-by-one-labels",
     "advantages-of-another-group",
@@ -43,10 +43,10 @@ GRAVEST: Sequence[str] = (
     "template-mismatch",
     "min-new-tokens",
 )
-"""The faults that leave next to nothing of the tiny model's score, but for the limit of five tokens, which is enough
-here; and for the double temperature, whose twin would be a run of its own. They are tried on the real model."""
+"""The faults that destroy most of the tiny model's score; they are tried on the real model. Two are left out: the limit
+of five tokens, which is long enough there, and the double temperature, which would need its own reference run."""
 TREATED = 3 / 8
-"""Share of a run after which something is done about its fault."""
+"""Share of the run after which a treatment starts."""
 HEALTHY = "healthy"
 """Name of the engine without a fault."""
 
@@ -63,10 +63,10 @@ FOLK: dict[str, Changes] = {
     "clip-harder": lambda s: {"epsilon": s.epsilon / 2, "max_grad_norm": s.max_grad_norm / 10},
     "temperature-one": lambda s: {"temperature": 1.0},
 }
-"""What people try first, as changes of the settings that a sick run has."""
+"""Common advice, as changes to the settings of a failing run."""
 
 TWIN, ALONE, MENDED, ROLLED_BACK = "twin", "left-alone", "mended", "rolled-back"
-"""The other arms. A roll-back needs no run of its own: see `grpo_doctor.lab.judge`."""
+"""The other arms. A rollback needs no training: see `grpo_doctor.lab.judge`."""
 
 
 class Job(NamedTuple):
@@ -79,36 +79,36 @@ class Job(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Of its result below the lab's folder for this model."""
+        """Path of its result in the lab's folder for this model."""
         return f"{self.fault}/{self.seed}/{self.arm}.json"
 
 
 def circumstances(fault: str) -> dict[str, Any]:
-    """Settings that are right in themselves and without which the fault does not show."""
+    """Return correct settings without which the fault has no effect."""
     return {} if fault == HEALTHY else FAULTS[fault].circumstances
 
 
 def twin_of(fault: str) -> str:
-    """Under which name the healthy twin of this fault is run: faults in the same circumstances share it."""
+    """Return the name of this fault's reference run; faults with the same circumstances share one."""
     mine = circumstances(fault)
     return next(name for name in (HEALTHY, *FAULTS) if circumstances(name) == mine)
 
 
 def sick(job: Job) -> tuple[type[Engine], Settings]:
-    """The engine with the fault, and its settings."""
+    """Return the engine class with the fault, and its settings."""
     engine, of_fault = sick_engine([job.fault])
     return engine, _settings(of_fault, job)
 
 
 def mended(job: Job) -> tuple[type[Engine], Settings]:
-    """The engine without the fault, in the circumstances of the fault."""
+    """Return the engine class without the fault, and the settings of its circumstances."""
     return Engine, _settings(circumstances(job.fault), job)
 
 
 def treated(job: Job) -> tuple[type[Engine], Settings]:
-    """The engine and the settings from the step on at which something is done about the fault.
+    """Return the engine class and the settings of the treatment.
 
-    Nobody reads the records of what comes then, so that nothing is measured for them that costs a pass.
+    Nothing reads these records, so measurements that cost a forward pass are switched off.
     """
     if job.arm == MENDED:
         engine, settings = mended(job)
@@ -119,29 +119,29 @@ def treated(job: Job) -> tuple[type[Engine], Settings]:
 
 
 def since(fault: str, steps: int) -> int:
-    """The last of the steps of a run before something is done, when the fault has long begun."""
+    """Return the last step before the treatment; the fault has been active for many steps by then."""
     return max(int(TREATED * steps), begins(fault, steps))
 
 
 def begins(fault: str, steps: int) -> int:
-    """The first of the steps of a run that is sick."""
+    """Return the first step that has the fault."""
     return 1 if fault == HEALTHY else FAULTS[fault].begins(steps)
 
 
 def idle(job: Job) -> bool:
-    """Whether the arm changes nothing, because what it sets is so already."""
+    """Return whether the arm changes nothing, because its settings are already in effect."""
     settings = sick(job)[1]
     return job.arm in FOLK and settings_of(FOLK[job.arm](settings), job.arm, settings) == settings
 
 
 def observed(faults: Sequence[str], seed: int, model: str = MODELS[0]) -> Iterator[Job]:
-    """The runs that nothing is done about: the twins, and the faults left alone."""
+    """Return the untreated runs: the reference runs and the faults left alone."""
     yield from (Job(name, TWIN, seed, model) for name in dict.fromkeys(map(twin_of, faults)))
     yield from (Job(name, ALONE, seed, model) for name in faults)
 
 
 def treatments(faults: Sequence[str], seed: int) -> Iterator[Job]:
-    """The runs that something is done about: what mends them first, then what people try."""
+    """Return the treated runs: the fixes first, then common advice."""
     yield from (Job(name, MENDED, seed) for name in faults)
     folk = (Job(name, arm, seed) for arm in FOLK for name in faults)
     yield from (job for job in folk if not idle(job))

@@ -1,4 +1,4 @@
-"""How often the causes that the doctor names were right, by the confidence that it gave them."""
+"""Measures how often the named causes are right, by their confidence."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from .arms import ALONE, HEALTHY, TWIN
 from .judge import Row, cause
 
 Z = 1.96
-"""Of the 95 % interval."""
+"""Normal quantile of the 95 % interval."""
 
 
 class Case(NamedTuple):
-    """One run whose first sentence names a cause: of which project or fault it is, and whether that is right."""
+    """One run whose headline names a cause: its project or fault, and whether the cause is right."""
 
     of: str
     confidence: str
@@ -31,9 +31,10 @@ class Case(NamedTuple):
 
 
 def cases_of_lab(rows: Iterable[Row]) -> Iterator[Case]:
-    """The runs of the lab: a cause is right if it is one of the checks that should name the fault.
+    """Return the runs of the lab: a cause is right if it is one of the checks that should name the fault.
 
-    Twins in the circumstances of a fault are not counted: whether those suffice for an illness nobody has said.
+    Reference runs with the circumstances of a fault are not counted, because these settings may be a problem
+    themselves.
     """
     for row in rows:
         well = row.arm == TWIN and row.fault == HEALTHY
@@ -43,11 +44,11 @@ def cases_of_lab(rows: Iterable[Row]) -> Iterator[Case]:
 
 
 def cases_of_logs(folder: Path) -> Iterator[Case]:
-    """The labelled logs of a folder with ``labels.csv``: a cause is right if its family is one that the label names.
+    """Return the labelled logs of a folder with ``labels.csv``: a cause is right if the label contains its family.
 
     Columns: ``file``, ``repo``, ``expect`` (verdicts, separated by ``|``), ``families`` (prefixes of codes) and
-    ``label_confidence``. A log whose label is unsure, or that is known to be sick and not of what, is not counted.
-    Raises `ConfigError` where there is no such file.
+    ``label_confidence``. Logs with an unsure label, or that fail for an unknown reason, are not counted. Raises
+    `ConfigError` if the file is missing.
     """
     try:
         with open(folder / "labels.csv", encoding="utf-8", newline="") as file:
@@ -69,7 +70,7 @@ def cases_of_logs(folder: Path) -> Iterator[Case]:
 
 
 def calibrated(cases: Iterable[Case]) -> dict[str, Share]:
-    """By confidence: of how many projects and faults every cause was right.
+    """Count by confidence for how many projects and faults every cause was right.
 
     Runs of one project resemble each other, as the seeds of one fault do; they count once, and one that is wrong makes
     all of them wrong.
@@ -81,7 +82,7 @@ def calibrated(cases: Iterable[Case]) -> dict[str, Share]:
 
 
 def share(rights: Sequence[bool]) -> Share:
-    """How many are right, with Wilson's interval (Wilson 1927, JASA 22:209)."""
+    """Return the share that is right, with Wilson's interval (Wilson 1927, JASA 22:209)."""
     n = len(rights)
     p, z2 = sum(rights) / n, Z * Z / n
     middle, half = (p + z2 / 2) / (1 + z2), Z * sqrt(p * (1 - p) / n + z2 / n / 4) / (1 + z2)

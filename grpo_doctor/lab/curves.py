@@ -1,4 +1,4 @@
-"""The records of healthy and of sick runs side by side, as the page "What is normal?" shows them."""
+"""Draws records of healthy and failing runs side by side for the page "What is normal?"."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SHOWN = (HEALTHY, "constant-reward", "truncation", "entropy-coefficient-huge")
-"""Runs that are drawn: one that learns, one whose groups are dead, one that is cut, one that goes to pieces."""
+"""Runs to draw: one that learns, one with zero-variance groups, one truncated, and one that diverges."""
 FIELDS = {
     "reward_mean": "reward",
     "dead_share": "dead groups",
@@ -24,11 +24,11 @@ FIELDS = {
     "kl": "KL, nats",
     "grad_norm": "gradient norm",
 }
-"""Fields that are drawn, and what they are called."""
+"""Fields to draw, with their labels."""
 
 
 def draw(path: Path, lab: Path) -> None:
-    """Draws the runs that lie in the lab's folder, a line a seed, as SVG; what is missing stays empty."""
+    """Draw the runs in the lab's folder as SVG, one line per seed; missing runs stay empty."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -47,7 +47,7 @@ def draw(path: Path, lab: Path) -> None:
 
 
 def _runs(lab: Path, name: str) -> list[Run]:
-    """The records of each seed of the healthy run, or of a fault that was left alone."""
+    """Return the records of each seed of the reference run, or of an untreated fault."""
     jobs = [Job(name, TWIN if name == HEALTHY else ALONE, seed) for seed in range(SEEDS)]
     paths = [(lab / job.path).with_suffix(".jsonl") for job in jobs]
     return [run for path in paths if path.is_file() for run in read(path)]

@@ -1,4 +1,4 @@
-"""Writes what came out: every run into one Parquet file, and from it the figures that pages and reports quote."""
+"""Writes the results: every run into one Parquet file, and from it the figures that pages and reports quote."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def write(folder: Path, rows: Sequence[Row], logs: Path | None, lab: Path) -> No
 
     Args:
         folder: of the Parquet file, the page, the pictures and the cases of labelled logs.
-        rows: what the lab came to.
-        logs: the labelled logs; None keeps the cases that are stored. Raises `ConfigError`.
-        lab: the lab's own folder, where the records of its runs lie.
+        rows: the results of the lab.
+        logs: the labelled logs; None keeps the stored cases. Raises `ConfigError`.
+        lab: the folder of the lab with the records of its runs.
     """
     folder.mkdir(parents=True, exist_ok=True)
     write_rows(folder / PARQUET, rows)
@@ -47,9 +47,9 @@ def write(folder: Path, rows: Sequence[Row], logs: Path | None, lab: Path) -> No
 
 
 def write_real(folder: Path, rows: Sequence[Row]) -> None:
-    """Stores what the lab of the real model came to, and writes what quotes it anew."""
+    """Store the results of the real model, and rewrite the texts that quote them."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_rows(folder / REAL, [row for row in rows if row.arm in (TWIN, ALONE)])  # nothing is done about its faults
+    write_rows(folder / REAL, [row for row in rows if row.arm in (TWIN, ALONE)])  # its faults are not treated
     if (folder / PARQUET).is_file():
         _write_texts(folder)
 
@@ -60,7 +60,7 @@ def _write_texts(folder: Path) -> None:
 
 
 def texts(folder: Path) -> dict[Path, str]:
-    """What is written of the stored rows and cases: the page, and the figures that pages and reports quote."""
+    """Generate the page and the figures that pages and reports quote, from the stored rows and cases."""
     rows, real = read_rows(folder / PARQUET), read_rows(folder / REAL)
     calibration = calibrated([*cases_of_lab(rows), *cases_of_lab(real), *read_cases(folder / CASES)])
     quoted = msgspec.json.format(msgspec.json.encode(measured_of(rows, calibration)), indent=1).decode()
@@ -68,14 +68,14 @@ def texts(folder: Path) -> dict[Path, str]:
 
 
 def write_rows(path: Path, rows: Sequence[Row]) -> None:
-    """Stores the rows. Raises `ConfigError` where pyarrow is not installed."""
+    """Store the rows. Raises `ConfigError` if pyarrow is not installed."""
     arrow, parquet = _arrow()
     table = arrow.Table.from_pylist([msgspec.structs.asdict(row) for row in rows])
     parquet.write_table(table, path, compression="zstd")
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The stored rows; none where there is no such file. Raises `ConfigError` where pyarrow is not installed."""
+    """Return the stored rows; none if the file is missing. Raises `ConfigError` if pyarrow is not installed."""
     _, parquet = _arrow()
     if not path.is_file():
         return []
@@ -88,7 +88,7 @@ def _write_cases(path: Path, cases: Iterable[Case]) -> None:
 
 
 def read_cases(path: Path) -> list[Case]:
-    """The stored cases of labelled logs; none where there is no such file."""
+    """Return the stored cases of labelled logs; none if the file is missing."""
     if not path.is_file():
         return []
     with open(path, encoding="utf-8", newline="") as file:
@@ -108,7 +108,7 @@ def _arrow() -> tuple[Any, Any]:
 
 
 def measured_of(rows: Sequence[Row], calibration: dict[str, Share]) -> Measured:
-    """The figures of these rows."""
+    """Compute the figures from these rows."""
     cells = _cells(rows)
     return Measured(
         calibration=calibration,
@@ -129,14 +129,14 @@ def _cells(rows: Iterable[Row]) -> Cells:
 
 
 def _remedy(fault: str, arm: str) -> str:
-    """Id of the remedy that an arm tries, "" where it tries none or none that has one."""
+    """Return the id of the remedy that an arm tries; "" if it has none."""
     if arm == MENDED:
         return FAULTS[fault].mended_by
     return "roll-back" if arm == ROLLED_BACK else arm if arm in FOLK else ""
 
 
 def harm(fault: str, runs: Sequence[Row]) -> Harm:
-    """A fault left alone. A step that a run did not reach counts as one behind its end."""
+    """Summarise an untreated fault. A step that a run did not reach counts as after its end."""
     steps = runs[0].steps
     named = statistics.median(run.named_step or steps + 1 for run in runs)
     reward = statistics.median(run.reward_step or steps + 1 for run in runs)
@@ -176,7 +176,7 @@ def _mean(values: Iterable[float]) -> float:
     return round(statistics.fmean(values), 3)
 
 
-# -- what a person reads ---------------------------------------------------------------------------------------
+# -- the page -------------------------------------------------------------------------------------------------------
 
 ABOUT = """# What the faults do, and what helps
 
@@ -200,11 +200,11 @@ SHORT = {
     **{"lower-learning-rate": "rate / 10", "raise-kl-coefficient": "KL x 10", "entropy-bonus": "entropy bonus"},
     **{"clip-harder": "clip harder", "temperature-one": "T = 1"},
 }
-"""The arms as columns are called."""
+"""Short column names of the arms."""
 
 
 def tables(rows: Sequence[Row], calibration: Mapping[str, Share], real: Sequence[Row] = ()) -> str:
-    """The page of the site, of the lab's rows and of those of the real model."""
+    """Generate the page of the site from the rows of the lab and of the real model."""
     cells = _cells(rows)
     faults = [name for name in FAULTS if (name, ALONE) in cells]
     about = ABOUT.format(seeds=1 + max(row.seed for row in rows), end=END, whole=WHOLE)
@@ -230,7 +230,7 @@ def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 
 def _treatments(cells: Cells, faults: Iterable[str]) -> tuple[list[str], list[list[str]]]:
-    """Mean score at the end of each arm, its verdict, and the steps until it was as good as mended."""
+    """Tabulate the final mean score of each arm, its verdict, and the steps until it matched the fixed run."""
     head = ["fault", "twin", *SHORT.values(), "again by"]
     lines = []
     for fault in faults:
@@ -242,7 +242,7 @@ def _treatments(cells: Cells, faults: Iterable[str]) -> tuple[list[str], list[li
 
 
 def _brought_back(cells: Cells) -> str:
-    """Of which faults the right remedy was enough, and why not of the others."""
+    """List the faults that the right remedy fixed, and the reason for the others."""
     mended = [fault for fault, arm in cells if arm == MENDED]
     lost = [fault for fault in mended if cells[fault, MENDED][0].verdict != "recovers"]
     back = [fault for fault in lost if any(row.verdict == "recovers" for row in cells.get((fault, ROLLED_BACK), []))]
@@ -285,7 +285,7 @@ def _named(cells: Cells, faults: Iterable[str]) -> tuple[list[str], list[list[st
 
 
 def _names(fault: str, runs: Sequence[Row]) -> list[str]:
-    """Who named a fault that was left alone, when, and what else was named, under the heads `NAMES`."""
+    """Tabulate which check named an untreated fault, when, and what else was named, under the heads `NAMES`."""
     checks, found = load().checks, harm(fault, runs)
     ahead = "" if found.lead is None else f"{found.lead:.0f} ({found.lead / found.steps:.0%})"
     several = (
@@ -313,7 +313,7 @@ def _at_scale(rows: Sequence[Row]) -> str:
 
 
 def _real(cells: Cells) -> tuple[list[str], list[list[str]]]:
-    """What faults did to the real model, its healthy twin first, and who named them."""
+    """Tabulate the effect of faults on the real model, the reference run first, and the checks that named them."""
     twin = cells[HEALTHY, TWIN]
     lines = [[f"`{HEALTHY}`", _cell(twin), "", "", *[""] * 5, *_of_twin(twin), f"`{twin[0].command}`"]]
     for fault in (name for name in FAULTS if (name, ALONE) in cells):
@@ -324,7 +324,7 @@ def _real(cells: Cells) -> tuple[list[str], list[list[str]]]:
 
 
 def _of_twin(runs: Sequence[Row]) -> tuple[str, str]:
-    """Causes that were named in healthy runs: the one of the first sentence, and others."""
+    """Return the causes that were named in reference runs: the one in the headline, and others."""
     heads = sorted({f"{run.cause} {run.confidence}" for run in runs if run.cause})
     return ", ".join(heads), ", ".join(sorted({code for run in runs for code in run.wrong}))
 
@@ -344,7 +344,7 @@ def _calibration(found: Mapping[str, Share]) -> tuple[list[str], list[list[str]]
 
 
 def draw(path: Path, rows: Sequence[Row]) -> None:
-    """The scores of each fault with their bands over seeds, as SVG. Raises `ConfigError` without matplotlib."""
+    """Draw the scores of each fault with bands over seeds as SVG. Raises `ConfigError` without matplotlib."""
     try:
         import matplotlib
         from matplotlib.figure import Figure

@@ -1,4 +1,4 @@
-"""What came out: how each treatment ended, and what the doctor says of each run and when it says it."""
+"""Judges the results: the outcome of each treatment, and what the diagnosis reports about each run, and when."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from .arms import ALONE, FOLK, HEALTHY, MENDED, MODELS, ROLLED_BACK, TWIN, Job, 
 from .train import Result
 
 END = 1 / 5
-"""Share of a run at its end whose mean score is what it reached: 256 responses in 8 steps."""
+"""Share of the run at its end whose mean score is the result: 256 responses in 8 steps."""
 WHOLE = 0.8
-"""Share of the twin's score from which a run is as good as mended."""
+"""Share of the reference score from which a run counts as recovered."""
 WINDOW = 5
-"""Steps of the moving mean that says when it was."""
+"""Length in steps of the moving mean that dates the recovery."""
 CERTAIN = 2.0
-"""Standard errors beyond which a difference between two arms is no chance."""
+"""Standard errors beyond which a difference between two arms is not chance."""
 
 Verdict = Literal["recovers", "helps", "does nothing", "harms", ""]
 
@@ -37,17 +37,17 @@ class Row(msgspec.Struct, kw_only=True):
     """One run of the lab, as it is stored.
 
     Attributes:
-        since: last step before something was done; 0 for twins and faults left alone.
+        since: last step before the treatment; 0 for reference runs and untreated faults.
         before: mean score of the steps just before that.
-        end, twin: mean score of the last steps, of this run and of the healthy twin.
+        end, twin: mean score of the last steps, of this run and of the reference run.
         error: standard error of ``end``, from the scatter of those steps.
-        recovered: steps after ``since`` until the moving mean of the score first stood at `WHOLE` of ``twin``.
+        recovered: steps after ``since`` until the moving mean of the score first reached `WHOLE` of ``twin``.
         died: why it ended early.
         verdict: on the treatment, over all seeds.
-        named, named_step: the first of the checks that should name the fault that did so live, and when.
-        reward_step: when a doctor that is shown nothing but the reward found something.
-        judged, cause, confidence: verdict on the whole run, and the cause that its first sentence names, if it does.
-        wrong: causes that are not the fault's, each with its confidence.
+        named, named_step: the first expected check that fired live, and when.
+        reward_step: when the checks of the reward alone found a problem.
+        judged, cause, confidence: verdict on the whole run, and the cause in its headline, if any.
+        wrong: named causes that do not belong to the fault, each with its confidence.
     """
 
     fault: str
@@ -74,12 +74,12 @@ class Row(msgspec.Struct, kw_only=True):
 
     @property
     def share(self) -> float:
-        """Of what the twin reached."""
+        """Return the score as a share of the reference score."""
         return self.end / self.twin if self.twin else 0.0
 
 
 def rows(folder: Path, faults: Sequence[str]) -> list[Row]:
-    """Every finished run of these faults, and of their twins, that lies in the folder."""
+    """Return every finished run of these faults, and of their reference runs, in the folder."""
     found = [_listened(folder, r) for r in _results(folder, dict.fromkeys(map(twin_of, faults)), (TWIN,))]
     for alone in _results(folder, faults, (ALONE,)):
         found.append(_listened(folder, alone))
@@ -99,17 +99,18 @@ def _results(folder: Path, faults: Iterable[str], arms: Iterable[str], seed: int
 
 
 def result_of(folder: Path, job: Job) -> Result:
-    """The stored result of a job."""
+    """Return the stored result of a job."""
     return msgspec.json.decode((folder / job.path).read_bytes(), type=Result)
 
 
 def harmed(folder: Path, faults: Sequence[str], seed: int) -> list[str]:
-    """The faults that, left alone, end below `WHOLE` of their twins with this seed: the others need no treatment."""
+    """Return the faults that, untreated, end below `WHOLE` of their reference run with this seed: only these need
+    treatment."""
     return [result.fault for result in _results(folder, faults, (ALONE,), seed) if _row(folder, result).share < WHOLE]
 
 
 def command(fault: str, model: str) -> str:
-    """What repeats the rows of a fault."""
+    """Return the command that repeats the rows of a fault."""
     scale = f" --model {model} --seeds 1" if model != MODELS[0] else ""
     return "grpo-doctor lab" + scale + (f" --fault {fault}" if fault != HEALTHY else "")
 
@@ -133,7 +134,7 @@ def _row(folder: Path, result: Result) -> Row:
 
 
 def _treated(folder: Path, result: Result, alone: Result) -> Row:
-    """A run that something was done about."""
+    """Judge a treated run."""
     row = _row(folder, result)
     row.since = result.since
     row.before = statistics.fmean(alone.scores[: row.since][-round(END * row.steps) :])
@@ -142,10 +143,10 @@ def _treated(folder: Path, result: Result, alone: Result) -> Row:
 
 
 def _rolled_back(folder: Path, alone: Result) -> Row:
-    """Mended at the checkpoint before the first sick step.
+    """Judge a rollback to the checkpoint before the first failing step, with the fault fixed.
 
-    A checkpoint holds all that the next steps depend on, so that what follows is the twin's own run to the last bit,
-    only later: nothing has to be trained (`tests/lab/test_lab.py` trains one and compares).
+    A checkpoint holds the whole state, so the run continues bit for bit like the reference run, only later: no training
+    is needed (`tests/lab/test_lab.py` trains one and compares).
     """
     twin = result_of(folder, Job(twin_of(alone.fault), TWIN, alone.seed))
     healthy, lost = begins(alone.fault, alone.steps) - 1, since(alone.fault, alone.steps)
@@ -155,21 +156,21 @@ def _rolled_back(folder: Path, alone: Result) -> Row:
 
 
 def _end(scores: Sequence[float], planned: int, last: int) -> float:
-    """Mean of the last so many of the planned scores; a run that died earns nothing in those that it did not reach."""
+    """Return the mean of the last planned scores; steps that a run did not reach count as 0."""
     return math.fsum(scores[planned - last :]) / last
 
 
 def _reached(scores: Sequence[float], least: float) -> int | None:
-    """Steps until the mean of `WINDOW` of them is at least so much."""
+    """Return the number of steps until the mean over `WINDOW` steps reaches this level."""
     ends = range(WINDOW, len(scores) + 1)
     return next((end for end in ends if statistics.fmean(scores[end - WINDOW : end]) >= least), None)
 
 
-# -- what the doctor says --------------------------------------------------------------------------------------
+# -- what the diagnosis reports ---------------------------------------------------------------------------------
 
 
 def _listened(folder: Path, result: Result) -> Row:
-    """A run from its first step, with what the doctor says of it while it trains and at its end."""
+    """Diagnose a run from its first step, live and at its end."""
     row = _row(folder, result)
     records = (folder / Job(result.fault, result.arm, result.seed).path).with_suffix(".jsonl")
     steps = list(read_records(records))
@@ -180,7 +181,7 @@ def _listened(folder: Path, result: Result) -> Row:
     if first := _first_alarm(rewards, {}):
         row.reward_step = first[1]
     elif result.died:
-        row.reward_step = steps[-1].step + 1  # everybody sees that
+        row.reward_step = steps[-1].step + 1  # obvious without a tool
     diagnosis = diagnose(run_of(steps, settings=result.settings))
     row.judged, head = diagnosis.verdict, cause(diagnosis)
     if head is not None:
@@ -194,7 +195,7 @@ def _listened(folder: Path, result: Result) -> Row:
 
 
 def cause(diagnosis: Diagnosis) -> Finding | None:
-    """The cause that the first sentence names, if it names one."""
+    """Return the cause that the headline names, if any."""
     head = diagnosis.finding(diagnosis.cause) if diagnosis.cause else None
     return head if head is not None and head.role == "cause" else None
 
@@ -202,7 +203,7 @@ def cause(diagnosis: Diagnosis) -> Finding | None:
 def _first_alarm(
     records: Iterable[StepRecord], settings: Mapping[str, Any], codes: Sequence[str] | None = None
 ) -> tuple[str, int] | None:
-    """The first finding of warning or above (of these codes, or of any) in a run that trains, and its step."""
+    """Return the first finding at warning or above (of these codes, or of any) in a live run, and its step."""
     doctor = LiveDoctor(settings)
     for record in records:
         for finding in doctor.push(record):
@@ -211,11 +212,11 @@ def _first_alarm(
     return None
 
 
-# -- what a treatment is worth ---------------------------------------------------------------------------------
+# -- the effect of a treatment ----------------------------------------------------------------------------------
 
 
 def _with_verdicts(found: list[Row]) -> list[Row]:
-    """The rows with the verdict on each treatment of each fault, over its seeds."""
+    """Add the verdict on each treatment of each fault over its seeds."""
     alone = {(row.fault, row.seed): row for row in found if row.arm == ALONE}
     arms: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in found:
@@ -233,14 +234,16 @@ def _with_verdicts(found: list[Row]) -> list[Row]:
 
 
 def _noise(gains: Sequence[Sequence[float]]) -> float:
-    """Standard deviation of a gain between seeds, pooled over all treatments of faults in the same circumstances."""
+    """Return the standard deviation of a gain between seeds, pooled over all treatments of faults with the same
+    circumstances."""
     spread = [(len(of_arm) - 1, statistics.variance(of_arm)) for of_arm in gains if len(of_arm) > 1]
     freedom = sum(weight for weight, _ in spread)
     return math.sqrt(sum(weight * variance for weight, variance in spread) / freedom) if freedom else 0.0
 
 
 def _verdict(of_arm: Sequence[Row], gain: float, limit: float) -> Verdict:
-    """``gain`` over the fault left alone, and the ``limit`` below which it may be chance."""
+    """Classify a treatment by its ``gain`` over the untreated fault and the ``limit`` below which a gain may be
+    chance."""
     if gain < -limit:
         return "harms"
     if gain <= limit:

@@ -1,4 +1,4 @@
-"""Animal or plant: a task for real language models, which answer it now and then at once and learn it in some steps."""
+"""Animal or plant: a task that real language models solve sometimes at first and learn within a few steps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KINGDOMS = {
 
 
 class KingdomTask(RewardTask):
-    """A word is given, and the answer is one of two others: 1 for the right one, 0.2 for the wrong one, else 0."""
+    """Classify a word as one of two kingdoms: 1 for the right answer, 0.2 for the wrong one, else 0."""
 
     bounds: tuple[float, float] | None = (0.0, 1.0)
 
@@ -24,7 +24,7 @@ class KingdomTask(RewardTask):
 
 
 def _ask(word: str) -> Dialogue:
-    """One answer is shown: without it the model, which has 135 million weights, tells of animals in sentences."""
+    """Show one example answer: without it the model (135 million weights) answers in sentences."""
     shown = [{"role": "user", "content": "dog"}, {"role": "assistant", "content": "animal"}]
     return [{"role": "system", "content": "Animal or plant?"}, *shown, {"role": "user", "content": word}]
 

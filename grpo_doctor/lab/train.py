@@ -1,4 +1,4 @@
-"""Runs what `arms` lists, each run into a file of its own, so that a lab that was broken off goes on where it was."""
+"""Executes the runs of `arms`, one file per run, so an interrupted lab resumes where it stopped."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .arms import ALONE, MENDED, TWIN, Job, mended, sick, since, treated
 
 
 class Result(msgspec.Struct, kw_only=True):
-    """What came of one run.
+    """The result of one run.
 
     Attributes:
-        scores: of each step after ``since``, the mean that the task itself gives to what was drawn, whatever the run
-            was rewarded with: what the run is worth to its user.
-        died: why it ended early, None where it did not.
+        scores: mean task score of the responses at each step after ``since``, regardless of the reward that was trained
+            on.
+        died: why it ended early, None if it did not.
     """
 
     fault: str
@@ -41,14 +41,14 @@ class Result(msgspec.Struct, kw_only=True):
 
 
 class Watched(Trainer):
-    """A trainer that keeps what the task gives to what was drawn."""
+    """A trainer that keeps the task score of the responses."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self.scores: list[float] = []
 
     def rollout(self, examples: list[Example]) -> Any:
-        """As the trainer's, and judged by the task on the text that the tokenizer reads."""
+        """Roll out like the trainer, and score the decoded text with the task."""
         rollout, engine = super().rollout(examples), self.engine
         texts = [engine.tokenizer.decode(ids, skip_special_tokens=True) for ids in rollout.drawn]
         scores = engine.task.score(examples, texts, rollout.finished)
@@ -57,12 +57,12 @@ class Watched(Trainer):
 
 
 def trainer(engine: type[Engine], settings: Settings) -> Watched:
-    """A trainer at its first step."""
+    """Return a trainer at its first step."""
     return Watched(engine(settings, *load_model(settings), load_task(settings.task, settings.reward)))
 
 
 def train(folder: Path, job: Job) -> None:
-    """Runs a job and writes its result, and of a run from the first step on its records."""
+    """Execute a job and write its result; a run from the first step also writes its records."""
     start = 0
     if job.arm in (TWIN, ALONE):
         run = trainer(*(mended(job) if job.arm == TWIN else sick(job)))
@@ -91,7 +91,7 @@ def train(folder: Path, job: Job) -> None:
 
 
 def _from_the_start(run: Watched, records: Path, kept: int | None) -> str | None:
-    """Trains to the end, with every record written and the state at one step kept; why it died, if it did."""
+    """Train to the end, writing every record and the state at one step; return why it died, if it did."""
     lines: list[bytes] = []
     died = None
     try:
@@ -106,7 +106,7 @@ def _from_the_start(run: Watched, records: Path, kept: int | None) -> str | None
 
 
 def _from_state(run: Watched, folder: Path, job: Job) -> str | None:
-    """Trains on from where the sick run was; why it died, if it did. A sick run that is not there is trained first."""
+    """Continue from the failing run's state; return why it died, if it did. A missing failing run is trained first."""
     state = _state((folder / job.path).parent)
     if not state.is_file():
         train(folder, job._replace(arm=ALONE))
@@ -124,13 +124,13 @@ def _state(folder: Path) -> Path:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Writes a file whole or not at all."""
+    """Write a file atomically."""
     with output.replacing(path) as file:
         file.write(content)
 
 
 def train_all(folder: Path, jobs: Iterable[Job], workers: int, done: Callable[[Job], None]) -> None:
-    """Runs the jobs whose results are not there yet, ``workers`` at a time; calls ``done`` after each."""
+    """Execute the jobs without a result, ``workers`` at a time; call ``done`` after each."""
     waiting = [job for job in jobs if not (folder / job.path).is_file()]
     if workers == 1:
         for job in waiting:

@@ -1,8 +1,8 @@
-"""Configurations before anything runs: readers by syntax, frameworks by name and version, rules across fields.
+"""Reads configurations before a run: readers by syntax, frameworks by name and version, rules over settings.
 
-The rules are checks like all others, in ``checks/preflight``: they ask for ``settings.name``, and a configuration is a
-run of one row that declares them. So a rule has one implementation for files, for live objects and for logs that
-print their settings.
+The rules are ordinary checks in ``checks/preflight``: they require ``settings.name``, and a configuration is a run of
+one row that declares these settings. So a rule has one implementation for files, live objects and logs that print their
+settings.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 
 def preflight(target: Any, *, catalogue: Catalogue | None = None) -> Diagnosis:
-    """Judges the settings of a trainer before its first step.
+    """Check the settings of a trainer before its first step.
 
     Args:
         target: the trainer's arguments (``GRPOConfig``, any dataclass, a mapping of settings), or the path of a
-            configuration, of which the first training is judged.
-        catalogue: the checks to run; by default all that judge settings.
+            configuration, whose first training is checked.
+        catalogue: the checks to run; by default all checks of settings.
 
     Returns:
-        A diagnosis whose findings name settings; ``coverage`` says what could not be judged and why, and
-        ``notes`` what was read.
+        A diagnosis whose findings name settings; ``coverage`` lists skipped checks with the reason, and ``notes``
+        describe what was read.
 
     Raises:
-        ReadError: the file cannot be read, or holds no settings.
+        ReadError: the file cannot be read, or contains no settings.
     """
     from .judgement import judge
 
@@ -37,7 +37,7 @@ def preflight(target: Any, *, catalogue: Catalogue | None = None) -> Diagnosis:
 
 
 def _configuration(target: Any) -> tuple[Configuration, str]:
-    """The settings of a trainer or a file, and what they are called in a diagnosis. Raises `ReadError`."""
+    """Return the settings of a trainer or a file, and their name in a diagnosis. Raises `ReadError`."""
     from .live_objects import read_object
     from .reading import read
 
@@ -47,10 +47,10 @@ def _configuration(target: Any) -> tuple[Configuration, str]:
 
 
 def words_before(target: Any) -> list[str]:
-    """What is worth saying of a trainer's settings before its first step, a line each. Raises `ReadError`.
+    """Summarise a trainer's settings before its first step, one line each. Raises `ReadError`.
 
-    The arithmetic of a step comes first, then each finding from warning on, then each known bug of the versions. Empty
-    where nothing of reinforcement learning is set.
+    The batch arithmetic comes first, then each finding at warning or above, then each known bug of the versions. Empty
+    if there are no reinforcement learning settings.
     """
     from ..advisories.finding import CODE, lines
     from ..diagnosis.check import Severity

@@ -1,4 +1,4 @@
-"""The arithmetic of a run that everyone asks for: how much goes into a rollout, an update, an epoch."""
+"""Computes the batch sizes of a run: per rollout, per update and per epoch."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ..run import Table
 from .configuration import Configuration
 
 ACCUMULATED = "0.18"
-"""TRL from which on the accumulated batches are one generation batch; before, each was one."""
+"""First TRL version in which the accumulated batches are one generation batch; before, each was one."""
 
 
 def work_out(found: Configuration) -> None:
-    """Adds to the settings what follows from them: prompts, responses and updates a rollout, prompts an update."""
+    """Add the derived settings: prompts, responses and updates per rollout, and prompts per update."""
     if found.framework.can("batch_is_per_device") and not _counts_prompts(found):
         _by_devices(found)
     _in_parallel(found)
@@ -65,13 +65,14 @@ def _tokens(found: Configuration) -> None:
 
 
 def _counts_prompts(found: Configuration) -> bool:
-    """Whether a group has a name that the framework does not know: that of a program whose batch may count prompts."""
+    """Return whether the group size has a key that the framework does not know, so the program's batch may count
+    prompts."""
     key, fields = found.keys.get("group_size", ""), found.framework.fields
     return bool(key and fields) and key.rsplit(".", 1)[-1] not in fields
 
 
 def _in_parallel(found: Configuration) -> None:
-    """GPUs over which one copy of the model is spread, and those that the engines of responses take."""
+    """Return the GPUs per copy of the model, and the GPUs of the rollout engines."""
     sizes = [found.number(f"megatron_{kind}") for kind in ("tensor", "pipeline", "context")]
     if any(sizes) and not any(f"megatron_{kind}" in found.unresolved for kind in ("tensor", "pipeline", "context")):
         found.settings["model_parallel"] = math.prod(size or 1 for size in sizes)
@@ -96,16 +97,16 @@ ORIGINS = {
     "max_new_tokens": ("total_tokens",),
     "group_baseline": ("group_size",),
 }
-"""What is worked out, and the settings at whose line it is shown."""
+"""Derived settings, and the settings whose line is shown for them."""
 
 
 def origin_key(found: Configuration, name: str) -> str:
-    """The key that says a setting, or the first that it is worked out from."""
+    """Return the key of a setting, or the first key that it is computed from."""
     return next((found.keys[o] for o in (name, *ORIGINS.get(name, ())) if o in found.keys), name)
 
 
 def _by_devices(found: Configuration) -> None:
-    """TRL: a generation batch is per device x processes x steps per generation responses."""
+    """Compute the batch for TRL: a generation batch has per device x processes x steps per generation responses."""
     settings = found.settings
     device, world = found.number("per_device_train_batch_size"), found.number("world_size")
     accumulated = found.number("gradient_accumulation_steps")
@@ -120,7 +121,7 @@ def _by_devices(found: Configuration) -> None:
         return
     if device is not None:
         settings["minibatches"] = per_generation / accumulated
-    batch = None if early else found.number("generation_batch_size")  # before, the key is that of a fork
+    batch = None if early else found.number("generation_batch_size")  # in older versions the key belongs to a fork
     if batch is None and device and world:
         batch = device * world * per_generation
     elif batch is not None and device and world:
@@ -131,7 +132,7 @@ def _by_devices(found: Configuration) -> None:
             settings["prompts_per_update_and_gpu"] = device * accumulated / k
     if batch is not None and (k := found.number("group_size")):
         if found.framework.can("batch_rounded_to_groups") and batch % k:
-            return  # the trainer raises the batch to a multiple of the group itself
+            return  # the trainer itself rounds the batch up to a multiple of the group
         settings["rollout_responses"] = settings["generation_batch"] = batch
         settings["rollout_prompts"] = batch / k
     if (each := found.number("per_device_eval_batch_size")) is not None and world:
@@ -154,11 +155,11 @@ DECISIVE = {
     "num_iterations": "passes per rollout",
     "world_size": "GPUs",
 }
-"""The settings that decide a training, in the order in which they are shown."""
+"""The settings that matter most, in the order in which they are shown."""
 
 
 def decisive(found: Configuration) -> Table:
-    """The settings that decide a training, with where each was read."""
+    """Return the most important settings, and where each was read."""
     rows = [
         [words, _plain(found.settings[name]) if name in found.settings else "?", _origin(found, name)]
         for name, words in DECISIVE.items()
@@ -174,7 +175,7 @@ def _plain(value: object) -> str:
 
 
 def table(found: Configuration) -> Table:
-    """The arithmetic of a step, as far as it is known."""
+    """Return the batch arithmetic, as far as it is known."""
     number = found.number
     k, prompts, steps = number("group_size"), number("rollout_prompts"), number("max_steps")
     responses, updates = number("rollout_responses"), number("updates_per_rollout")
@@ -196,7 +197,7 @@ def table(found: Configuration) -> Table:
 
 
 def to_declare(found: Configuration) -> list[str]:
-    """The settings whose values would complete the arithmetic, as ``--set`` takes them."""
+    """Return the settings that would complete the arithmetic, in the form of ``--set``."""
     settings = found.settings
     per_device = found.framework.can("batch_is_per_device")
     wanted = [
@@ -215,7 +216,7 @@ def _said(value: float | None) -> str:
 
 
 def _origin(found: Configuration, name: str) -> str:
-    """Where a setting was read: its key and line, the framework's default, the values of a sweep."""
+    """Return where a setting was read: key and line, the framework's default, or the values of a sweep."""
     if name in found.assumed:
         return f"default of {found.framework.label}"
     if name in found.swept:
@@ -229,7 +230,7 @@ def _origin(found: Configuration, name: str) -> str:
 
 
 def _off_policy(updates: float | None, level: float | None) -> str:
-    """How far the policy has moved from the one that wrote the responses."""
+    """Return how far the policy has moved from the one that generated the responses."""
     words = []
     if updates is not None and updates > 1:
         words.append(f"the first is on-policy, the other {updates - 1:,.0f} are off-policy")

@@ -1,4 +1,4 @@
-"""What a launch means: its framework, its kind of training, and its settings under one vocabulary."""
+"""Interprets a launch: its framework, its kind of training, and its settings under common names."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ OTHERS = re.compile(
     r"(?i)critic|value_\w+|vf_\w+|reward\w*|ref|reference|val|val_\w+|valid\w*|eval\w*|test\w*|teacher\w*|judge\w*|sft\w*|dpo\w*|optim_args"
     r"|supervised|pretrain_\w+|inference|benchmark\w*|quant\w*|embedding\w*|scheduler|runtime_assertions"
 )
-"""Parts of a configuration whose settings are not those of the policy's training."""
+"""Sections whose settings do not belong to the training of the policy."""
 _SWITCH = re.compile(r".+(?=\.enabled?$)")
-"""The section that a key switches on or off as a whole."""
+"""The key that switches a whole section on or off."""
 
 
 OF_PAIRS = re.compile(r"(?i)(?:dpo|kto|orpo|cpo|reward)_?(?:config|args)?$")
-"""Sections that are those of the trained policy in preference training."""
+"""Sections that configure the trained policy in preference training."""
 
 
 @dataclass
@@ -35,15 +35,15 @@ class Configuration:
     """The settings of one training as its configuration declares them.
 
     Attributes:
-        settings: name of the checks to value, what is derived from them included.
+        settings: name that checks use to value, including derived settings.
         assumed: the defaults among them, with the framework's version.
-        lines, keys: setting to the line and the key that say it.
-        unknown: keys that the framework never had, or has no longer, with what is known of them.
-        renames: line, key and today's name of keys that a patch may rename.
-        unresolved: keys whose value is an expression that could not be worked out.
-        swept: keys that have several values one after the other; the first of them stands in the settings.
-        unread: keys that no rule asks for.
-        elsewhere: where the settings are that the file leaves to others.
+        lines, keys: setting to its line and its key.
+        unknown: keys that the framework never had or has removed, with a hint.
+        renames: line, key and current name of keys that a patch may rename.
+        unresolved: keys whose value is an expression that could not be evaluated.
+        swept: keys with several values, one after the other; the settings contain the first one.
+        unread: keys that no rule uses.
+        elsewhere: other places that contain settings.
         clues: the evidence for the framework and the kind of training.
         versions: packages whose version is known.
         complete: whether a feature that the settings do not name is off.
@@ -68,19 +68,19 @@ class Configuration:
     complete: bool = False
 
     def number(self, name: str) -> float | None:
-        """A setting as a number; None where it is none, an infinite one, or several one after the other."""
+        """Return a setting as a number; None if it is not a finite number, or has several values."""
         value = None if name in self.swept else self.settings.get(name)
         figure = number(value) if isinstance(value, int | float) else None
         return figure if figure is not None and math.isfinite(figure) else None
 
     def stated(self, *names: str) -> bool:
-        """Whether the file itself says these settings, no default among them."""
+        """Return whether the file itself sets all of these, none by a default."""
         known = self.settings.keys() - self.assumed.keys() - self.swept.keys()
         return known.issuperset(names)
 
 
 def understand(launch: Launch) -> Configuration:
-    """The configuration that a launch passes."""
+    """Interpret the configuration of a launch."""
     from .settle import settle
 
     framework, clues = recognise(launch)
@@ -107,9 +107,9 @@ def understand(launch: Launch) -> Configuration:
 
 
 def _assume_defaults(launch: Launch, framework: Framework, found: Configuration) -> None:
-    """The framework's defaults of what is absent.
+    """Add the framework's defaults for absent settings.
 
-    A document is mostly completed by its command, and one of hydra's by the framework's own documents.
+    A document is usually completed by its command, and a Hydra document by the framework's own documents.
     """
     for name, value in framework.defaults.items():
         elsewhere = not launch.program and (name == "group_size" or framework.can("composed_by_hydra"))
@@ -122,15 +122,15 @@ def _assume_defaults(launch: Launch, framework: Framework, found: Configuration)
 
 
 def _only_by_keys(launch: Launch, framework: Framework, found: Configuration) -> bool:
-    """Whether a program of the author's own takes some of the framework's flags, or a document holds them in
-    sections, which the framework does not know."""
+    """Return whether only keys indicate the framework: a custom program with some of its flags, or a document with
+    sections that the framework does not know."""
     if not launch.program:
         return bool(framework.fields) and all("." in key for key in found.keys.values())
     return bool(framework.fields) and not framework.starts(launch.program, least=0)
 
 
 def _take(launch: Launch, framework: Framework, found: Configuration) -> set[str]:
-    """Reads the settings off the entries; returns the keys that said one."""
+    """Read the settings from the entries; return the keys that were used."""
     index = _suffixes(launch, framework)
     names: dict[str, list[str]] = {name: list(keys) for name, keys in framework.settings.items()}
     if framework is HAND_WRITTEN:
@@ -138,7 +138,7 @@ def _take(launch: Launch, framework: Framework, found: Configuration) -> set[str
             if (name := usual(key, index)) is not None:
                 names.setdefault(name, []).append(key)
     for name in SWEPT if framework is not HAND_WRITTEN and framework.flat else ():
-        if not any(key in index for key in names.get(name, [name])):  # a program of the author's own
+        if not any(key in index for key in names.get(name, [name])):  # a custom program
             own = [key for key in index if usual(key, index) == name]
             names.setdefault(name, []).extend(sorted(own, key=lambda key: rank(key, index[key])))
     if framework is HAND_WRITTEN and not names.get("group_size") and ("kl_coef" in names or "epsilon" in names):
@@ -159,7 +159,7 @@ def _take(launch: Launch, framework: Framework, found: Configuration) -> set[str
 
 
 def _repeat(index: Mapping[str, Entry], found: Configuration) -> None:
-    """Multiplies a group that is sampled several times over: what is compared are all responses to one prompt."""
+    """Multiply the size of a group that is sampled repeatedly: all responses to one prompt are compared."""
     times = next((entry for key in NAMES["repeats"] if (entry := index.get(key)) is not None), None)
     group = found.number("group_size")
     if times is None or group is None or type(times.value) is not int or times.key == found.keys.get("group_size"):
@@ -169,7 +169,7 @@ def _repeat(index: Mapping[str, Entry], found: Configuration) -> None:
 
 
 def _hold(name: str, entry: Entry, found: Configuration) -> None:
-    """Keeps what an entry says of a setting, unless one before it said it."""
+    """Store the setting of an entry, unless an earlier entry set it."""
     if name in found.settings or entry.value is None:
         return
     swept = isinstance(entry.value, Several) and name in SWEPT
@@ -185,7 +185,7 @@ def _hold(name: str, entry: Entry, found: Configuration) -> None:
 
 
 def _suffixes(launch: Launch, framework: Framework) -> Mapping[str, Entry]:
-    """Every key by which an entry can be asked for: its own, and its ends; those of other roles only by their own."""
+    """Return every key that finds an entry: its own key and the ends of it; for other roles only the own key."""
     index: dict[str, Entry] = {}
     for entry in launch.entries:
         if entry.key not in index or index[entry.key].value is None:
@@ -206,13 +206,13 @@ def _suffixes(launch: Launch, framework: Framework) -> Mapping[str, Entry]:
 
 
 def _sections(key: str) -> set[str]:
-    """The sections in which a key stands."""
+    """Return the sections that contain a key."""
     return {key[:at] for at, sign in enumerate(key) if sign == "."}
 
 
 def _says_more(entry: Entry, than: Entry) -> bool:
-    """Whether a nested key takes the place of an option without a default, of one that was not worked out, or of what
-    only another file says."""
+    """Return whether a nested key replaces an option without a default, an unresolved value, or a value from another
+    file."""
     if isinstance(entry.value, Unresolved) or entry.value is None:
         return than.value is None
     return than.value is None or isinstance(than.value, Unresolved) or (entry.line > 0 and than.line == 0)

@@ -1,4 +1,4 @@
-"""What the keys of an author's own trainer most likely mean, told by the names that such trainers give them."""
+"""Guesses the meaning of keys in custom trainers from the names that such trainers usually use."""
 
 from __future__ import annotations
 
@@ -11,47 +11,47 @@ from ..readers.settings import declared
 from .launch import PER_PROMPT, Entry, Unresolved
 
 NAMES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-"""Lists of names by what they mean; the file says of each list what."""
+"""Lists of names by meaning; the file documents each list."""
 USUAL = {key: name for name, keys in NAMES["settings"].items() for key in keys}
 RL_SECTION = re.compile(r"(?i)(?:grpo|ppo|rloo|gspo|dapo|rlvr|rlhf|rl)(?:_?(?:config|training|trainer|args|params))?")
-"""Sections of a document whose settings count before those of its other stages."""
+"""Sections of a document whose settings take precedence over those of its other stages."""
 _OF_RL = re.compile(r"^(?:grpo|rl|ppo|rloo)_")
 _OF_POLICY = re.compile(r"(?i)^(?:actor|policy|lm)_|_(?:actor|policy)$")
 _PASSES = re.compile(r"(?:ppo|grpo|policy|inner|update)_(?:num_|n_)?(?:epochs?|iters?|iterations)(?:_per_\w{1,20})?")
-"""How often a hand-written trainer goes through one rollout."""
+"""Number of passes of a custom trainer over one rollout."""
 _DRAWN = re.compile(r"(?:\w+\.)*(?:sampling|rollout|generation)\.(?:n|k|num_samples|n_samples)")
-"""How many responses one call of the engine draws."""
+"""Number of responses that one call of the engine generates."""
 _KL = re.compile(r"(?:\w+\.)*(?:kl|kl_loss|kl_penalty)\.(?:coef|coeff|coefficient|beta|weight)")
-"""The coefficient of a KL that has a section of its own."""
+"""The coefficient of a KL term that has its own section."""
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _MOST = 32
-"""Responses to one prompt of which such a key speaks at most."""
+"""Maximum number of responses per prompt for such a key."""
 _NUMBERS = ("group_size", "learning_rate", "kl_coef", "epsilon", "num_iterations")
-"""Settings that a word says nothing of."""
+"""Settings that cannot be words."""
 _ROLLOUTS = ("n_rollouts", "num_rollouts")
 _PROMPTS = re.compile(
     r"(?:num_|n_)?(?:unique_)?(?:prompt|question|problem|group)s_per_"
     r"(?:step|batch|rollout|rollout_batch|update|iter(?:ation)?)|num_unique_prompts_rollout"
 )
-"""Keys that count prompts, beside which a number of rollouts is that of one prompt."""
+"""Keys that count prompts; next to one of them, a number of rollouts is per prompt."""
 _SHAPES = ((PER_PROMPT, "group_size"), (_PROMPTS, "rollout_prompts"))
 PENALTY = 0.5
-"""Below this a ``repetition_penalty`` of a hand-written trainer is taken off the reward."""
+"""A ``repetition_penalty`` of a custom trainer below this value is a reward penalty."""
 HIGHEST = 1.0
-"""From here on no number is the learning rate of a language model."""
+"""Values from here on cannot be the learning rate of a language model."""
 NUMERICAL = 1e-3
-"""Below this an ``epsilon`` of a hand-written trainer keeps a division from 0; it is no clip bound."""
+"""An ``epsilon`` of a custom trainer below this value avoids a division by 0; it is not a clip bound."""
 
 
 def underscored(name: str) -> str:
-    """A name whose words begin with capitals, with an underscore before each: ``maxSteps`` is ``max_Steps``."""
+    """Put an underscore before each capitalised word: ``maxSteps`` becomes ``max_Steps``."""
     return _HUMP.sub("_", name)
 
 
 def rank(key: str, entry: Entry) -> tuple[bool, ...]:
-    """Which of two keys says a setting: the file's own, one whose name can mean nothing else, that of the policy."""
+    """Rank the keys of a setting: the file's own, then unambiguous names, then keys of the policy."""
     last = key.rsplit(".", 1)[-1]
-    told = last == "num_generations" or PER_PROMPT.fullmatch(last) is not None  # names that mean nothing else
+    told = last == "num_generations" or PER_PROMPT.fullmatch(last) is not None  # unambiguous names
     of_rl = _OF_RL.match(key) is not None or _OF_POLICY.search(last) is not None
     elsewhere = "." in entry.key and not any(map(RL_SECTION.fullmatch, entry.key.split(".")[:-1]))
     guessed = underscored(last).lower() in USUAL
@@ -63,7 +63,7 @@ def few(value: object) -> bool:
 
 
 def usual(key: str, index: Mapping[str, Entry]) -> str | None:
-    """The setting that a key of a hand-written trainer most likely is; None where it is none."""
+    """Return the setting that a key of a custom trainer most likely means; None if there is none."""
     if _KL.fullmatch(key):
         return "kl_coef"
     if "." in key:
@@ -83,6 +83,6 @@ def usual(key: str, index: Mapping[str, Entry]) -> str | None:
     if name == "learning_rate" and isinstance(value, int | float) and value >= HIGHEST:
         return None
     of_one_call = 2 if last == "num_return_sequences" else 1  # a prompt may be repeated before the call
-    # 0: a group that is not set; a small penalty is one of the reward, that of sampling is about 1
+    # 0: no group; a small penalty is subtracted from the reward, a sampling penalty is about 1
     least = {"epsilon": NUMERICAL, "group_size": of_one_call, "repetition_penalty": PENALTY}.get(name or "", value)
     return None if isinstance(value, int | float) and value < least else name

@@ -1,4 +1,4 @@
-"""What names and words say of a rollout engine: mixtures of experts, quantised weights, switches."""
+"""Recognises mixtures of experts, quantised weights and switches from names and words."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ _MIXTURE = re.compile(
     r"(?i)\d+b-a\d|mixtral|moe\b|olmoe|moonlight|kimi-k2|gpt-oss|glm-4\.[567](?!v?-9b)|llama-4-(?:scout|maverick)"
     r"|deepseek-v[23](?!.*lite-chat-dense)|deepseek-r1(?!-distill)(?:-zero)?(?![\w-]*(?:qwen|llama))"
 )
-"""Names of models of which a router picks the experts."""
+"""Names of mixture-of-experts models."""
 _QUANTISED = re.compile(r"(?i)(?<![a-z])(?:(?:nv|mx)?fp[48]|e[45]m[23]|int[48]|w[48]a\d+|awq|gptq|nf4)(?![a-z])")
 """Words for weights of eight bits or fewer."""
 _OFF = ("", "none", "null", "no", "false", "off", "0", "disabled", "r0")
 
 
 def is_mixture(model: object) -> float:
-    """Whether a model's name is that of a mixture of experts."""
+    """Return whether a model's name is that of a mixture of experts."""
     return float(isinstance(model, str) and _MIXTURE.search(model[-200:]) is not None)
 
 
 def is_quantised(word: object) -> float:
-    """Whether a precision, or the name of a model, says eight bits or fewer."""
+    """Return whether a precision or a model name means eight bits or fewer."""
     return float(isinstance(word, str) and _QUANTISED.search(word[-200:].replace("_", "-")) is not None)
 
 
 def is_on(value: object) -> float:
-    """Whether a switch, a word or a number says that something is done; 0 also where nothing is said."""
+    """Return 1 if a switch, word or number enables something, else 0 (also if it is missing)."""
     if isinstance(value, str):
         return float(value.strip().lower() not in _OFF)
     return float(isinstance(value, bool | int | float) and value == value and value != 0)
@@ -35,5 +35,5 @@ _OTHER_STEPS = re.compile(r"(?i)sgd|muon|prodigy|d-?adapt|lion|shampoo|\bsoap|\b
 
 
 def steps_otherwise(optimizer: object) -> float:
-    """Whether an optimizer's name says that its steps are not those of Adam."""
+    """Return whether an optimizer's name means that its steps differ from those of Adam."""
     return float(isinstance(optimizer, str) and _OTHER_STEPS.search(optimizer[:200]) is not None)

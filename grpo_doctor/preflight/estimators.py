@@ -1,4 +1,4 @@
-"""Which advantage estimators take their baseline from the responses to one prompt."""
+"""Knows which advantage estimators use a baseline from the responses to one prompt."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNGROUPED = re.compile(
 
 
 def needs_group(estimator: object) -> bool | None:
-    """Whether an advantage estimator takes its baseline from the responses to one prompt; None where unknown."""
+    """Return whether an advantage estimator uses the other responses to a prompt as its baseline; None if unknown."""
     if not isinstance(estimator, str):
         return None
     word = estimator.rsplit(".", 1)[-1].lower()

@@ -1,4 +1,4 @@
-"""Expressions of Python worked out without running anything: numbers, words, arithmetic, and names looked up."""
+"""Evaluates Python expressions without running anything: numbers, words, arithmetic, and names that are looked up."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 LARGEST = 1e18
-"""Numbers beyond this are no settings."""
+"""Numbers beyond this are not settings."""
 LONGEST = 10_000
-"""Characters of a word that is put together at most."""
+"""Maximum length of a concatenated word in characters."""
 DEPTH = 40
-"""Nesting of an expression at most."""
+"""Maximum nesting of an expression."""
 
 _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -37,17 +37,17 @@ _WORDS: dict[str, Callable[[str], str]] = {"lower": str.lower, "upper": str.uppe
 _CALLS: dict[str, Callable[..., Any]] = {"int": int, "float": float, "bool": bool, "str": str, "max": max, "min": min}
 
 Lookup = Callable[[ast.expr], ast.expr | None]
-"""The expression that a name, an attribute or an item stands for; None where that is not known."""
+"""Maps a name, attribute or item to its expression; None if unknown."""
 
 
 def evaluate(node: ast.expr | None, lookup: Lookup = lambda _: None, depth: int = 0) -> Any:
-    """The value of an expression, None where it is None or cannot be told. Raises nothing."""
+    """Return the value of an expression; None if it is None or unknown. Raises nothing."""
     value = _value(node, lookup, depth)
     return None if value is _UNKNOWN else value
 
 
 def known(node: ast.expr, lookup: Lookup) -> tuple[bool, Any]:
-    """Whether an expression can be told, and its value."""
+    """Return whether an expression is known, and its value."""
     value = _value(node, lookup, 0)
     return value is not _UNKNOWN, None if value is _UNKNOWN else value
 
@@ -126,7 +126,7 @@ def _binary(node: ast.BinOp, lookup: Lookup, depth: int) -> Any:
 
 
 def _joined(node: ast.JoinedStr | ast.FormattedValue, lookup: Lookup, depth: int) -> Any:
-    """An f-string of which every part can be told, without a format."""
+    """Evaluate an f-string whose parts are all known and have no format."""
     if isinstance(node, ast.FormattedValue):
         return _UNKNOWN if node.format_spec is not None else _value(node.value, lookup, depth + 1)
     parts = [_value(part, lookup, depth + 1) for part in node.values[:200]]
@@ -135,7 +135,7 @@ def _joined(node: ast.JoinedStr | ast.FormattedValue, lookup: Lookup, depth: int
 
 
 def _compared(left: ast.expr, operation: ast.cmpop, right: ast.expr, lookup: Lookup, depth: int) -> Any:
-    """Whether two known values are the same, or ordered so; numbers with numbers, words with words."""
+    """Compare two known values: numbers with numbers, words with words."""
     one, two = _value(left, lookup, depth + 1), _value(right, lookup, depth + 1)
     apply = _COMPARISONS.get(type(operation))
     plain = all(value is None or isinstance(value, bool | int | float | str) for value in (one, two))
@@ -146,7 +146,7 @@ def _compared(left: ast.expr, operation: ast.cmpop, right: ast.expr, lookup: Loo
 
 
 def _either(node: ast.IfExp, lookup: Lookup, depth: int) -> Any:
-    """Both branches where they agree, else the one that a known test picks."""
+    """Return both branches if they agree, else the one that a known test selects."""
     yes, no = _value(node.body, lookup, depth + 1), _value(node.orelse, lookup, depth + 1)
     if yes is not _UNKNOWN and yes == no:
         return yes
@@ -155,7 +155,8 @@ def _either(node: ast.IfExp, lookup: Lookup, depth: int) -> Any:
 
 
 def _called(node: ast.Call, lookup: Lookup, depth: int) -> Any:
-    """``int(…)`` and its like, defaults of the environment, and what `lookup` says of a call such as ``d.get(k)``."""
+    """Evaluate ``int(…)`` and similar calls, defaults of environment variables, and calls that `lookup` knows, such as
+    ``d.get(k)``."""
     name = node.func.id if isinstance(node.func, ast.Name) else ""
     if name in _CALLS and node.args and not node.keywords:
         values = [_value(argument, lookup, depth + 1) for argument in node.args]

@@ -1,4 +1,4 @@
-"""A configuration judged: the checks that ask for settings, on a run of one row, and what was not read or judged."""
+"""Checks a configuration: runs the checks of settings on a run of one row, and reports what was not read or checked."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ WANTED = frozenset(
     "group_size learning_rate use_peft temperature kl_coef generation_batch eval_batch updates_per_rollout "
     "prompts_per_update max_new_tokens evaluation group_baseline world_size".split()
 )
-"""What every training of this kind has, so that a rule that lacks it was not judged."""
+"""Settings that every training of this kind has, so a rule that lacks one was skipped."""
 JUDGED = ("rl", "preference")
-"""Kinds of training that are judged."""
+"""Kinds of training that are checked."""
 SHOWN = 12
-"""Names in one line at most; a report with all of them has the rest in its coverage."""
+"""Maximum number of names in one line; the coverage of a report lists all."""
 
 
 def judge(
@@ -35,9 +35,9 @@ def judge(
     thresholds: Mapping[str, Mapping[str, Any]] | None = None,
     declared: Mapping[str, Any] | None = None,
 ) -> Diagnosis:
-    """The diagnosis of a configuration; its findings point at the lines of their settings.
+    """Return the diagnosis of a configuration; its findings point to the lines of their settings.
 
-    No rule is asked about a setting that takes several values one after the other.
+    No rule judges a setting with several values.
     """
     every = catalogue or load_family(PREFLIGHT)
     rules = Catalogue((c for c in every.checks.values() if judges_settings(c)), every.preview)
@@ -72,7 +72,7 @@ def judge(
 
 
 def known_bugs(found: Configuration) -> list[Match]:
-    """The advisories for the packages of a configuration."""
+    """Return the advisories for the packages of a configuration."""
     package = found.framework.package
     if found.run_type not in JUDGED or not package:
         return []
@@ -82,7 +82,7 @@ def known_bugs(found: Configuration) -> list[Match]:
 
 
 def judges_settings(check: Check) -> bool:
-    """Whether settings alone are enough for a check to speak."""
+    """Return whether settings alone are enough for a check to fire."""
     told = [any(_setting(field) for field in need.fields) for need in check.needs]
     return check.family == PREFLIGHT and check.predicate is not None and bool(told) and all(told)
 
@@ -96,9 +96,9 @@ def _asked(check: Check) -> Iterable[str]:
 
 
 def _wanted(needs: list[str], found: Configuration) -> bool:
-    """Whether a rule was not judged for want of something that every such training has, said or not.
+    """Return whether a rule was skipped because a setting that every such training has is missing.
 
-    A rule about a key that may simply be absent, such as an entropy target, has nothing to judge then.
+    A rule about an optional key, such as an entropy target, does not count.
     """
     if found.framework.can("beside_the_weights"):
         return False
@@ -112,7 +112,8 @@ def _bare(field: str) -> str:
 
 
 def _verdict(found: Configuration, diagnosis: Diagnosis) -> Any:
-    """As of a run; a configuration without a finding is not healthy, for nothing has run yet."""
+    """Return the verdict as for a run; a configuration without a finding is not healthy, because nothing has run
+    yet."""
     if found.run_type not in JUDGED or not diagnosis.coverage.ran:
         return "unjudged"
     worst = max((f.level for f in diagnosis.findings), default=Severity.INFO)

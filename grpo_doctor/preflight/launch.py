@@ -1,4 +1,4 @@
-"""What a configuration says, before any framework is asked what it means."""
+"""The content of a configuration, before any framework interprets it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ..readers import ReadError
 from .versions import Pin
 
 LARGEST_SCRIPT = 1 << 18
-"""Bytes of a script at most."""
+"""Maximum size of a script in bytes."""
 MOST = 10_000
-"""Settings of one configuration at most: aliases of YAML can multiply without end."""
+"""Maximum number of settings per configuration: YAML aliases can multiply without end."""
 
 PER_PROMPT = re.compile(
     r"(?:num_|n_|number_of_)?(?:unique_)?"
@@ -25,21 +25,21 @@ PER_PROMPT = re.compile(
     r"|gpu|device|worker|node|rank|process|host|server|engine|replica|thread|actor|learner|agent|player|policy|model|env"
     r"|eval|val|test|checkpoint|log|save|file|shard|split|class|level|sec|min|hour|day|dataset))\w{1,20}"
 )
-"""How hand-written trainers call the responses to one prompt: a count of something per prompt or the like."""
+"""Names of custom trainers for responses to one prompt: a count per prompt or similar."""
 
 
 OF_RL = re.compile(
     r"(?i)grpo|ppo|rloo|rlvr|rlhf|dapo|gspo|cispo|reinforce|policy_?gradient|verl\b|(?:^|[^a-z])rl(?:[^a-z]|$)"
 )
-"""What names reinforcement learning in a program or a class."""
+"""Words for reinforcement learning in the name of a program or class."""
 
 
 class Unresolved(str):
-    """A value that stands in the file as an expression nobody could work out; its text."""
+    """A value that is an expression which could not be evaluated; its text."""
 
 
 class Several(Unresolved):
-    """One of several numbers, as a sweep gives them one after the other; its text names them."""
+    """One of several numbers of a sweep; its text lists them."""
 
     values: tuple[float, ...]
 
@@ -59,9 +59,9 @@ class Items(list[Any]):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One setting: the key as written, dotted where it is nested, its value, and the line where it stands.
+    """One setting: the key as written (dotted if nested), its value and its line.
 
-    ``value`` is a number, a word, None, a list of such, or `Unresolved`. ``line`` is 0 where the file is another one.
+    ``value`` is a number, a word, None, a list of these, or `Unresolved`. ``line`` is 0 if it is in another file.
     """
 
     key: str
@@ -70,7 +70,7 @@ class Entry:
 
 
 class Command(NamedTuple):
-    """A command that a file holds: a text as for a shell, and the lines before it; or its words, and their line."""
+    """A command in a file: shell text and the number of lines before it, or its words and their line."""
 
     said: str | list[str]
     line: int
@@ -81,24 +81,24 @@ class Launch:
     """One training that a file describes.
 
     Attributes:
-        program: what is called: the words of a command, the name of a Python call; empty for a document.
-        entries: its settings; of two with one key the first counts.
-        line: where it stands.
-        complete: whether a key that is absent has the framework's default; not so where a part was not read.
-        notes: what was not read, in words.
-        elsewhere: where the settings are that this file leaves to others, in words.
-        absent: scripts that it starts and that are not beside it.
-        severed: lines of arguments that were read although the shell does not pass them to the command above them.
-        forced: keys that a command adds to those that its program has (``+key=value``).
-        vague: keys that are parameters of functions which are called after something else than training.
-        folder: where the script that starts it has changed to, as it says.
-        followed: whether what it names was added to it.
-        firm: how many entries were passed to a program; its script only may mean those behind them. None: all.
-        title: name of the file in which it stands, without its suffix.
-        imports_rl: whether a script imports from a framework what is called after reinforcement learning.
-        also: other names of a script's options, and what the script calls them.
+        program: the words of a command or the name of a Python call; empty for a document.
+        entries: its settings; the first entry of a key counts.
+        line: its line.
+        complete: whether absent keys have the framework's defaults; false if a part was not read.
+        notes: sentences on what was not read.
+        elsewhere: descriptions of other places that contain settings.
+        absent: missing scripts that it starts.
+        severed: lines of arguments that were read, but that the shell does not pass to the command above.
+        forced: keys that a command adds to the program's configuration (``+key=value``).
+        vague: keys that are parameters of functions not named after training.
+        folder: the working folder of the script that starts it.
+        followed: whether the files that it names were added.
+        firm: number of entries that were passed to a program; later ones are defaults in its script. None: all.
+        title: name of its file, without the suffix.
+        imports_rl: whether a script imports a framework's names for reinforcement learning.
+        also: other names of a script's options to the script's own names.
         broken: the line at which a script cannot run, and why.
-        versions: the libraries of trainers that the file, or one beside it, pins to one version.
+        versions: trainer libraries that the file, or one next to it, pins to a version.
     """
 
     program: str
@@ -121,14 +121,14 @@ class Launch:
     broken: tuple[int, str] | None = None
 
     def add(self, key: str, value: Any, line: int) -> None:
-        """One more setting. Raises `ReadError` beyond `MOST`."""
+        """Add a setting. Raises `ReadError` beyond `MOST`."""
         if len(self.entries) >= MOST:
             raise ReadError(f"more than {MOST} settings, so not a configuration")
         self.entries.append(Entry(key, value, line))
 
 
 def scalar(text: str) -> Any:
-    """A word as what it says: a number, a truth value, None, else the word itself."""
+    """Parse a word as a number, a truth value or None; else return the word."""
     word = text.strip()
     if word.lower() in _WORDS:
         return _WORDS[word.lower()]

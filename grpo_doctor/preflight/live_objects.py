@@ -1,4 +1,4 @@
-"""A live object as a configuration: the arguments of a trainer, with every default that it really has."""
+"""Reads a live object as a configuration: the arguments of a trainer, with its real defaults."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PLAIN = (bool, int, float, str, list, tuple)
 
 
 def read_object(target: Any) -> Configuration:
-    """The settings that an object holds. Raises `ReadError` where it holds none."""
+    """Return the settings of an object. Raises `ReadError` if it has none."""
     values = _values(target)
     names = " ".join(kind.__name__ for kind in type(target).__mro__)
     launch = Launch(names if not isinstance(target, Mapping) else "", complete=False, line=0)

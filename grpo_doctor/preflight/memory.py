@@ -1,4 +1,5 @@
-"""Memory of a device, estimated from the model's name, the adapter and the micro-batch; assumptions are told."""
+"""Estimates the memory of a device from the model's name, the adapter and the micro-batch, and reports its
+assumptions."""
 
 from __future__ import annotations
 
@@ -7,18 +8,18 @@ from .configuration import Configuration
 from .model_size import billions
 
 WEIGHT = 2
-"""Bytes of a weight in bfloat16."""
+"""Bytes per weight in bfloat16."""
 TRAINED = 14
-"""Bytes beside a weight that is trained: its gradient in bfloat16, a copy and Adam's two moments in float32."""
+"""Additional bytes per trained weight: its gradient in bfloat16, a copy and Adam's two moments in float32."""
 VOCABULARY = 152_000
-"""Tokens of the vocabulary where nothing says it: that of Qwen2.5 and Qwen3."""
+"""Vocabulary size if none is known: that of Qwen2.5 and Qwen3."""
 LOGIT = 4
 """Bytes of a logit in float32."""
 GIB = 2.0**30
 
 
 def memory(found: Configuration) -> Table | None:
-    """The parts that settle whether a training fits; None where the model's name does not tell its size."""
+    """Return the parts that decide whether a training fits; None if the model's name does not contain its size."""
     size = billions(found.settings.get("model")) * 1e9
     if size != size:
         return None

@@ -1,4 +1,4 @@
-"""A file as configurations: the reader by its suffix, bounded, and every failure one line."""
+"""Reads a file as configurations: picks a reader by suffix, enforces limits, reports each error in one line."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from .readers.shell import ENVIRONMENT, read_shell, read_words
 from .versions import pinned
 
 LARGEST = 1 << 20
-"""Bytes of a configuration at most."""
+"""Maximum size of a configuration in bytes."""
 LARGEST_NOTEBOOK = 1 << 25
-"""Notebooks hold the pictures that they drew."""
+"""Maximum size of a notebook, which contains pictures."""
 LOGS = (".log", ".txt", ".out", ".err")
-"""Files that may print the configuration of their run; of them the head is read."""
+"""Log files that may print the configuration of their run; only the head is read."""
 _COMMAND = re.compile(
     r"(?:^|\n|&&|;)[ \t]*(?:\w{1,100}=[^\s&;]{0,500}[ \t]+)*(?:exec |nohup |srun |uv run |poetry run )*"
     r"(?:python[\d.]*|torchrun|accelerate|deepspeed|ray|trl|swift|axolotl|bash|sh|rl)\b"
 )
 _PASSES = re.compile(r"\s--?[a-z]|\s[+\w]+[.\w]*=|\.(?:py|sh)\b")
-"""What a command has that passes settings, or starts something that holds them."""
+"""Signs of a command that passes settings, or starts a program that has them."""
 _FENCE = re.compile(r"[ \t]{0,9}(?:```[\w+\-]{0,20}(?=[ \t]{0,9}\r?\n)|`)")
-"""What begins a block of code in Markdown, as people paste it together with the block."""
+"""The start of a Markdown code block, which people paste together with the block."""
 MARKDOWN = (".md", ".markdown")
 _MAKEFILE = re.compile(r"(?:GNU)?[Mm]akefile|.*\.mk")
 _RECIPES = ((_MAKEFILE, makefile), (dockerfile.NAMES, dockerfile.dockerfile), (justfile.NAMES, justfile.justfile))
-"""Files of commands by their names, and what writes each as a script of the shell."""
+"""Recipe files by name, and the converter of each to a shell script."""
 _INPUT = re.compile(r"\$\{\{\s*(?:github\.event\.)?inputs\.([\w\-]+)\s*\}\}")
-"""What a workflow of GitHub, or a job of Azure, fills in."""
+"""A placeholder that a GitHub workflow or an Azure job fills in."""
 COMMANDS = 100
-"""Commands of a file of another kind at most."""
+"""Maximum number of commands in a file of another type."""
 SUFFIXES = (
     *(".sh", ".bash", ".slurm", ".sbatch", ".py", ".ipynb"),
     *(".yaml", ".yml", ".toml", ".json", ".jsonc", ".json5", ".gin", ".mk"),
@@ -53,7 +53,7 @@ SUFFIXES = (
 
 
 def read(path: Path) -> list[Configuration]:
-    """The configurations of a file, those of reinforcement learning first. Raises `ReadError`."""
+    """Return the configurations of a file, reinforcement learning first. Raises `ReadError`."""
     try:
         with spending():
             return _read(path)
@@ -80,7 +80,7 @@ def _read(path: Path) -> list[Configuration]:
     told = [c for c in trained if not any(c is other for other in vague)]
     of_frameworks = [c for c in trained if c.framework is not HAND_WRITTEN and "group_size" in c.settings]
     if of_frameworks and all(c.framework is HAND_WRITTEN for c in told):
-        return of_frameworks  # what a script starts trains, whatever else prepares it
+        return of_frameworks  # a script that another one starts is the training, not preparation
     if any("group_size" in c.settings for c in told):
         return [c for c in told if c.keys]
     trained = [c for c in trained if not any(c is other for other in by_variables)] or trained
@@ -113,7 +113,7 @@ def _text(path: Path) -> str:
 
 
 def _of_document(found: list[Launch]) -> Iterator[Command]:
-    """The commands that a document holds: jobs of SkyPilot, Kubernetes and the like."""
+    """Return the commands in a document: SkyPilot, Kubernetes and similar jobs."""
     entries = found[0].entries if found else []
     given = {e.key.removesuffix(".default").rsplit("inputs.", 1)[-1]: e.value for e in entries if "inputs." in e.key}
     for entry in entries:
@@ -129,14 +129,14 @@ def _of_document(found: list[Launch]) -> Iterator[Command]:
 
 
 def _inner(found: list[Launch], path: Path) -> list[Launch]:
-    """The documents that a document holds, as the ConfigMap of a job does under the names of files."""
+    """Return the documents inside a document, such as the files of a Kubernetes ConfigMap."""
     held = {e.key: e for launch in found for e in launch.entries if isinstance(e.value, str) and "\n" in e.value}
     texts = {key: str(entry.value) for key, entry in held.items()}
     return documents(texts, path, "document", {key: entry.line for key, entry in held.items()})
 
 
 def _commands(held: Iterable[Command], path: Path, written: Mapping[str, str] | None = None) -> list[Launch]:
-    """The launches of commands that a file of another kind holds."""
+    """Return the launches of commands in a file of another type."""
     found: list[Launch] = []
     for said, before in islice(held, COMMANDS):
         launches = read_words(said, before, path) if isinstance(said, list) else read_shell(said, path, written)
@@ -150,7 +150,7 @@ def _commands(held: Iterable[Command], path: Path, written: Mapping[str, str] | 
 
 
 def _holding(launches: list[Launch]) -> list[Launch]:
-    """The launches that hold settings, or an empty one; what was not read of the others is said there."""
+    """Return the launches that have settings, or an empty one with the notes of the others."""
     holding = [launch for launch in launches if launch.entries or launch.elsewhere or launch.broken]
     holding = holding or [Launch("")]
     unread = [note for launch in launches if not (launch.entries or launch.elsewhere) for note in launch.notes]
@@ -163,7 +163,7 @@ def _holding(launches: list[Launch]) -> list[Launch]:
 
 
 def _head(path: Path) -> str:
-    """The head of a log, whatever it is packed in. Raises `ReadError`."""
+    """Return the head of a log, compressed or not. Raises `ReadError`."""
     from .readers.log import LINES
 
     lines: list[str] = []
@@ -189,7 +189,7 @@ def _launches(path: Path, text: str) -> list[Launch]:
                     raise
                 found = []
             if not any(launch.entries for launch in found):
-                return read_shell(text, path)  # a script of the shell under another name
+                return read_shell(text, path)  # a shell script with another suffix
             return found + _commands(_of_document(found), path) + _inner(found, path)
         case suffix if suffix in LOGS:
             from .readers.log import read_log
@@ -211,8 +211,8 @@ def _launches(path: Path, text: str) -> list[Launch]:
 
 
 def _markdown(text: str, path: Path) -> list[Launch]:
-    """What the blocks of a comment or a page say, each in its language. A document there may be an excerpt, so what
-    it lacks has no default."""
+    """Read the code blocks of a comment or page, each in its language. A document in a block may be an excerpt, so
+    absent settings have no defaults."""
     rest, held = blocks(text)
     found: list[Launch] = []
     for block in held:

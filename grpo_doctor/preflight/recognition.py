@@ -1,4 +1,4 @@
-"""The framework that a launch is written for, by a score of evidence: what it calls, and the keys that it has."""
+"""Recognises the framework of a launch by a score of evidence: its programs and its keys."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .launch import Entry, Launch
 LEAST = 1.5
 """Score from which a framework is recognised."""
 UNSUPPORTED = 1.5
-"""Weight of a program of which none of the framework's keys is passed; two keys of another framework outweigh it."""
+"""Weight of a program without any of the framework's keys; two keys of another framework outweigh it."""
 SWEPT = ("group_size", "learning_rate")
-"""Settings by which flags of the author's own are told."""
+"""Settings that identify flags of a custom program."""
 
 
 class Clue(NamedTuple):
-    """One piece of evidence, with what it speaks for."""
+    """One piece of evidence, and the framework that it supports."""
 
     of: str
     weight: float
@@ -25,7 +25,7 @@ class Clue(NamedTuple):
 
 
 def recognise(launch: Launch) -> tuple[Framework, list[Clue]]:
-    """The framework with the highest score, and the evidence for every framework that has some."""
+    """Return the framework with the highest score, and all evidence."""
     passed = launch.entries[: launch.firm]
     heads = {".".join(e.key.split(".")[:n]) for e in passed for n in (1, 2, 3)}
     lasts = {e.key.rsplit(".", 1)[-1] for e in passed}
@@ -46,13 +46,13 @@ def recognise(launch: Launch) -> tuple[Framework, list[Clue]]:
 
 
 def _keys(framework: Framework, heads: set[str], lasts: set[str]) -> list[Clue]:
-    bare = lasts - framework.sections if framework.flat else set()  # the name of a section says nothing as a key
+    bare = lasts - framework.sections if framework.flat else set()  # the name of a section is no evidence as a key
     had = {key: weight for key, weight in framework.evidence.keys.items() if key in heads or key in bare}
     return [Clue(framework.name, weight, f"key {key}") for key, weight in had.items()]
 
 
 def _of_another_class(launch: Launch) -> bool:
-    """Whether a call has a class's name but not its fields, and nothing imports the class from its framework."""
+    """Return whether a call has a class's name but not its fields, and nothing imports the class from its framework."""
     name, _, imports = launch.program.partition(" ")
     own = [f for f in frameworks() if f.fields and f.starts(name)]
     if not name.endswith("Config") or not own or modules() & set(imports.split()):
@@ -63,7 +63,7 @@ def _of_another_class(launch: Launch) -> bool:
 
 
 def _program(framework: Framework, launch: Launch, supported: bool) -> Clue | None:
-    """The clue of what is started; weak where nothing is passed as the framework takes it, none with own flags."""
+    """Return the evidence from the started program; weak without keys of the framework, none with custom flags."""
     weights = [p.weight for p in framework.evidence.programs if launch.program and p.matches(launch.program)]
     if not weights or _of_another_class(launch):
         return None
@@ -74,6 +74,6 @@ def _program(framework: Framework, launch: Launch, supported: bool) -> Clue | No
 
 
 def _own_flags(passed: list[Entry]) -> bool:
-    """Whether a command passes flags of the author's own, and nothing as a nested framework is told it."""
+    """Return whether a command passes custom flags, and no nested keys of a framework."""
     index = {entry.key: entry for entry in passed}
     return not any("." in key for key in index) and any(usual(key, index) in SWEPT for key in index)

@@ -1,4 +1,4 @@
-"""What follows from several settings of one configuration: adapter, processes, forks, whether a group is needed."""
+"""Derives facts from several settings of a configuration: adapter, processes, forks, and whether it needs groups."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from .frameworks import HAND_WRITTEN, Forks, When
 from .launch import PER_PROMPT, Entry, Launch
 
 END_OF_TURN = re.compile(r"<\|(?:im_end|eot_id|end|eot|END_OF_TURN_TOKEN|turn_end)\|>|<end_of_turn>|<turn\|>")
-"""Tokens with which chat templates close a turn."""
+"""Tokens that end a turn in chat templates."""
 _FULL = ("full_finetune", "full_finetuning", "full_ft", "full_tuning", "no_lora", "no_peft", "disable_lora")
-"""Switches by which all weights are trained."""
+"""Switches that enable full fine-tuning."""
 _ADAPTER = re.compile(r"(?i)lora|peft|adapter")
 _ROLLS_OUT = re.compile(
     r"agent|env|rollout|episode|turn|trajector|replica|game|world|simul|search|retriev|tree|generat|harbor|bench"
 )
-"""Words in the keys of a section that may give a fork a rollout of another size than its framework's batch."""
+"""Words in the keys of a section that may set a different rollout size in a fork."""
 _OF_SHELL = re.compile(r"env\.[A-Z_]+")
-"""Variables of the shell that a command is started with, which are no section of its settings."""
+"""Environment variables of a command, which are not a section of settings."""
 _OF_ACTIONS = re.compile(r"(?i)(?<![a-z])(?:open|simple)?vla(?![a-z])")
-"""Names of models and programs whose tokens are the actions of a robot."""
+"""Names of models and programs whose tokens are robot actions."""
 _MODULE = re.compile(r"\s-m\s+(\w+(?:\.\w+)+)")
 
 
 def settle(launch: Launch, found: Configuration) -> None:
-    """What follows from several keys: adapter, processes, counts of rewards, whether a group is needed."""
+    """Derive facts from several keys: adapter, processes, number of rewards, and whether it needs groups."""
     settings = found.settings
     _end_of_turn(found)
     _of_module(launch, found)
@@ -57,7 +57,7 @@ def settle(launch: Launch, found: Configuration) -> None:
 
 
 def _of_the_run(launch: Launch, found: Configuration) -> None:
-    """What rules ask of a whole run: its framework, how it is started, whether its baseline is a group's."""
+    """Derive facts about the whole run: its framework, how it is started, and whether its baseline is a group's."""
     settings = found.settings
     settings["framework"] = found.framework.name
     settings["by_command"] = bool(launch.program)
@@ -73,11 +73,11 @@ def _of_the_run(launch: Launch, found: Configuration) -> None:
 
 
 _METHOD = re.compile(r"(?i)(?<![a-z])(simpo|orpo|kto|cpo|ipo|dpo|reward|rm)(?:(?![a-z])|(?=config|trainer))")
-"""Ways of preference training in the name of a program, a class or a file."""
+"""Methods of preference training in the name of a program, class or file."""
 
 
 def _of_preference(launch: Launch, found: Configuration) -> None:
-    """The method, and its beta and loss under names of their own: they mean another thing than in RL."""
+    """Set the method, its beta and its loss under separate names, because they have another meaning than in RL."""
     settings = found.settings
     settings["framework"] = found.framework.name
     told = (str(settings.get("algorithm", "")), launch.program, *(e.key for e in launch.entries), launch.title)
@@ -92,7 +92,7 @@ def _of_preference(launch: Launch, found: Configuration) -> None:
 
 
 def _group_baseline(launch: Launch, found: Configuration) -> bool | None:
-    """Whether the baseline is that of a group; None where it is not known."""
+    """Return whether the baseline is that of a group; None if unknown."""
     settings = found.settings
     if "teacher" in settings:
         return False
@@ -102,13 +102,13 @@ def _group_baseline(launch: Launch, found: Configuration) -> bool | None:
         unless_said = found.framework.can("grouped_unless_said")
         grouped = True if unless_said and algorithm in ("grpo", "gspo", "dapo") else None
     if "own_group" in settings:
-        return None  # whose rollouts may make groups of other responses
+        return None  # whose rollouts may form groups from other responses
     critic = any(e.key.startswith("critic.") for e in launch.entries)
     return False if grouped is None and critic else grouped
 
 
 def _end_of_turn(found: Configuration) -> None:
-    """The token with which a chat template closes a turn, where it never writes the tokenizer's EOS."""
+    """Return the token with which a chat template ends a turn, if it never writes the tokenizer's EOS."""
     template, eos = found.settings.pop("chat_template", None), found.settings.get("eos_token")
     if not isinstance(template, str) or not isinstance(eos, str) or eos in template or "eos_token" in template:
         return
@@ -119,7 +119,8 @@ def _end_of_turn(found: Configuration) -> None:
 
 
 def _worked_out_twice(launch: Launch, found: Configuration) -> None:
-    """What the trainer filled in itself: its live arguments, and a document that logged them, hold both of a pair."""
+    """Drop a value that the trainer itself computed: its live arguments, and a document that logged them, contain both
+    of a pair."""
     batch, steps = found.number("generation_batch_size"), found.number("steps_per_generation")
     device = found.number("per_device_train_batch_size")
     written = launch.program and launch.line
@@ -128,7 +129,7 @@ def _worked_out_twice(launch: Launch, found: Configuration) -> None:
 
 
 def _follow(found: Configuration) -> None:
-    """What follows from settings as the framework's file says; intermediate settings are dropped."""
+    """Apply the rules of the framework file; drop intermediate settings."""
     for rule in found.framework.when:
         if not _holds(rule, found):
             continue
@@ -147,7 +148,7 @@ def _follow(found: Configuration) -> None:
 
 
 def _holds(rule: When, found: Configuration) -> bool:
-    """Whether the condition of a rule holds; a value that is not worked out decides nothing but ``is_not``."""
+    """Return whether the condition of a rule holds; an unresolved value decides nothing except ``is_not``."""
     value = found.settings.get(rule.setting)
     if rule.differs is not None:
         return bool(value != rule.differs)
@@ -157,7 +158,7 @@ def _holds(rule: When, found: Configuration) -> bool:
 
 
 def _move(found: Configuration, there: str, name: str) -> None:
-    """Gives a setting the value, the key and the line of another."""
+    """Copy the value, key and line of another setting."""
     found.settings[name] = found.settings[there]
     for table in (found.keys, found.lines):
         if there in table:
@@ -165,7 +166,7 @@ def _move(found: Configuration, there: str, name: str) -> None:
 
 
 def _of_module(launch: Launch, found: Configuration) -> None:
-    """A group of 1 that only a module beside a script says is not taken for the script's own."""
+    """Ignore a group of 1 that only a module next to a script sets."""
     settings = found.settings
     script = found.framework is HAND_WRITTEN and launch.program.startswith("script")
     if script and settings.get("group_size") == 1 and "group_size" not in found.lines:
@@ -174,7 +175,8 @@ def _of_module(launch: Launch, found: Configuration) -> None:
 
 
 def _of_fork(launch: Launch, found: Configuration) -> None:
-    """What a fork that rolls out itself leaves unknown: a row of its batch is a turn, and their number is not known."""
+    """Remove settings that are unknown in a fork with its own rollout: a row of its batch is a turn, and their number
+    is unknown."""
     settings, forks = found.settings, found.framework.forks
     own = _fork(launch, forks) if forks.sections else ""
     of_episodes = found.keys.get("group_size") in forks.episodes
@@ -200,9 +202,9 @@ def _tells_the_group(entry: Entry) -> bool:
 
 
 def _fork(launch: Launch, forks: Forks) -> str:
-    """The module of another package that a command starts, or the top-level sections that it passes, that the
-    framework does not have, and that speak of a rollout; one of a judge or a logger leaves its arithmetic as it is."""
-    modules = _MODULE.findall(launch.program)  # of which the last is the trainer, those before start it
+    """Return the module of another package that a command starts, or its top-level sections about rollouts that the
+    framework does not have. Sections of a judge or a logger do not change the arithmetic."""
+    modules = _MODULE.findall(launch.program)  # the last one is the trainer; those before start it
     if modules and not modules[-1].startswith(forks.modules):
         return str(modules[-1])
     said = (entry.key for entry in launch.entries if entry.line and "." in entry.key and _ROLLS_OUT.search(entry.key))
@@ -237,7 +239,7 @@ def _adapter(launch: Launch, found: Configuration) -> None:
 
 
 def _processes(launch: Launch, found: Configuration) -> int | None:
-    """How many processes train: as said, or one where a script is started alone."""
+    """Return the number of training processes: as configured, or one if a script is started directly."""
     settings = found.settings
     devices = settings.pop("devices", None)
     stated, nodes = found.number("processes"), found.number("nodes") or 1

@@ -1,4 +1,4 @@
-"""What kind of training a launch starts, by a score of evidence: programs, names, sections and settings."""
+"""Recognises the kind of training of a launch by a score of evidence: programs, names, sections and settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .configuration import Configuration
 
 DECISIVE = 100.0
-"""Weight of what outweighs any number of other clues."""
+"""Weight that outweighs any number of other clues."""
 LEAST = 5.0
 """Score from which a kind is recognised."""
 ONLY_RL = frozenset(
@@ -26,43 +26,43 @@ ONLY_RL = frozenset(
 )
 """Settings that no other kind of training has."""
 TRAINING = frozenset(("learning_rate", "per_device_train_batch_size", "gradient_accumulation_steps"))
-"""Settings that any training has."""
+"""Settings of any training."""
 METHODS: Mapping[str, RunType] = {
     **dict.fromkeys(("dpo", "kto", "orpo", "simpo", "cpo", "ipo", "rm", "reward", "reward_model"), "preference"),
     **dict.fromkeys(("sft", "sft_loss", "pt", "supervised", "gkd", "gold", "distill", "distillation"), "supervised"),
 }
-"""Ways of training that are no reinforcement learning; distillation may sample, and then has a group of one."""
+"""Methods that are not reinforcement learning; distillation may sample, and then has a group of one."""
 _STARTED = re.compile(r"(?:^|[\s/])([\w\-]+)\.py\b|\s-m\s+([\w.]+)")
 _TUNES = re.compile(r"(?:(?:main|run|train|fsdp|megatron)_)*sft(?:_(?:trainer|train|main))?")
-"""Scripts and modules of supervised training, whatever else they share with the RL of their framework."""
+"""Scripts and modules of supervised training, even if they share code with the RL of their framework."""
 _COMMAND = re.compile(r"\s-m\s+[\w.]+\s+(\w+)$")
-"""What a module is told to do: ``python -m package.quickstart ppo``."""
+"""The subcommand of a module: ``python -m package.quickstart ppo``."""
 _PLAIN = re.compile(r"(?:train|main|run|launch|start|trainer|cli|runpy)(?:\.py)?")
-"""Programs whose name says nothing of what they train; that of the file says it then."""
+"""Programs whose name does not show what they train; then the file name decides."""
 _EVALUATES = re.compile(
     r"(?:run_)?(?:eval|evaluate|evaluation|infer|inference|benchmark)(?:_[a-z]+)?|main_(?:generate|generation|eval)"
 )
-"""Programs that only evaluate, whatever configuration of a training they are given."""
+"""Programs that only evaluate, even with a training configuration."""
 _OF_IMAGES = re.compile(r"(?i)stable-?diffusion|\bsd3|sdxl|\bflux[.\-_]?1|\bwan2")
-"""Models that draw, whose GRPO is no training of a language model."""
+"""Image generation models, whose GRPO does not train a language model."""
 _DRAWS = re.compile(r"(?:\w+_)?(?:vq)?vae(?:_\w+)?|unet|guidance_scale|num_inference_steps|sampling_timesteps")
 """Parts of keys that only such models have."""
 _SMALL = re.compile(r"(?i)(?:mlp|cnn|resnet)(?:_\w+)?")
-"""Names of policies that are no language models."""
+"""Names of policies that are not language models."""
 _TRAINS = re.compile(r"(?i)train|tune|main|run|launch|learn|start|cli")
-"""What may train, in the words of a command."""
+"""Words of a command that may mean training."""
 _CONFIGURES = re.compile(r"(?i)(?:^|_)(?:exp|experiment|config|cfg|args|train|trainer|main|run)(?:_|$)")
 _OF_A_CRITIC = frozenset("critic_lr critic_learning_rate lr_critic value_lr".split())
 _MEASURES = re.compile(
     r"(?i)(?:run_)?(?:eval|evaluate|analy[sz]e|analysis|compare|measure|plot|infer|inference|benchmark)(?:_|-|$)"
 )
-"""Files that are called after looking at a model; what they say of a group is not about its training."""
+"""Files named after inspecting a model; their groups are not those of its training."""
 _OF_TEXT = re.compile(r"model_name|model_path|llm|tokenizer|prompt|token|completion|response|vla")
 """Keys that only the training of a language model has."""
 _OF_GAMES = frozenset(
     "n_envs num_envs total_timesteps env_id env_name gym_id n_steps clip_range n_epochs policy_kwargs".split()
 )
-"""Keys of Stable-Baselines3 and CleanRL, whose PPO trains small networks to play."""
+"""Keys of Stable-Baselines3 and CleanRL, whose PPO trains small networks to play games."""
 _SUPERVISED = re.compile(r"(?i)(?:^|[^a-z])sft(?:[^a-z]|$)|SFTConfig|^TrainingArguments|fsdp_sft|pretrain\b")
 _PREFERENCE = re.compile(
     r"(?i)(?:^|[^a-z])(?:dpo|kto|orpo|simpo|cpo|ipo|rm)(?:[^a-z]|$)|(?:DPO|KTO|ORPO|CPO|(?-i:\bReward))Config|train_rm"
@@ -70,11 +70,11 @@ _PREFERENCE = re.compile(
 _METHOD = re.compile(
     r"(?i)(?:fine_?tun\w*|train\w*|algo\w*|rlhf)_?(?:method|type|name|stage)|algorithm|method|stage|rl|rlhf_type|loss"
 )
-"""Keys under which a document names its way of training, whatever section they stand in."""
+"""Keys with which a document names its method, in any section."""
 
 
 class Facts:
-    """What the clues ask of a launch."""
+    """The facts of a launch that the clues use."""
 
     def __init__(self, launch: Launch, found: Configuration) -> None:
         self.launch, self.found = launch, found
@@ -91,40 +91,40 @@ class Facts:
 
     @cached_property
     def said(self) -> frozenset[str]:
-        """Settings of reinforcement learning alone, less those that may mean something else here."""
+        """Settings that only reinforcement learning has, without those that may have another meaning here."""
         found = self.found
         said = ONLY_RL.intersection(found.settings)
         if self.script:
-            said = said.intersection(found.lines)  # what only the modules say that it imports is not its own
+            said = said.intersection(found.lines)  # imports of modules are not the script's own
         if self.only_beta and not GROUPED.search(self.launch.program) and "temperature" not in found.settings:
-            said = said - {"kl_coef"}  # preference training has a beta too
+            said = said - {"kl_coef"}  # preference training has a beta, too
         if said == {"rollout_prompts"} and found.keys.get("rollout_prompts") == "batch_size":
             said = frozenset()  # which any training has
         return said
 
     @cached_property
     def only_beta(self) -> bool:
-        """Whether a beta is all that there is of reinforcement learning."""
+        """Return whether a beta is the only evidence for reinforcement learning."""
         said = ONLY_RL.intersection(self.found.settings)
         return said == {"kl_coef"} and self.found.keys["kl_coef"].rsplit(".", 1)[-1] == "beta"
 
     @property
     def grouped(self) -> bool:
-        """Whether it samples a group per prompt."""
+        """Return whether it samples a group per prompt."""
         return "group_size" in self.said
 
     @property
     def only_grouped(self) -> bool:
-        """Whether a group is all that there is of reinforcement learning, which may count other answers."""
+        """Return whether a group, which may count other answers, is the only evidence for reinforcement learning."""
         return self.said == {"group_size"}
 
     def has_section(self, *names: str) -> bool:
-        """Whether a document has a section of one of these names."""
+        """Return whether a document has a section with one of these names."""
         return any(e.key.split(".", 1)[0] in names for e in self.launch.entries)
 
     @property
     def plain_title(self) -> bool:
-        """Whether the name of the file may say what is trained: nothing else speaks for reinforcement learning."""
+        """Return whether the file name may decide: there is no other evidence for reinforcement learning."""
         alone = self.script and self.found.settings.get("group_size", 1) == 1
         alone |= self.launch.program.startswith("TrainingArguments")  # of any trainer
         little = self.said <= {"group_size"} or (self.only_beta and not self.launch.program)
@@ -132,7 +132,7 @@ class Facts:
 
     @cached_property
     def method(self) -> RunType | None:
-        """The kind of the way of training that a document names, where it names none of reinforcement learning."""
+        """Return the kind of training that a document names, unless it is reinforcement learning."""
         if (self.found.number("group_size") or 0) > 1:
             return None
         if self.algorithm and method_of(self.algorithm) is None:
@@ -144,18 +144,18 @@ class Facts:
         return next(filter(None, map(method_of, named)), None)
 
     def called(self, kind: re.Pattern[str]) -> bool:
-        """Whether what is started, or the configuration that is built, is called after another kind of training."""
+        """Return whether the program or the configuration class is named after another kind of training."""
         if kind is _PREFERENCE:
             return bool(kind.search(self.launch.program)) and not OF_RL.search(self.launch.program)
         return any(map(kind.search, self.started)) and not any(map(OF_RL.search, self.started))
 
     @property
     def named_after_rl(self) -> bool:
-        """Whether what a command starts, or the file itself, is called after reinforcement learning and no other kind
-        of training, and has settings of a language model."""
+        """Return whether a command or file is named after reinforcement learning and no other kind of training, and has
+        settings of a language model."""
         if self.script:
             return False
-        told = [str(entry.value) for entry in self.launch.entries if entry.key == "program"]  # of a sweep of W&B
+        told = [str(entry.value) for entry in self.launch.entries if entry.key == "program"]  # a W&B sweep
         names = [*told, *(name.rsplit(".", 1)[-1] for name in self.started), *_COMMAND.findall(self.launch.program)]
         if all(map(_PLAIN.fullmatch, names)):
             names.append(self.launch.title)
@@ -164,12 +164,12 @@ class Facts:
 
     @property
     def of_text(self) -> bool:
-        """Whether keys are those of a language model."""
+        """Return whether keys are those of a language model."""
         return any(_OF_TEXT.search(entry.key) for entry in self.launch.entries)
 
     @property
     def answers(self) -> bool:
-        """Whether a group may be how many answers a program draws, or a table counts."""
+        """Return whether a group may be a number of answers of another program or table."""
         if self.found.keys.get("group_size", "").rsplit(".", 1)[-1].lower() == "k":
             return True
         program = self.launch.program
@@ -177,19 +177,19 @@ class Facts:
 
 
 def _only_evaluates(entry: Entry) -> bool:
-    """Whether a training program is told to evaluate and not to train."""
+    """Return whether a training program is configured to evaluate and not to train."""
     return (entry.key.endswith("val_only") and entry.value is True) or entry.value == "eval_only"
 
 
 def _measures_what_another_trains(facts: Facts) -> bool:
-    """Whether a file is called after looking at a model, and what it configures stands in a module that it imports."""
+    """Return whether a file is named after inspecting a model and its configuration comes from an imported module."""
     launch = facts.launch
     configures = launch.program and not facts.script
     return bool(configures) and not launch.line and _MEASURES.match(launch.title) is not None
 
 
 def _of_another_model(facts: Facts) -> bool:
-    """Whether what is trained draws, or plays, by names and keys that only such models have."""
+    """Return whether the model generates images or plays games, by names and keys that only such models have."""
     entries, settings = facts.launch.entries, facts.found.settings
     draws = any(_DRAWS.fullmatch(part) for e in entries for part in e.key.split("."))
     small = any(e.key.endswith("model_name") and _SMALL.fullmatch(str(e.value)) for e in entries)
@@ -202,7 +202,7 @@ def _games(facts: Facts) -> bool:
 
 
 def _starts_it(facts: Facts) -> bool:
-    """Whether the framework's own program is started, whatever else is said."""
+    """Return whether the framework's own program is started."""
     pairs = facts.framework.can("learns_from_pairs")
     return facts.framework is not HAND_WRITTEN and not pairs and facts.framework.starts(facts.launch.program, 0)
 
@@ -212,7 +212,7 @@ def _critic_of_text(facts: Facts) -> bool:
 
 
 def _builds_rl(facts: Facts) -> bool:
-    """Whether a script that is called after reinforcement learning holds the settings of a training."""
+    """Return whether a script that is named after reinforcement learning contains training settings."""
     of_title = facts.said and OF_RL.search(facts.launch.title) and _CONFIGURES.search(facts.launch.title)
     stated = bool(facts.training) or bool(facts.found.lines.get("group_size"))
     return facts.script and stated and bool(facts.launch.imports_rl or of_title)
@@ -222,7 +222,7 @@ Weighed = tuple[RunType, float, str, Callable[[Facts], object]]
 
 
 def _by_name(kind: RunType, names: re.Pattern[str]) -> Iterator[Weighed]:
-    """What the names of the method, the file and the program say for another kind than reinforcement learning."""
+    """Return the evidence in names (method, file, program) for other kinds than reinforcement learning."""
     of_program = "the name of the started program indicates it"
     yield kind, 7 * DECISIVE, "the document names the method", lambda f: f.method == kind
     yield kind, DECISIVE, "the file name indicates it", lambda f: f.plain_title and names.search(f.launch.title)
@@ -341,16 +341,16 @@ CLUES: tuple[Weighed, ...] = (
     ("rl", 5, "a critic of a language model", _critic_of_text),
     ("supervised", 5, "training settings", lambda f: len(f.training) >= 2 and not f.said),
 )
-"""What speaks for a kind of training, how much, and what to look at."""
+"""The clues for each kind of training, with their weight."""
 
 
 def method_of(word: str) -> RunType | None:
-    """The kind of training that a way of training is, also with its library before it: ``trl_dpo``."""
+    """Return the kind of training of a method, also with its library as a prefix: ``trl_dpo``."""
     return METHODS.get(word) or METHODS.get(word.rpartition("_")[2])
 
 
 def kind_of(launch: Launch, found: Configuration) -> tuple[RunType, list[Clue]]:
-    """The kind with the highest score, or none, and what speaks for each."""
+    """Return the kind with the highest score, or none, and the evidence for each."""
     facts = Facts(launch, found)
     clues: list[Clue] = []
     scores: dict[RunType, float] = {}

@@ -1,4 +1,4 @@
-"""Keys that a framework does not take: those that it never had, and those that its version has no longer or not yet."""
+"""Finds keys that a framework does not accept: keys that it never had, has removed, or will add in a later version."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from .configuration import Configuration
 
 SPELT = 50
-"""Unknown keys of one configuration for which one that is spelt alike is looked for."""
+"""Maximum number of unknown keys for which similar spellings are searched."""
 TOLD = 8
-"""Keys that one finding names at most."""
+"""Maximum number of keys in one finding."""
 _CALL = re.compile(r"\w*GRPO\w*Config ")
-"""Launches that are a call of TRL's configuration, which takes the fields of its class and no other."""
+"""Launches that call TRL's configuration class, which accepts only its own fields."""
 
 
 def name_unknown(launch: Launch, found: Configuration) -> None:
-    """Adds the keys that the framework does not take, in the version that is pinned, or in any and today's."""
+    """Add the keys that the framework does not accept, in the pinned version, or else in any version."""
     framework = found.framework
     pin = launch.versions.get(framework.package)
     version = pin.version if pin else ""
@@ -57,23 +57,24 @@ def name_unknown(launch: Launch, found: Configuration) -> None:
 
 
 def _renames(found: Configuration) -> bool:
-    """Whether a document has a name of its own for a field, so that a program reads it before the trainer does."""
+    """Return whether a document has its own name for a field, so a program reads it before the trainer."""
     fields = found.framework.fields
     said = ((found.framework.settings.get(name, ()), key) for name, key in found.keys.items() if "." not in key)
     return any(key not in fields and not fields.isdisjoint(keys) for keys, key in said)
 
 
 def _refuses(launch: Launch, framework: Framework) -> bool:
-    """Whether a command starts the framework's own program, which ends where a key is none of its own.
+    """Return whether a command starts the framework's own program, which rejects unknown keys.
 
-    Not so where it brings a document of its own for hydra, which may have any key.
+    False if it passes its own Hydra document, which may have any key.
     """
     own = any(entry.key in ("config_name", "config_path") for entry in launch.entries)
     return bool(framework.removed) and not framework.fields and launch.program != "" and not own
 
 
 def _refused(key: str, framework: Framework, version: str) -> str | None:
-    """Why the version, or today's where none is pinned, does not take a key; None where it does or nobody knows."""
+    """Return why the pinned version, or else the current one, rejects a key; None if it accepts the key or nothing is
+    known."""
     since = framework.added_in(key)
     if since and before(version, since):
         return f"unknown before {framework.name} {since}"

@@ -1,4 +1,5 @@
-"""Versions of libraries that a configuration pins: in itself (``pip install``, a PEP 723 header), or beside it."""
+"""Finds the library versions that a configuration pins, in the file (``pip install``, a PEP 723 header) or next to
+it."""
 
 from __future__ import annotations
 
@@ -14,28 +15,29 @@ FILES = (
     *(r"requirements\.txt", r"(?:uv|poetry|pdm)\.lock|pylock\.toml|Pipfile\.lock", r"pyproject\.toml"),
     *(r"environment\.ya?ml", r"setup\.(?:py|cfg)", r"(?:requirements|constraints)[\w.\-]*\.txt", r"Dockerfile"),
 )
-"""Names of the files beside a configuration that pin versions; the first that pins a library counts."""
+"""Names of the files that pin versions next to a configuration; the first that pins a library counts."""
 LARGEST = 1 << 23
-"""Bytes of such a file at most: lock files list every wheel."""
+"""Maximum size of such a file in bytes: lock files list every wheel."""
 LONGEST = 2_000
-"""Characters of a line that are looked at; notebooks hold pictures in one line."""
+"""Maximum length of a line in characters; notebooks contain pictures in one line."""
 _NUMBER = r"(\d{1,4}(?:\.\d{1,4}){1,3}(?:\.?post\d{1,3})?)(?![\w.*])"
 _PIN = rf"(?<![\w\-.])NAME(?:\[[\w,\- ]{{0,60}}\])?(?:\s{{0,3}}={{1,3}}\s{{0,3}}[\"']?|(?:\.git)?@)v?{_NUMBER}"
 """A pin in a requirement (``==``), or a tag in the address of a repository (``.git@v``)."""
 _TAG = r"(?:FROM|image:)\s.{0,200}(?<![A-Za-z])NAME(?:(?:-\w{1,20})?:v?)?(\d{1,4}(?:\.\d{1,4}){2})(?![\w.])"
-"""A whole version in the tag of an image; two numbers name the line that an image is for."""
+"""A complete version in the tag of an image; two numbers name the release line that an image is for."""
 _LOCKED = re.compile(r'(?m)^\[\[packages?\]\]\r?\nname = "([\w.\-]{1,100})"\r?\nversion = "([\w.+]{1,40})"')
 
 
 class Pin(NamedTuple):
-    """A version, and whether another file than the configuration names it."""
+    """A version, and whether another file than the configuration pins it."""
 
     version: str
     beside: bool
 
 
 def pinned(libraries: Iterable[str], text: str, path: Path) -> dict[str, Pin]:
-    """The one version of each library that a text pins, else a file beside it; not of one that is named in several."""
+    """Return the version of each library that a text pins, or else a file next to it; not if there are several
+    versions."""
     left = set(libraries)
     found: dict[str, Pin] = {}
     for versions, lies_beside in _sources(left, text, path):
@@ -68,7 +70,7 @@ def _pins(patterns: Mapping[str, re.Pattern[str]], text: str) -> dict[str, set[s
 
 
 def _locked(text: str, path: Path) -> dict[str, set[str]]:
-    """What a lock file resolved: of uv, Poetry, PDM and PEP 751 in TOML, of Pipenv in JSON."""
+    """Return the versions in a lock file: uv, Poetry, PDM and PEP 751 in TOML, Pipenv in JSON."""
     if path.name != "Pipfile.lock":
         pairs = _LOCKED.findall(text)
     else:

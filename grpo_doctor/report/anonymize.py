@@ -1,4 +1,4 @@
-"""A log made safe to share: its keys, numbers and lines stay, its words and secrets go."""
+"""Anonymises a log: keys, numbers and line breaks stay; words and secrets are replaced."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ..readers.aliases import resolve
 from .redaction import invisible_removed, redact
 
 WORD = "w"
-"""What stands where a word of the log stood."""
+"""Replacement for a word of the log."""
 
 KEPT = frozenset(
     "nan inf infinity true false none null step steps epoch epochs iter iteration info warning error debug rank "
     "train training eval validation test metrics traceback e".split()
 )
-"""Words without which a log can no longer be read; none of them says anything about anyone."""
+"""Words that readers need; none of them identifies anyone."""
 
 _TOKEN = re.compile(r"\x1b\[[0-9;?]{0,16}[A-Za-z]|[^\W\d_][\w./@+-]{0,512}|\d[\w.+-]{0,512}")
 _KEY_ENDS = re.compile(r"['\"]?\s{0,8}[:=]")
@@ -30,10 +30,11 @@ _METRIC = re.compile(r"[^\W\d_][\w./+-]{0,80}")
 
 
 def shared(text: str) -> str:
-    """The text with every word that is neither a key nor a number replaced; line for line, so that it still reads.
+    """Replace every word that is neither a key nor a number, line by line, so that readers still accept the log.
 
     A key is a word that names a metric; a key of JSON or of a Python mapping; or a word before ``:`` or ``=`` and a
-    number, if it occurs so more than once in the text or with another one on its line. Values in words are replaced.
+    number, if it occurs so more than once in the text or next to another one on its line. Values that are words are
+    replaced.
     """
     lines = invisible_removed(redact(text)).splitlines(keepends=True)
     often = Counter(name for line in lines for name in set(_of_numbers(line)))
@@ -41,7 +42,7 @@ def shared(text: str) -> str:
 
 
 def _of_numbers(line: str) -> list[str]:
-    """The words of a line that are followed by ``:`` or ``=`` and a number, and are not inside quotes."""
+    """Return the words of a line that are followed by ``:`` or ``=`` and a number, outside quotes."""
     return [found[0] for found in _TOKEN.finditer(line) if _METRIC.fullmatch(found[0]) and _bare_key(line, found)]
 
 
@@ -75,7 +76,7 @@ def _line(line: str, often: Counter[str]) -> str:
 
 
 def _quoted_keys(line: str) -> Callable[[str, int], bool]:
-    """Whether a quoted word is a key of a mapping: of JSON by its keys, otherwise where no escape is before it."""
+    """Return whether a quoted word is a key of a mapping: in JSON by its keys, otherwise if no escape precedes it."""
     keys: set[str] = set()
 
     def note(pairs: list[tuple[str, object]]) -> None:

@@ -1,7 +1,7 @@
 """The charts of the HTML report as geometry: positions for inline SVG that the browser stretches.
 
-A plot has the units of the run on its x axis, counted from its first row, so that zooming is nothing but another
-``viewBox``; its y axis has `HEIGHT` units, downwards.
+The x axis of a plot has the units of the run, counted from its first row, so zooming only changes the ``viewBox``. The
+y axis has `HEIGHT` units, downwards.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from .charts import FEW, HUGE, PLACES, RANGES, Ground, Panel, healthy, timeline_
 HEIGHT = 1000
 """Units of the y axis of a plot."""
 ROW = 34
-"""Pixels of a row of the timeline: the name of a finding, and below it the bar of the steps on which it held."""
+"""Pixels per row of the timeline: the name of a finding, and below it a bar over the steps on which it was active."""
 NAME, BAR = 0.3, (0.6, 0.3)
-"""Where the name stands in its row, and begin and height of the bar, as shares of the row."""
+"""Position of the name in its row, and start and height of the bar, as shares of the row."""
 BINS = 160
-"""Bins of the x axis; every series keeps its smallest and its largest value of each, at rows that all series share."""
+"""Bins of the x axis; every series keeps its smallest and largest value per bin, at rows that all series share."""
 DECADES = 3
-"""Orders of magnitude from which on a positive series is drawn on a logarithmic axis."""
+"""Orders of magnitude from which a positive series has a logarithmic axis."""
 FAR = 2.0
-"""Times the range of 98 % of the values beyond which the rest is drawn at the edge, and said."""
+"""Multiples of the range of 98 % of the values beyond which a value is drawn at the edge, with a note."""
 SMOOTHED, LEVELS = 200, 20
-"""Known values, and different ones among them, from which a smoothed line is drawn over the raw one: a short series and
-one that takes a few values are a line by themselves."""
+"""Minimum number of known values, and of different ones, for a smoothed line over the raw one: a short series, or one
+with few values, needs none."""
 LEAST_GREEN = 0.04
-"""Share of the axis below which a range is not drawn: a sliver shows nothing."""
+"""Minimum share of the axis for a range to be drawn: a sliver shows nothing."""
 EDGE = 0.03
-"""Share of the y axis at its lower end without a label."""
+"""Share of the y axis at its lower end without labels."""
 FLAT = 0.1
-"""Share of a shared y axis that most curves cover at least."""
+"""Minimum share of a common y axis that most curves must cover."""
 SHADED = 1
-"""Findings shaded on one curve: more of them hide it, and the timeline shows them all."""
+"""Maximum number of shaded findings per curve: more would hide it, and the timeline shows all."""
 PLACE = {"below": (0.95, 1.0), "above": (0.0, 0.05), "over the full height": (0.0, 1.0)}
-"""From which to which share of the height, downwards, the ticks of an event go."""
+"""Start and end of an event's ticks, as shares of the height."""
 
 
 class Tick(NamedTuple):
@@ -51,7 +51,7 @@ class Tick(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A finding over the rows on which it held: what it covers of the plot, as attributes of a rectangle."""
+    """A finding on the rows on which it was active: the rectangle that it covers in the plot."""
 
     finding: Finding
     x: str
@@ -79,13 +79,13 @@ class Drawing(NamedTuple):
     values: list[float | None]
     second: str = ""
     legend: Sequence[tuple[str, str]] = ()
-    """Class and words of each line, where there is more than one."""
+    """Class and label of each line, if there is more than one."""
     names: Sequence[Tick] = ()
-    """Names of the findings of a timeline, by their rows."""
+    """Names of the findings of a timeline, by row."""
 
 
 class Small(NamedTuple):
-    """One of many curves of equal size: its plot, its line and where its headline begins, as ``d`` of SVG."""
+    """One of many curves of equal size: its plot, its line and the start of its headline, as ``d`` of SVG."""
 
     view: str
     line: str
@@ -93,9 +93,9 @@ class Small(NamedTuple):
 
 
 def multiples(series: Sequence[tuple[np.ndarray, np.ndarray, float | None]]) -> list[Small]:
-    """Curves that are compared with each other: steps, values and onset of each, on one y axis that all share.
+    """Draw curves for comparison: steps, values and onset of each, on a common y axis.
 
-    If most would be flat on it, for example with rewards on different scales, each has its own.
+    If most would be flat, for example with rewards on different scales, each has its own axis.
     """
     known = [values[np.isfinite(values)] for _, values, _ in series]
     together = np.concatenate([np.empty(0), *known])
@@ -112,7 +112,7 @@ def multiples(series: Sequence[tuple[np.ndarray, np.ndarray, float | None]]) -> 
 
 
 def drawings(panels: Sequence[Panel]) -> tuple[list[Drawing], dict[str, Any]]:
-    """The charts of one run, and the data for hovering: rows, steps, source lines and values."""
+    """Return the charts of one run, and the data for hovering: rows, steps, source lines and values."""
     if not panels:
         return [], {}
     ground = panels[0].ground
@@ -131,7 +131,7 @@ def drawings(panels: Sequence[Panel]) -> tuple[list[Drawing], dict[str, Any]]:
 
 
 def _kept(columns: Any, rows: int) -> np.ndarray:
-    """The rows that are drawn: all, or of every bin the smallest and the largest value of every series."""
+    """Return the rows to draw: all, or for every bin the smallest and largest value of every series."""
     if rows <= 2 * BINS:
         return np.arange(rows)
     kept = {0, rows - 1}
@@ -145,26 +145,26 @@ def _kept(columns: Any, rows: int) -> np.ndarray:
 
 
 def _plain(values: np.ndarray) -> list[float | None]:
-    """Numbers for JSON: five digits are more than a chart shows, and what is unknown is null."""
+    """Return numbers for JSON: five digits are enough for a chart, and unknown values are null."""
     return [short if math.isfinite(short := float(f"{v:.5g}")) else None for v in values.tolist()]
 
 
 class Scale(NamedTuple):
-    """The y axis of a series: the ends that are drawn, in logarithms where ``log``."""
+    """The y axis of a series: its ends, in logarithms if ``log``."""
 
     low: float
     high: float
     log: bool
 
     def at(self, values: np.ndarray) -> np.ndarray:
-        """The place of values, 0 at the top; values beyond the ends are drawn at the edge."""
+        """Return the positions of values, 0 at the top; values beyond the ends are drawn at the edge."""
         with np.errstate(all="ignore"):
             shown = np.log10(values) if self.log else values
         return HEIGHT * (1 - ((shown - self.low) / (self.high - self.low)).clip(0, 1))
 
 
 def on_an_axis(known: np.ndarray) -> np.ndarray:
-    """Values clipped to the range of an axis; tiny values become 0."""
+    """Clip values to the range of an axis; tiny values become 0."""
     return np.where(np.abs(known) < 1 / HUGE, 0.0, known.clip(-HUGE, HUGE))
 
 
@@ -182,7 +182,7 @@ def scale_of(known: np.ndarray) -> Scale:
 
 
 def unit(ground: Ground) -> str:
-    """What the x axis counts."""
+    """Return the unit of the x axis."""
     return "step" if ground.x is ground.diagnosis.run.steps else "row"
 
 
@@ -222,7 +222,7 @@ def _series(panel: Panel, values: np.ndarray, rows: np.ndarray) -> Drawing:
 
 
 def _through(x: np.ndarray, y: np.ndarray) -> str:
-    """A line through all known points: held-out scores are measured at a few steps."""
+    """Return a line through all known points: held-out scores are measured at few steps."""
     known = np.isfinite(y)
     return path_of(x[known], y[known])
 
@@ -255,7 +255,7 @@ def _view(ground: Ground) -> str:
 
 
 def path_of(x: np.ndarray, y: np.ndarray) -> str:
-    """A line through the points, broken where one is unknown."""
+    """Return a line through the points, interrupted at unknown values."""
     words, pen = [], False
     for across, down in zip(x.tolist(), y.tolist(), strict=True):
         if math.isfinite(down):
@@ -265,7 +265,7 @@ def path_of(x: np.ndarray, y: np.ndarray) -> str:
 
 
 def _dots(x: np.ndarray, y: np.ndarray) -> str:
-    """Lines of no length, which round caps make dots of the same size however the plot is stretched."""
+    """Return lines of length 0: round caps draw them as dots of constant size at any zoom."""
     pairs = zip(x.tolist(), y.tolist(), strict=True)
     return "".join(f"M{across:.10g} {down:.0f}h0" for across, down in pairs if math.isfinite(down))
 
@@ -275,15 +275,15 @@ def _ticks(places: np.ndarray, top: float, bottom: float) -> str:
 
 
 def reach_of(rows: int) -> int:
-    """Rows before and after each of which a smoothed line is the mean."""
+    """Return the number of rows on each side that a smoothed value averages."""
     return max(1, rows // 80)
 
 
 def smoothed(values: np.ndarray) -> np.ndarray:
-    """The mean of the known values around each row, over a fortieth of the run."""
+    """Return the mean of the known values around each row, over a fortieth of the run."""
     finite = np.isfinite(values)
     half = reach_of(len(values))
-    largest = np.abs(values[finite]).max() or 1.0  # so that a sum of huge values does not overflow
+    largest = np.abs(values[finite]).max() or 1.0  # a sum of huge values must not overflow
     rows = np.arange(len(values))
     begin, end = np.maximum(rows - half, 0), np.minimum(rows + half + 1, len(values))
 
@@ -297,7 +297,7 @@ def smoothed(values: np.ndarray) -> np.ndarray:
 
 
 def _findings_of(panel: Panel) -> list[Finding]:
-    """The gravest findings that this series shows, the worst last so that it lies on top."""
+    """Return the most severe findings of this series, the worst last, so that it is on top."""
     found = [f for f in panel.ground.diagnosis.findings if panel.field in f.columns and f.level > Severity.INFO]
     return sorted(found, key=lambda f: (f is panel.ground.main, f.level))[-SHADED:]
 
@@ -307,7 +307,7 @@ def _span(ground: Ground, finding: Finding, top: float, height: float) -> Span:
     first, last = float(ground.x[0]), float(ground.x[-1])
     begin = first if begin is None else begin
     end = max(begin, last if end is None or not finding.cleared else end)
-    thin = 0.004 * (last - first) or 0.5  # a single row is seen too
+    thin = 0.004 * (last - first) or 0.5  # a single row must be visible, too
     return Span(finding, f"{begin - first:.10g}", f"{top:.0f}", f"{max(end - begin, thin):.10g}", f"{height:.0f}")
 
 
@@ -325,7 +325,7 @@ def _onset(ground: Ground) -> str:
 
 
 def _normal(field: str, scale: Scale) -> tuple[str, str] | None:
-    """Top and height of the range in which the series' own check is silent."""
+    """Return top and height of the range in which the check of the series does not warn."""
     if field not in RANGES:
         return None
     bottom, top = scale.at(np.array(healthy()[field], float))
@@ -333,14 +333,14 @@ def _normal(field: str, scale: Scale) -> tuple[str, str] | None:
 
 
 def round_numbers(low: float, high: float, most: int) -> list[float]:
-    """At most ``most`` round numbers between two ends: steps of 1, 2 or 5 times a power of ten."""
+    """Return at most ``most`` round numbers in a range, in steps of 1, 2 or 5 times a power of ten."""
     power = 10.0 ** math.floor(math.log10((high - low) / most))
     step = next(power * times for times in (1, 2, 5, 10, 20) if (high - low) / (power * times) <= most)
     return [number * step for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def ticks_up(scale: Scale) -> list[Tick]:
-    """Labels of the y axis, but for the lowest edge, where the x axis has its own."""
+    """Return the labels of the y axis, except at the bottom, where the x axis has labels."""
     if scale.log:
         first, last = math.ceil(scale.low), math.floor(scale.high)
         exponents = range(first, last + 1, max(1, (last - first) // 3))
@@ -355,7 +355,7 @@ def ticks_up(scale: Scale) -> list[Tick]:
 
 
 def _plainly(value: float) -> str:
-    """A power of ten as people write it: no exponent between 0.001 and 99,999."""
+    """Format a power of ten: no exponent between 0.001 and 99,999."""
     return f"{value:,.0f}" if 1000 <= value < 1e6 else f"{value:g}"
 
 
@@ -364,7 +364,7 @@ def share(place: float, begin: float, end: float) -> str:
 
 
 def _across(ground: Ground) -> list[Tick]:
-    """Labels of the x axis, where zooming puts others."""
+    """Return the labels of the x axis; zooming replaces them."""
     first, last = float(ground.x[0]), float(ground.x[-1])
     begin, _, width, _ = map(float, _view(ground).split())
     places = [p for p in round_numbers(first, last, 8) if p == int(p)] if last > first else [first]

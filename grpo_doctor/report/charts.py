@@ -1,6 +1,6 @@
-"""What the charts of a run show: the series that the findings are about, and a timeline.
+"""Selects the charts of a run: the series of its findings, and a timeline.
 
-`chart_layout` draws them for the HTML report, and `figures` as files."""
+`chart_layout` draws them for the HTML report, and `figures` writes files."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ RANGES: dict[str, tuple[str, float | str, float | str]] = {
     "truncated_rate": ("LEN003", 0, "warn"),
     "unique_rate": ("DIV001", "warn", 1),
 }
-"""The check that judges a series by itself, and the ends of the range in which it is silent: its thresholds, or the
-field's own. What depends on model and task (entropy, reward) has none."""
+"""The check of a series and the range in which it does not warn: its thresholds, or the limits of the field. Series
+that depend on model and task (entropy, reward) have no range."""
 
 VITALS = (
     "reward_mean",
@@ -45,33 +45,33 @@ VITALS = (
     "loss",
     "dead_share",
 )
-"""Series that are drawn where no finding names any."""
+"""Series to draw if no finding names one."""
 
 TOGETHER = {"reward_mean": "eval_score", "success_rate": "eval_score"}
-"""Series that explain each other where both are recorded on scales that are alike: drawn in one chart."""
+"""Pairs of series that are drawn in one chart if their scales are similar."""
 ALIKE = 0.2
-"""Share of a common axis that each of two series must cover to be drawn on it."""
+"""Minimum share of a common axis that each of two series must cover."""
 
 TITLES = {"dead_share": "share of zero-variance groups", "cut_share": "share of truncated responses"}
-"""Titles of charts whose fields have a short name of our own."""
+"""Titles of charts for fields with a short name."""
 MOST = 6
-"""Panels of a report."""
+"""Maximum number of panels per report."""
 FEW = 60
-"""Known values up to which each is a dot, so that one between gaps is seen."""
+"""Number of known values up to which each is a dot, so that a value between gaps is visible."""
 BINS = 240
-"""Bins of a series; each keeps its smallest and its largest value."""
+"""Number of bins per series; each keeps its smallest and largest value."""
 HUGE = 1e100
-"""The largest number that an axis shows: beyond it neither differences nor areas are numbers any longer."""
+"""The largest number on an axis: beyond it, differences and areas overflow."""
 PLACES = {"update": "below", "collapse": "above", "restart": "over the full height"}
-"""The kinds of events that a chart marks by ticks, and where."""
+"""The kinds of events that a chart marks with ticks, and their position."""
 
 KINDS = {"collapse": "collapses", "update": "updates", "restart": "restarts", "nan": "NaN"}
-"""The kinds of events that the timeline shows."""
+"""The kinds of events in the timeline."""
 
 
 @cache
 def healthy() -> dict[str, tuple[float, float]]:
-    """The range of each series in which its check does not warn, at the check's default thresholds."""
+    """Return for each series the range in which its check does not warn, at default thresholds."""
     checks = load().checks
     return {
         field: (float(checks[code].thresholds.get(str(low), low)), float(checks[code].thresholds.get(str(high), high)))
@@ -80,26 +80,26 @@ def healthy() -> dict[str, tuple[float, float]]:
 
 
 class Ground(NamedTuple):
-    """What the charts of one run share."""
+    """Data that the charts of one run share."""
 
     diagnosis: Diagnosis
     x: np.ndarray
-    """Steps, or row numbers where the log restarts and steps go back."""
+    """Steps, or row numbers if the log restarts and steps go back."""
     events: dict[str, np.ndarray]
-    """Kind of event to its places on the x axis, at most one a bin."""
+    """Kind of event to its positions on the x axis, at most one per bin."""
 
     @property
     def main(self) -> Finding | None:
         return self.diagnosis.finding(self.diagnosis.cause) if self.diagnosis.cause else None
 
     def place(self, step: int) -> float | None:
-        """Where a step stands on the x axis."""
+        """Return the position of a step on the x axis."""
         rows = np.flatnonzero(self.diagnosis.run.steps == step)
         return float(self.x[rows[0]]) if len(rows) else None
 
 
 class Panel(NamedTuple):
-    """One chart: the field it draws (or ``timeline``), its caption, its alternative text, and a second series."""
+    """One chart: its field (or ``timeline``), its caption, its alternative text, and a second series."""
 
     field: str
     caption: str
@@ -109,12 +109,12 @@ class Panel(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The field as a reader knows it."""
+        """Return a readable name of the field."""
         return TITLES.get(self.field, self.field.replace("_", " "))
 
 
 def panels(diagnosis: Diagnosis, most: int = MOST) -> list[Panel]:
-    """The charts of a run: its timeline, then the series that matter: the reward, and those of the headline."""
+    """Return the charts of a run: the timeline, then the reward, then the series of the headline."""
     run = diagnosis.run
     if not len(run):
         return []
@@ -133,7 +133,7 @@ def panels(diagnosis: Diagnosis, most: int = MOST) -> list[Panel]:
 
 
 def decisive(diagnosis: Diagnosis, shown: Sequence[Panel]) -> Panel | None:
-    """The chart of the first screen: a series of the finding with which the headline begins, preferably a vital one."""
+    """Return the chart of the first screen: a series of the first finding in the headline, preferably a vital one."""
     drawn = {panel.field: panel for panel in shown if panel.field != "timeline"}
     said = [(diagnosis.headline.find(f.message.removesuffix(".")), f) for f in diagnosis.findings]
     opening = sorted((at, f.code, f.columns) for at, f in said if at >= 0)
@@ -144,7 +144,7 @@ def decisive(diagnosis: Diagnosis, shown: Sequence[Panel]) -> Panel | None:
 
 
 def _second(diagnosis: Diagnosis, field: str) -> str:
-    """The series that is drawn together with another; empty where none is, or where one would lie flat."""
+    """Return the series to draw together with another; empty if there is none, or if one would be flat."""
     other = TOGETHER.get(field, "")
     if not other or not _drawable(diagnosis, other):
         return ""
@@ -155,7 +155,7 @@ def _second(diagnosis: Diagnosis, field: str) -> str:
 
 
 def legend(drawn: Sequence[Panel], *, green: bool) -> str:
-    """What the colours and ticks of these charts mean, as far as they occur; ``green`` where a range is drawn."""
+    """Explain the colours and ticks in these charts; ``green`` if a range is drawn."""
     if not drawn:
         return ""
     ground = drawn[0].ground
@@ -172,7 +172,7 @@ def _events(run: Run, x: np.ndarray) -> dict[str, np.ndarray]:
         for event in events:
             rows.setdefault(event.kind, []).append(row)
     applied, invalid = run.column("update_applied"), run.column("invalid_rate")
-    if applied is not None and (applied == 0).any():  # where every step updates, ticks say nothing
+    if applied is not None and (applied == 0).any():  # if every step updates, ticks show nothing
         rows.setdefault("update", []).extend(np.flatnonzero(applied == 1).tolist())
     if invalid is not None:
         _, collapsed = computed(collapse, [invalid, np.full(len(run), np.nan)])
@@ -203,7 +203,7 @@ def _drawable(diagnosis: Diagnosis, field: str) -> bool:
 
 
 def decimated(x: np.ndarray, y: np.ndarray, bins: int = BINS) -> tuple[np.ndarray, np.ndarray]:
-    """At most two points a bin, the smallest and the largest, in their order; unknown values break the line."""
+    """Return at most two points per bin, the smallest and largest, in order; unknown values interrupt the line."""
     if len(x) <= 2 * bins:
         return x, y
     kept: list[int] = []
@@ -225,7 +225,7 @@ def _in_words(ground: Ground, field: str) -> str:
 
 
 def timeline_rows(ground: Ground) -> list[tuple[str, Finding | np.ndarray]]:
-    """The rows of the timeline: findings, the headline at the top, then kinds of events."""
+    """Return the rows of the timeline: findings, the headline first, then kinds of events."""
     findings: list[tuple[str, Finding | np.ndarray]] = [(f.code, f) for f in ground.diagnosis.findings[:8]]
     return findings + [(name, ground.events[kind]) for kind, name in KINDS.items() if kind in ground.events]
 
@@ -239,5 +239,5 @@ def _timeline_in_words(ground: Ground) -> str:
 
 
 def file_name(panel: Panel, run: int) -> str:
-    """The name of a panel's file, without its extension."""
+    """Return the file name of a panel, without extension."""
     return f"run{run + 1}-{panel.field.replace('_', '-')}"

@@ -1,4 +1,4 @@
-"""The page of a check as Markdown: its docstring, and what its declaration says."""
+"""Renders the page of a check as Markdown from its docstring and its declaration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..diagnosis.lab_results import stored
 
 
 def page(catalogue: Catalogue, check: Check) -> str:
-    """The whole page of a check."""
+    """Return the whole page of a check."""
     facts = [f"Severity {check.severity}, confidence {check.confidence}, family {check.family}."]
     if check.seen is not None:
         facts.append(_seen(check))
@@ -29,22 +29,28 @@ def page(catalogue: Catalogue, check: Check) -> str:
     if explained:
         holds = "where it holds" if check.explains_from is Severity.INFO else f"from {check.explains_from} on"
         facts.append(f"Explains, {holds}: " + ", ".join(explained) + ".")
-    title, *sections = re.split(r"^## ", _with_defaults(check.page, limits), flags=re.MULTILINE)
+    text = _with_defaults(check.page, limits).replace("## Example\n```text\n", f"## Example\n{NOTATION}\n\n```text\n")
+    title, *sections = re.split(r"^## ", text, flags=re.MULTILINE)
     made = (_rivals(check), _remedies(check), _measured(check))
     parts = sorted((part.strip() for part in (*sections, *made) if part), key=_place)
     head = [f"## {check.code} {check.name}", title.strip(), " ".join(facts)]
     return "\n\n".join([*head, *(f"### {part}" for part in parts)])
 
 
+NOTATION = (
+    "Each line is a record field with its value at every step: `0.5x10` repeats a value, `1->0x5` are five values from "
+    "1 to 0, `?` is unknown."
+)
 ORDER = (
-    "What it sees", "What the probe does", "Why it matters", "Remedy", "Steps", "What else it could be", "Thresholds",
-    "Known false alarms", "What this certifies, and what it does not", "Measured on the engine's faults", "Sources",
+    "What it sees", "What the probe does", "Why it matters", "Example", "Remedy", "Steps", "What else it could be",
+    "Thresholds", "Known false alarms", "What this certifies, and what it does not", "Measured on the engine's faults",
+    "Sources",
 )  # fmt: skip
-"""The parts of a page in the order of reading: what the check does, why it matters, how to fix it, then the details."""
+"""The sections of a page in reading order."""
 
 
 def _place(part: str) -> int:
-    """Where a part of a page belongs; one with another heading comes before the sources."""
+    """Return the position of a section; unknown headings come before the sources."""
     heading = part.partition("\n")[0]
     return ORDER.index(heading) if heading in ORDER else len(ORDER) - 2
 
@@ -63,7 +69,7 @@ KINDS = {
         "simulated runs with a drift planted in the rollouts",
     ),
 }
-"""Kinds of evidence, as `tests/seen.py` counts them, and how a page names one and several."""
+"""Kinds of evidence, as counted by `tests/seen.py`, with their singular and plural."""
 
 
 def _seen(check: Check) -> str:
@@ -79,7 +85,7 @@ def _seen(check: Check) -> str:
 
 
 def _with_defaults(text: str, limits: Mapping[str, Any]) -> str:
-    """The page with the default of each threshold in front of its meaning."""
+    """Insert the default of each threshold before its meaning."""
 
     def filled(section: re.Match[str]) -> str:
         return re.sub(r"^- `(\w+)`: ", lambda m: f"- `{m[1]}` = {limits[m[1]]}: ", section[0], flags=re.MULTILINE)
@@ -109,7 +115,7 @@ def _remedies(check: Check) -> str:
 
 
 def _measured(check: Check) -> str:
-    """Results of the experiments: how early this check finds a fault, and the effects of its remedies."""
+    """Return results of the experiments: how early this check finds a fault, and the effects of its remedies."""
     found = stored()
     lines = [f"- {harm.early(fault)}" for fault, harm in found.faults.items() if harm.by == check.code and harm.lead]
     offered = [remedy.id for remedy in check.remedies]
@@ -119,7 +125,7 @@ def _measured(check: Check) -> str:
 
 
 def index(catalogue: Catalogue) -> str:
-    """All checks as a Markdown table."""
+    """Return all checks as a Markdown table."""
     lines = ["| code | name | family | severity | what is wrong |", "|---|---|---|---|---|"]
     for c in catalogue.checks.values():
         lines.append(f"| [{c.code}](pages/{c.code}.md) | {c.name} | {c.family} | {c.severity} | {c.title} |")
@@ -135,7 +141,7 @@ How to add one: [CONTRIBUTING](../.github/CONTRIBUTING.md). This index and the p
 
 
 def written(catalogue: Catalogue) -> dict[str, str]:
-    """The generated files below ``checks/``: path to text."""
+    """Return the generated files below ``checks/``: path to text."""
     files = {"README.md": f"{INTRODUCTION}\n{index(catalogue)}\n"}
     for check in catalogue.checks.values():
         files[f"pages/{check.code}.md"] = page(catalogue, check) + "\n"

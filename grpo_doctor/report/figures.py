@@ -1,4 +1,4 @@
-"""The charts of a run as SVG and PNG files for papers and slides, by matplotlib: ``grpo-doctor[figures]``."""
+"""Writes the charts of a run as SVG and PNG files for papers and slides, with matplotlib: ``grpo-doctor[figures]``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MARKS = {"update": ("#6b7280", 0.0, 0.05), "collapse": ("#c2410c", 0.94, 1.0), "restart": ("#7c3aed", 0.0, 1.0)}
-"""Colour of each kind of event, and from which to which height of the panel its tick goes."""
+"""Colour of each kind of event, and the start and end of its ticks as shares of the height."""
 
 INK, GREY, LINE, GREEN, RULE, RED = "#1f2328", "#6b7280", "#1d4ed8", "#dcfce7", "#d0d7de", "#b91c1c"
 ORANGE = "#a04800"
@@ -46,7 +46,7 @@ def _style() -> dict[Any, Any]:
 
 
 def figure(panel: Panel) -> Figure:
-    """One panel, 317 by 158 points."""
+    """Draw one panel, 317 by 158 points."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
@@ -87,7 +87,7 @@ def _draw_series(axes: Axes, ground: Ground, panel: Panel) -> None:
 
 
 def _ticks(axes: Axes, places: np.ndarray, bottom: float, top: float, color: str, **how: Any) -> None:
-    """Vertical ticks as one line with gaps, which is a tenth of the size of as many markers."""
+    """Draw vertical ticks as one line with gaps, a tenth of the size of separate markers."""
     x = np.repeat(places.astype(float), 3)
     axes.plot(x, np.tile([bottom, top, np.nan], len(places)), color=color, linewidth=1, **how)
 
@@ -107,7 +107,7 @@ def _draw_timeline(axes: Axes, ground: Ground) -> None:
 
 
 def svg(panel: Panel) -> str:
-    """A panel as SVG on light ground, its text as paths; the same run gives the same bytes."""
+    """Return a panel as SVG on light background with text as paths; the same run gives the same bytes."""
     import matplotlib
 
     out = io.StringIO()
@@ -117,12 +117,12 @@ def svg(panel: Panel) -> str:
 
 
 def _shorter(found: re.Match[str]) -> str:
-    """Two decimals are enough for a place; a figure that is printed stays whole."""
+    """Shorten coordinates to two decimals; printed figures stay complete."""
     return found[0] if found[0].startswith(">") else f"{float(found[0]):.2f}"
 
 
 def save(diagnoses: Sequence[Diagnosis], folder: Path) -> Iterator[Path]:
-    """Writes every panel as SVG and PNG for papers and slides; yields the files. Raises OSError."""
+    """Write every panel as SVG and PNG; yield the files. Raises OSError."""
     import matplotlib
 
     for run, diagnosis in enumerate(diagnoses):

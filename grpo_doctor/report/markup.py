@@ -1,4 +1,4 @@
-"""What every HTML page shares: strict templates, the digests of its content security policy, data that stays data."""
+"""Shared by all HTML pages: strict templates, digests for the content security policy, and safe embedding of data."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 
-@cache  # templates are compiled once, however many pages a fleet has
+@cache  # templates are compiled once, for any number of pages
 def environment(folder: Path) -> Environment:
-    """Templates of a folder: everything escaped, what is not defined an error."""
+    """Return the templates of a folder: everything is escaped, and undefined names are errors."""
     made = Environment(
         loader=FileSystemLoader(folder, encoding="utf-8"),
         autoescape=True,
@@ -29,12 +29,12 @@ def environment(folder: Path) -> Environment:
 
 
 def digest(text: str) -> str:
-    """What the content security policy calls the only style and the only script that may run."""
+    """Return the digest with which the content security policy allows the only style or script."""
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def embedded(value: Any) -> str:
-    """JSON that cannot end the element in which it stands, whatever texts it holds."""
+    """Return JSON that cannot end its HTML element, whatever texts it contains."""
     return (
         msgspec.json.encode(value)
         .decode()
@@ -45,11 +45,11 @@ def embedded(value: Any) -> str:
 
 
 _MARKED = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*")
-"""What authors mark in a sentence: code between backticks, strong words between two asterisks."""
+"""Markup in a sentence: code between backticks, strong words between two asterisks."""
 
 
 def prose(text: str) -> Markup:
-    """Text that a check's author wrote, with its code and its strong words as HTML."""
+    """Render text that the author of a check wrote as HTML, with code and strong words."""
     pieces = iter(_MARKED.split(text))
     shown = escape(next(pieces))
     for code, strong, after in zip(pieces, pieces, pieces, strict=True):

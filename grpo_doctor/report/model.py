@@ -1,4 +1,4 @@
-"""What every report format shares: its options, the order of findings, and redaction."""
+"""Shared by all report formats: options, the order of findings, and redaction."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from ..run import Run, Sample, Table
 from .redaction import CLIP, clean, cleaned, one_line
 
 SHOWN = 4
-"""Responses that a report shows at most."""
+"""Maximum number of responses in a report."""
 
 SURE = {
     "high": "proven by a log line, a probe or an identity",
     "medium": "a statistical test and the order in time",
     "low": "a threshold was crossed; look before you act",
 }
-"""What each confidence means, in words."""
+"""The meaning of each confidence."""
 
 FRAMEWORKS = {"trl": "TRL", "verl": "verl", "openrlhf": "OpenRLHF", "by-hand": "custom trainer"}
-"""How the frameworks of remedies are written."""
+"""Display names of the frameworks in remedies."""
 _WRITERS = {
     "trainer-state": "trl",
     "completions": "trl",
@@ -42,7 +42,7 @@ _WRITERS = {
     "records": "by-hand",
     "adapter": "by-hand",
 }
-"""Formats that only one framework writes, or that custom trainers print."""
+"""Formats that only one framework, or custom trainers, write."""
 _OWN_KEYS = {
     "trl": re.compile(
         r"(?:.*/)?(?:completions/(?:mean|min|max)_length|completions/clipped_ratio|train/completion_length"
@@ -55,24 +55,23 @@ _OWN_KEYS = {
     ),
     "openrlhf": re.compile(r"(?:.*/)?train/(?:actor_lr|critic_lr|policy_clip_ratio|tis_clip_ratio)"),
 }
-"""Names of metrics that only one framework gives, whatever wrote the file: TRL's trainers of GRPO, RLOO and PPO, verl's
+"""Metric names that identify a framework in any file: TRL's trainers of GRPO, RLOO and PPO, verl's
 ``compute_data_metrics`` and OpenRLHF's logger."""
 CASES = 20
-"""Cases from which a share of them is printed."""
+"""Minimum number of cases for printing a share."""
 TOLD = 40
-"""Steps of which a page holds responses to show on a click."""
+"""Maximum number of steps whose responses a page contains."""
 
 
 COUNT_OF_GPUS = "world_size"
-"""The setting from which reports work out GPU-hours; no check of a run needs it."""
+"""The setting from which reports compute GPU-hours; no check of a run requires it."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """How a report is written. ``excused`` maps (source, code) to why a finding does not fail the gate; ``rest`` is
-    what shows what a text report leaves out: an option of the command, or another report; ``suppressions`` is what
-    is in force that can hide a finding, which every report names; ``refresh`` is the seconds after which a page loads
-    itself again, while its run goes on; ``back`` is the page of a fleet from which it is opened; ``gpu_cost`` is the
-    price of one GPU-hour in dollars."""
+    """Options of a report. ``excused`` maps (source, code) to the reason why a finding does not fail the gate. ``rest``
+    names the option or report that shows what a text report omits. ``suppressions`` lists active suppressions, which
+    every report names. ``refresh`` is the reload interval of a page in seconds while its run continues. ``back`` is the
+    page of the fleet. ``gpu_cost`` is the price of one GPU-hour in dollars."""
 
     samples: bool = True
     color: bool = False
@@ -91,11 +90,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnknownFormatError(ValueError):
-    """A report format that no leaf of ``reports/`` writes."""
+    """A report format without a module in ``reports/``."""
 
 
 def render(name: str, diagnoses: Sequence[Diagnosis], options: Options) -> str:
-    """The report in one format. Raises `UnknownFormatError`."""
+    """Render the report in one format. Raises `UnknownFormatError`."""
     if name not in report_names():
         raise UnknownFormatError(f"no report format is called {name!r}; there are {', '.join(report_names())}")
     shown = [Suppression(one.kind, one_line(one.text)) for one in options.suppressions]
@@ -106,7 +105,7 @@ def render(name: str, diagnoses: Sequence[Diagnosis], options: Options) -> str:
 
 
 def presentable(diagnosis: Diagnosis, *, samples: bool) -> Diagnosis:
-    """A copy in which every text is cleaned, without texts of responses where ``samples`` is false."""
+    """Return a copy with all texts cleaned, and without texts of responses if ``samples`` is false."""
     names = [n for n in diagnosis.__struct_fields__ if n != "run"]
     shown = {name: cleaned(getattr(diagnosis, name)) for name in names}
     shown["source"] = one_line(shown["source"])
@@ -116,7 +115,7 @@ def presentable(diagnosis: Diagnosis, *, samples: bool) -> Diagnosis:
 
 
 class Story(NamedTuple):
-    """The findings of a diagnosis in the order in which they are reported."""
+    """The findings of a diagnosis in reporting order."""
 
     main: Finding | None
     effects: list[Finding]
@@ -125,7 +124,7 @@ class Story(NamedTuple):
 
 
 def story(diagnosis: Diagnosis) -> Story:
-    """The headline, what it explains, what it does not explain, and the notes."""
+    """Sort the findings: headline, its symptoms, other findings, and notes."""
     main = diagnosis.finding(diagnosis.cause) if diagnosis.cause else None
     explained = {main.code} if main else set()
     before = 0
@@ -140,13 +139,13 @@ def story(diagnosis: Diagnosis) -> Story:
 
 
 def leading(diagnosis: Diagnosis) -> Finding | None:
-    """The finding that a list of runs shows for a run: its headline, else its worst note."""
+    """Return the finding that a list of runs shows: the headline, else the worst note."""
     first = diagnosis.findings[0] if diagnosis.findings else None
     return first if first is not None and first.level >= Severity.WARNING else None
 
 
 def withheld(diagnosis: Diagnosis) -> list[Withheld]:
-    """Every remedy that somebody would reach for and that makes no sense here, once; those of one reason together."""
+    """Return every common remedy that does not apply to this run, once, grouped by reason."""
     together: dict[str, list[Withheld]] = {}
     for one in {w.id: w for finding in reversed(diagnosis.findings) for w in finding.withheld}.values():
         together.setdefault(one.because, []).append(one)
@@ -154,18 +153,18 @@ def withheld(diagnosis: Diagnosis) -> list[Withheld]:
 
 
 def next_run(diagnosis: Diagnosis) -> list[str]:
-    """What to do before the next run, without the doubts about the headline, which are shown next to it."""
+    """Return what to do before the next run, without alternatives to the headline, which are shown next to it."""
     told = tuple(f"{words} ({diagnosis.cause}): " for words in ("Verify first", "No longer valid"))
     return [text for text in diagnosis.next_run if not text.startswith(told)]
 
 
 def named(diagnoses: Sequence[Diagnosis]) -> list[str]:
-    """The sources of several runs, without the folders that all of them share."""
+    """Return the sources of several runs, without their common folders."""
     return shortened([d.source for d in diagnoses])
 
 
 def shortened(names: Sequence[str]) -> list[str]:
-    """Several paths without the folders that all of them share; one alone as it is."""
+    """Return several paths without their common folders; a single path stays unchanged."""
     paths = [Path(name) for name in names]
     shared = 0
     for parts in zip(*(path.parts[:-1] for path in paths), strict=False):
@@ -176,15 +175,15 @@ def shortened(names: Sequence[str]) -> list[str]:
 
 
 def sure(finding: Finding) -> str:
-    """The confidence of a finding and what it means; of a cause also how often causes of that confidence were right, if
-    enough cases are known."""
+    """Return the confidence of a finding and its meaning; for a cause, also how often causes with that confidence were
+    right, if enough cases are known."""
     words = f"{finding.confidence}: {SURE[finding.confidence]}"
     share = stored().calibration.get(finding.confidence) if finding.role == "cause" else None
     return words if share is None or share.of < CASES else f"{words}; {share}"
 
 
 def since(finding: Finding) -> str:
-    """Since when, in words. Findings that begin at step 0, and all findings about code or configurations, are there
+    """Return the onset in words. Findings that begin at step 0, and findings about code or configurations, are there
     from the start."""
     if finding.cleared and finding.onset_step == finding.last_step:
         return f"at step {finding.onset_step}, cleared"
@@ -194,26 +193,26 @@ def since(finding: Finding) -> str:
 
 
 def level(finding: Finding) -> str:
-    """The severity of a finding as it is printed: what is over was one, and a preview says that it is one."""
+    """Return the severity as printed: past findings and previews are marked."""
     said = f"was {finding.severity}" if finding.cleared else finding.severity
     return f"{said}, preview" if finding.preview else said
 
 
 def when(finding: Finding) -> str:
-    """Since when, with the line of the log and the step at which it could be known."""
+    """Return the onset, with the line of the log and the step of detection."""
     words = since(finding)
     if finding.lines:
         words += f" (line {finding.lines[0]})"
     if finding.detected_step > finding.onset_step:
         words += f", detectable at step {finding.detected_step}"
-    elif finding.detected_step < finding.onset_step:  # two means part a slide in its middle
-        words += f", the middle of what was first seen at step {finding.detected_step}"
+    elif finding.detected_step < finding.onset_step:  # two means date a slope to its middle
+        words += f", the middle of a slope that was first detectable at step {finding.detected_step}"
     return words
 
 
 def cost(diagnosis: Diagnosis, gpu_cost: float | None = None) -> str:
-    """What a failing run has spent since its headline began: steps, time, GPU-hours where the GPUs are declared, and
-    dollars where ``gpu_cost``, the price of a GPU-hour, is given: per GPU where their number is not known."""
+    """Return what a failing run has spent since its onset: steps, time, GPU-hours if the GPUs are declared, and dollars
+    if ``gpu_cost`` is given (per GPU if their number is unknown)."""
     main = diagnosis.finding(diagnosis.cause) if diagnosis.cause else None
     lost = 0 if main is None or diagnosis.last_step is None else diagnosis.last_step - main.onset_step
     if diagnosis.verdict != "failing" or main is None or lost <= 0:
@@ -235,7 +234,7 @@ def cost(diagnosis: Diagnosis, gpu_cost: float | None = None) -> str:
 
 
 def first_step_to_take(finding: Finding) -> str:
-    """What to do about it before anything else."""
+    """Return the first remedy."""
     if finding.remedies:
         return finding.remedies[0].title
     if finding.rivals:
@@ -244,25 +243,25 @@ def first_step_to_take(finding: Finding) -> str:
 
 
 def fingerprint(source: str, code: str) -> str:
-    """The identity of a finding from run to run: its file and code, no step and no number.
+    """Return the identity of a finding across runs: its file and code, without steps and numbers.
 
-    ``source`` is the path as it is and not as it is shown: two paths that are redacted to the same text stay apart.
+    ``source`` is the unredacted path, so two paths that are redacted to the same text stay different.
     """
     return hashlib.sha256(f"{relative(source)}\n{code}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def excuse(diagnosis: Diagnosis, finding: Finding, options: Options) -> str | None:
-    """Why a finding does not fail the gate; None where it does."""
+    """Return why a finding does not fail the gate; None if it does."""
     return options.excused.get((diagnosis.run.source, finding.code))
 
 
 def location(diagnosis: Diagnosis, finding: Finding) -> tuple[str, int]:
-    """The file, and its line to look at: the first bad step's, or in a configuration the setting's."""
+    """Return the file, and the line of the first bad step or of the setting."""
     return relative(diagnosis.source), finding.lines[0] if finding.lines else 1
 
 
 def relative(source: str) -> str:
-    """A path relative to the working directory if it is below it, with forward slashes."""
+    """Return a path relative to the working directory if it is below it, with forward slashes."""
     path = Path(source)
     if path.is_absolute() and path.is_relative_to(Path.cwd()):
         path = path.relative_to(Path.cwd())
@@ -270,17 +269,17 @@ def relative(source: str) -> str:
 
 
 NAMED, DATED = ("run_name", "experiment_name", "exp_name", "wandb_run_name"), ("started", "timestamp", "date")
-"""Settings that name a run, and those that date it."""
+"""Settings that name a run, and settings that date it."""
 KEY_SETTINGS = {
     "learning_rate": "learning rate", "group_size": "group size", "kl_coef": "KL coefficient",
     "temperature": "temperature", "max_new_tokens": "response limit", "num_iterations": "updates per rollout",
     "loss_type": "loss",
 }  # fmt: skip
-"""Settings that the head of a report shows where a run declares them."""
+"""Settings in the head of a report, if a run declares them."""
 
 
 def title(diagnosis: Diagnosis) -> str:
-    """The name that a run declares, else its file, with the folder where the file's name is a usual one."""
+    """Return the name that a run declares, else its file, with the folder if the file name is a common one."""
     declared = next((str(v) for n in NAMED if (v := diagnosis.settings.get(n))), "")
     path = Path(diagnosis.source)
     usual = path.stem in ("records", "metrics", "log_history", "trainer_state", "train", "training", "output", "log")
@@ -288,7 +287,7 @@ def title(diagnosis: Diagnosis) -> str:
 
 
 def head(diagnosis: Diagnosis) -> list[tuple[str, str]]:
-    """What identifies a run: model, date, framework and key settings, as far as they are known."""
+    """Return what identifies a run: model, date, framework and key settings, as far as known."""
     known = diagnosis.settings
     dated = next((str(v) for n in DATED if (v := known.get(n))), "")
     written_by = framework(diagnosis.run)
@@ -302,7 +301,7 @@ def head(diagnosis: Diagnosis) -> list[tuple[str, str]]:
 
 
 def facts(diagnosis: Diagnosis) -> list[tuple[str, str]]:
-    """The header of a run: name and value. What is read of code or of a configuration has no steps."""
+    """Return the header of a run: name and value. Findings about code or a configuration have no steps."""
     steps = counted(diagnosis.steps, "step")
     if diagnosis.steps > 1:
         steps += f" ({diagnosis.first_step} to {diagnosis.last_step})"
@@ -319,7 +318,7 @@ def facts(diagnosis: Diagnosis) -> list[tuple[str, str]]:
 
 
 def _clock(run: Run, since: float = -math.inf) -> np.ndarray:
-    """The finite wall times of the rows starting at a step, in seconds; empty if no time is recorded."""
+    """Return the finite wall times of the rows from a step, in seconds; empty if none is recorded."""
     times = run.columns.get("wall_time")
     if times is None:
         return np.empty(0)
@@ -336,7 +335,7 @@ def duration(seconds: float) -> str:
 
 
 def measured(finding: Finding) -> dict[str, Any]:
-    """The evidence without what is unknown and without words that the message holds already."""
+    """Return the known evidence, without words that are already in the message."""
     return {
         name: value
         for name, value in finding.evidence.items()
@@ -345,12 +344,12 @@ def measured(finding: Finding) -> dict[str, Any]:
 
 
 def number(value: Any) -> str:
-    """A value of the evidence or the settings, short."""
+    """Format a value of the evidence or the settings."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def coverage(diagnosis: Diagnosis) -> str:
-    """What the verdict rests on, in one sentence."""
+    """Describe in one sentence which checks the verdict is based on."""
     known = diagnosis.coverage
     fired = f"{counted(known.ran, 'check')} ran: {known.fired} fired, {known.passed} passed"
     skipped = f" {counted(len(known.skipped), 'check')} skipped (metric not logged)." if known.skipped else ""
@@ -358,7 +357,7 @@ def coverage(diagnosis: Diagnosis) -> str:
 
 
 class About(NamedTuple):
-    """What a check does, for a report that is read without the documentation."""
+    """The purpose of a check, for a report that is read without the documentation."""
 
     what: str
     sees: str
@@ -366,7 +365,7 @@ class About(NamedTuple):
 
 
 def about(code: str) -> About | None:
-    """The parts of a check's page that explain a finding; None for a code that no check here has."""
+    """Return the sections of a check's page that explain a finding; None for an unknown code."""
     check = load().find(code)
     if check is None:
         return None
@@ -376,7 +375,7 @@ def about(code: str) -> About | None:
 
 
 def missing(diagnosis: Diagnosis) -> list[tuple[str, list[str]]]:
-    """What the skipped checks lack, with their codes; the record that most of them lack comes first."""
+    """Return what the skipped checks lack, with their codes, most frequent first."""
     lacking: dict[str, list[str]] = {}
     for skipped in diagnosis.coverage.skipped:
         lacking.setdefault(", ".join(skipped["needs"]) or "nothing recorded", []).append(skipped["code"])
@@ -384,7 +383,7 @@ def missing(diagnosis: Diagnosis) -> list[tuple[str, list[str]]]:
 
 
 def markdown(text: str) -> str:
-    """Text as one line of Markdown that shows exactly that text: no markup, no HTML, no mention, no link."""
+    """Escape text as one line of Markdown: no markup, HTML, mention or link."""
     plain = " ".join(text.split())
     for character, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("@", "&#64;"), ("://", "&#58;//")):
         plain = plain.replace(character, entity)
@@ -394,7 +393,7 @@ def markdown(text: str) -> str:
 
 
 def authored(text: str) -> str:
-    """Text that a check's author wrote, as Markdown: words between backticks stay code."""
+    """Return text that the author of a check wrote as Markdown: words between backticks stay code."""
     pieces = text.split("`")
     if len(pieces) % 2 == 0:
         return markdown(text)
@@ -407,18 +406,18 @@ def _spaced(text: str) -> str:
 
 
 def is_prose(step: Step) -> bool:
-    """Whether a step is a sentence to read rather than settings, options or code to copy."""
+    """Return whether a step is a sentence rather than settings, options or code."""
     return "\n" not in step.do and (step.do.endswith(".") or not re.search(r"[=()]|^--", step.do))
 
 
 def fenced(text: str) -> str:
-    """Text as a code block of Markdown, whatever backticks it holds."""
+    """Return text as a Markdown code block, even if it contains backticks."""
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
     return f"{fence}\n{text}\n{fence}"
 
 
 def responses(diagnosis: Diagnosis) -> list[Sample]:
-    """A few responses from where the headline could be known, invalid ones first."""
+    """Return a few responses from the step of detection, invalid ones first."""
     run = diagnosis.run
     main = diagnosis.finding(diagnosis.cause) if diagnosis.cause else None
     if main is None or not run.samples:
@@ -429,19 +428,19 @@ def responses(diagnosis: Diagnosis) -> list[Sample]:
 
 
 def texts_by_step(diagnosis: Diagnosis) -> dict[str, list[str]]:
-    """A few responses of each step that has some, for the page that shows them on a click; evenly spread steps."""
+    """Return a few responses per step that has some, at evenly spread steps, for the page to show on a click."""
     run = diagnosis.run
     rows = spread(sorted(run.samples), TOLD)
     return {str(run.steps[row]): [clean(s.response[:CLIP]) for s in run.samples[row][:SHOWN]] for row in rows}
 
 
 def spread(these: Sequence[int], most: int) -> list[int]:
-    """All of them, or as many as are wanted, evenly spread from the first to the last."""
+    """Return all items, or as many as requested, evenly spread from first to last."""
     return [*these] if len(these) <= most else [these[round(i * (len(these) - 1) / (most - 1))] for i in range(most)]
 
 
 def framework(run: Run) -> str | None:
-    """The framework that wrote a log, as remedies name it, by its format or its keys; None where neither says."""
+    """Return the framework that wrote a log, as named in remedies, by its format or keys; None if unknown."""
     said = f"{run.format} {run.settings.get('framework', '')}".lower()
     told = next((name for name in FRAMEWORKS if re.search(rf"\b{name}\b", said)), _WRITERS.get(run.format))
     keys = [*run.mapping, *run.unread]
@@ -449,12 +448,12 @@ def framework(run: Run) -> str | None:
 
 
 def steps_for(remedy: Remedy, who: str | None) -> tuple[list[Step], list[Step]]:
-    """The steps of a remedy for one framework, else for a custom trainer, and those for the others."""
+    """Return the steps of a remedy for one framework, else for a custom trainer, and those for the others."""
     own = [s for s in remedy.steps if s.who == who] or [s for s in remedy.steps if s.who == "by-hand"]
     return (own, [s for s in remedy.steps if s not in own]) if own else (list(remedy.steps), [])
 
 
 def settings_table(diagnosis: Diagnosis) -> Table:
-    """The declared settings as a table."""
+    """Return the declared settings as a table."""
     rows = [[name, number(value)] for name, value in sorted(diagnosis.settings.items())]
     return Table(title="Declared settings", head=["setting", "value"], rows=rows)

@@ -1,4 +1,4 @@
-"""Writes outputs: a regular file is replaced whole or not at all; a device, a pipe or a link is written to."""
+"""Writes outputs: a regular file is replaced atomically; a device, pipe or link is written to."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typing import BinaryIO
 
 @contextmanager
 def replacing(path: Path, *, named: bool = True) -> Iterator[BinaryIO]:
-    """A file to write; when the block ends it takes the place of ``path``, with the mode and owner of what was there.
+    """Yield a file to write; when the block ends, it replaces ``path`` and keeps the mode and owner of the old file.
 
     Args:
-        named: whether the user named this path. A link is then written through; a path that grpo-doctor chose itself
-            may be a link that somebody else placed, and is refused.
+        named: whether the user named this path. A link is then followed; a link at a path that grpo-doctor chose is
+            refused, because someone else may have created it.
 
     Raises:
-        OSError: it cannot be written; ``path`` is unchanged, unless it is not a regular file.
+        OSError: writing failed; ``path`` is unchanged, unless it is not a regular file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     old = _status(path)
@@ -43,20 +43,20 @@ def replacing(path: Path, *, named: bool = True) -> Iterator[BinaryIO]:
 
 
 def replace(path: Path, text: str, *, named: bool = True) -> None:
-    """Writes a text, as `replacing` does. Raises OSError."""
+    """Write a text with `replacing`. Raises OSError."""
     with replacing(path, named=named) as file:
         file.write(text.encode("utf-8", "replace"))
 
 
 def create(path: Path, text: str) -> None:
-    """Writes a new file. Raises FileExistsError where anything is there, a dangling link included; OSError."""
+    """Write a new file. Raises FileExistsError if anything is there, including a dangling link; OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "x", encoding="utf-8", errors="replace") as file:
         file.write(text)
 
 
 def same(path: Path, others: Iterable[Path]) -> Path | None:
-    """Which of the others is the regular file that ``path`` names, by whatever links; None where none is."""
+    """Return which of the other paths is the same regular file as ``path``, also through links; None if none is."""
     try:
         found = path.stat()
     except OSError:
@@ -79,7 +79,7 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 def _draft(path: Path, old: os.stat_result | None) -> tuple[Path, BinaryIO] | None:
-    """A new file in the same folder, under an unpredictable name; None if only ``path`` can be written."""
+    """Create a file in the same folder under an unpredictable name; None if only ``path`` is writable."""
     place = path.with_name(f".{path.name[:64]}.{secrets.token_hex(8)}.part")
     try:
         descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)

@@ -1,4 +1,4 @@
-"""The responses that prove a finding: three from before its onset and three from after it, side by side."""
+"""Selects the responses that prove a finding: three from before its onset and three from after it, side by side."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ..run import Run, Sample
 from .redaction import cleaned
 
 SIDE = 3
-"""Responses on either side."""
+"""Number of responses on each side."""
 _SHOWN, _CALL = 360, 120
-"""Characters of a response, and of a tool call, that are shown."""
+"""Maximum shown length of a response, and of a tool call, in characters."""
 
 
 class Proof(NamedTuple):
-    """A finding with responses from before its onset, which do not show it, and from after it, which do."""
+    """A finding with responses from before its onset, without the problem, and from after it, with the problem."""
 
     finding: Finding
     before: list[str]
@@ -35,12 +35,12 @@ class Proof(NamedTuple):
 
     @property
     def rows(self) -> list[list[str]]:
-        """One row per pair of responses."""
+        """Return one row per pair of responses."""
         return [list(pair) for pair in zip_longest(self.before, self.after, fillvalue="")]
 
 
 def proofs(diagnosis: Diagnosis) -> list[Proof]:
-    """The proofs of all findings that responses can show, in the order of the findings."""
+    """Return the proofs of all findings that responses can show, in the order of the findings."""
     found = []
     for finding in diagnosis.findings:
         signs = {sign for sign, codes in SIGNS.items() if finding.code in codes}
@@ -62,7 +62,7 @@ def _before(run: Run, onset: int, signs: set[str]) -> list[str]:
 
 
 def _text(sample: Sample) -> str:
-    """A response with its step, reward and tool calls, redacted and cut."""
+    """Return a response with its step, reward and tool calls, redacted and shortened."""
     shown = cleaned(sample)
     reward = "" if shown.reward is None else f", reward {shown.reward:.3g}"
     calls = [
@@ -74,5 +74,5 @@ def _text(sample: Sample) -> str:
 
 
 def _cut(text: str, most: int) -> str:
-    """The beginning and the end of a text: a loop or an answer is at its end."""
+    """Return the beginning and the end of a text: loops and answers are at the end."""
     return text if len(text) <= most else f"{text[: most // 2]} […] {text[-most // 2 :]}"

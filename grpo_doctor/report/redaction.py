@@ -1,7 +1,7 @@
 """Redacts secrets, escapes invisible characters and workflow commands, and cuts long texts before anything is shown.
 
-What is redacted is a list, not every possible secret: the shapes of ``secret_shapes.toml``, passwords in URLs, blocks
-of private keys, values under the name of a secret, and long words that look random.
+Redaction covers a list, not every possible secret: the shapes of ``secret_shapes.toml``, passwords in URLs, blocks of
+private keys, values under the name of a secret, and long words that look random.
 """
 
 from __future__ import annotations
@@ -17,25 +17,26 @@ from typing import Any, NamedTuple
 import msgspec
 
 CLIP = 2000
-"""Characters of one text beyond which it is cut: nobody reads on, and a log line may have 100 KB."""
+"""Maximum length of one text in characters; a log line may have 100 KB."""
 REDACTED = "[redacted]"
 RANDOM_LENGTH = 32
-"""Characters of the shortest word that is redacted because it looks random."""
+"""Minimum length in characters of a word that is redacted because it looks random."""
 RANDOM_BITS = 4.2
 """Entropy of its characters, in bits, of a random word of mixed case and digits: English words joined by underscores
 stay below 4, random base64 of 32 characters is at 4.4 to 4.9."""
 UNBROKEN = 14
-"""Characters without a separator that such a word has somewhere; names of models and files have shorter words."""
+"""Minimum length of a part without separators in such a word; names of models and files have shorter parts."""
 CHANGES = 0.15
-"""Share of neighbours in a random word that differ in class (upper case, lower case, digit): 0.3 to 0.6 in base32, hex
-and base64, 0.1 and less in words with a number at their end."""
+"""Minimum share of neighbouring characters of a random word that differ in class (upper case, lower case, digit): 0.3
+to 0.6 in base32, hex and base64, at most 0.1 in words that end with a number."""
 LETTERS = 3
-"""Mean length of runs of small letters from which a word is made of words: 3 and more in the names of classes, 1.7 in
+"""Mean length of runs of lower-case letters from which a word consists of words: at least 3 in class names, 1.7 in
 random base64."""
 LINES = 64
-"""Lines that are searched for signs of a secret at a time."""
+"""Number of lines that are searched for signs of a secret at once."""
 KNOWN = 100_000
-"""Words without a sign of a secret that are remembered, so that a key of a log is judged once and not on every line."""
+"""Maximum number of cached words without a sign of a secret, so that a key of a log is checked once and not on every
+line."""
 
 _BLOCK = re.compile(
     r"-----BEGIN [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?-----"
@@ -55,7 +56,7 @@ _IDENTIFIER = re.compile(
     r"(?:_?(?:hash|sha|sum|id))?['\"]?[\s:=/(]{1,4}['\"]?"
     r"|hash['\"]?[\s:=/(]{1,4}['\"]?|actor\(\w{1,64}, |mlruns/\d{1,20}/)$"
 )
-"""What stands before a hexadecimal identifier that is not a secret: a commit, a digest, a run."""
+"""Words before a hexadecimal identifier that is not a secret: a commit, a digest, a run."""
 _VALUE = re.compile(
     r"(?P<quote>\\*['\"])(?P<inside>(?:(?!(?P=quote))[^\n]){1,20000})"
     r"|(?P<plain>(?:\\(?![nrt\"'])|[^\s\"'\\]){1,20000})"
@@ -78,7 +79,7 @@ _COMMAND = re.compile(r"(?m)^([^\S\n]*:)(?=:)|##(?=\[|vso\[|teamcity\[)")
 
 
 class _Shapes(NamedTuple):
-    """The table of shapes, compiled."""
+    """The compiled table of shapes."""
 
     starts: tuple[str, ...]
     ends: tuple[str, ...]
@@ -121,15 +122,15 @@ def _shapes() -> _Shapes:
 
 
 _plain: set[str] = set()
-"""Words of what was read that are no sign of a secret."""
+"""Cached words that are not a sign of a secret."""
 
 
 FORMULA = "=+-@\t\r"
-"""What a formula of a spreadsheet begins with."""
+"""First characters of a spreadsheet formula."""
 
 
 def redact(text: str) -> str:
-    """The text without what has a shape of a secret; see the module and ``secret_shapes.toml``."""
+    """Return the text without anything in the shape of a secret; see the module and ``secret_shapes.toml``."""
     if "-----BEGIN" in text:
         text = _BLOCK.sub(REDACTED, text)
     lines = text.split("\n")
@@ -141,7 +142,7 @@ def redact(text: str) -> str:
 
 
 def _suspicious(text: str) -> bool:
-    """Whether a word of the text is a sign of a secret: the name of one, a prefix of one, or random characters."""
+    """Return whether a word is a sign of a secret: the name or prefix of one, or random characters."""
     if "://" in text and "@" in text:
         return True
     if len(_plain) > KNOWN:
@@ -162,7 +163,7 @@ def _is_sign(word: str) -> bool:
 
 
 def _redacted(line: str) -> str:
-    """One line, which has a sign of a secret, without the secret."""
+    """Return a line that has a sign of a secret, without the secret."""
     shapes = _shapes()
     line = _URL.sub(_without_password, line)
     line = shapes.keys.sub(REDACTED, line)
@@ -179,7 +180,8 @@ def _without_group(found: re.Match[str]) -> str:
 
 
 def _without_password(found: re.Match[str]) -> str:
-    """An address without ``user:password@`` or ``TOKEN@``: up to the last ``@``, for a password may hold one."""
+    """Return an address without ``user:password@`` or ``TOKEN@``, up to the last ``@``, because a password may contain
+    one."""
     before, at, host = found[1].rpartition("@")
     user, colon, password = before.partition(":")
     if not at or "/" in user or (colon and _PORT.match(password)) or (not colon and len(user) < 8):
@@ -188,7 +190,7 @@ def _without_password(found: re.Match[str]) -> str:
 
 
 def _without_named(line: str) -> str:
-    """The line with the values under the name of a secret redacted."""
+    """Return the line with the values of secret names redacted."""
     parts, kept, place = [], 0, 0
     while found := _shapes().named.search(line, place):
         place = found.end()
@@ -201,7 +203,7 @@ def _without_named(line: str) -> str:
 
 
 def _secret_value(line: str, found: re.Match[str]) -> tuple[int, int, str] | None:
-    """The place of the value after this name, and its replacement; None if the value is not a secret."""
+    """Return the position of the value after this name, and its replacement; None if the value is not a secret."""
     shapes, named = _shapes(), not found["separator"].isspace()
     name = _NOT_A_NAME.split(line[max(0, found.start() - 32) : found.end("end")])[-1]
     option = name.startswith("-")
@@ -217,7 +219,7 @@ def _secret_value(line: str, found: re.Match[str]) -> tuple[int, int, str] | Non
         return None
     if value["inside"]:
         return value.start("inside"), value.end("inside"), REDACTED
-    if found["quoted"]:  # a number or a constant in JSON, which stays JSON
+    if found["quoted"]:  # a number or constant stays valid JSON
         end = value.start() + len(re.split(r"[,}\]]", text, maxsplit=1)[0])
         return (value.start(), end, f"{found['quoted']}{REDACTED}{found['quoted']}") if end > value.start() else None
     if found["separator"][-1].isspace() and named and shapes.sentence.search(name):
@@ -226,7 +228,7 @@ def _secret_value(line: str, found: re.Match[str]) -> tuple[int, int, str] | Non
 
 
 def _without_random(found: re.Match[str]) -> str:
-    """A long word without what looks random in it; more than two slashes make it a path, judged part by part."""
+    """Return a long word without its random parts; more than two slashes make it a path, judged part by part."""
     word = found[0]
     parts = word.split("/") if word.count("/") > 2 else [word]
     places = [found.start() + sum(len(part) + 1 for part in parts[:i]) for i in range(len(parts))]
@@ -237,7 +239,7 @@ def _without_random(found: re.Match[str]) -> str:
 
 
 def _identifies(word: str, text: str, place: int) -> bool:
-    """Whether a hexadecimal word is the identifier of a commit, a file or a run: by what stands before it."""
+    """Return whether a hexadecimal word identifies a commit, a file or a run, by the words before it."""
     word = word.rpartition("/")[2].rpartition("=")[2]
     before = text[max(0, place - 128) : text.index(word, place)]
     if not _HEX.fullmatch(word):
@@ -247,7 +249,7 @@ def _identifies(word: str, text: str, place: int) -> bool:
 
 
 def _looks_random(word: str) -> bool:
-    """Whether a long word is a key rather than a name: characters of several classes in no order."""
+    """Return whether a long word is a key rather than a name: characters of several classes in random order."""
     if len(word) < RANDOM_LENGTH:
         return False
     if not all(any(map(is_class, word)) for is_class in (str.isupper, str.islower, str.isdigit)):
@@ -260,7 +262,7 @@ def _looks_random(word: str) -> bool:
 
 
 def _changes(word: str, least: int) -> bool:
-    """Whether a piece of the word of at least this length goes between letters and digits as random characters do."""
+    """Return whether a part of at least this length alternates between letters and digits like random characters."""
     return any(
         len(piece) >= least
         and not piece.isalpha()
@@ -271,25 +273,25 @@ def _changes(word: str, least: int) -> bool:
 
 
 def clean(text: str) -> str:
-    """Text that is safe to show: secrets redacted, terminal escapes removed, invisible characters and workflow commands
-    escaped, long texts cut."""
+    """Return text that is safe to show: secrets redacted, terminal escapes removed, invisible characters and workflow
+    commands escaped, long texts shortened."""
     shown = redact(_ESCAPE.sub("", text[: 2 * CLIP] if len(text) > CLIP else text))
     shown = inert(visible(shown.replace("\r\n", "\n")))
     return shown if len(text) <= CLIP else f"{shown[:CLIP]}… ({len(text)} characters)"
 
 
 def visible(text: str) -> str:
-    """The text with control, direction and other invisible characters as escapes, such as ``\\u200b``."""
+    """Return the text with control, direction and other invisible characters as escapes, such as ``\\u200b``."""
     return _INVISIBLE.sub(lambda found: _escape(ord(found[0])), text)
 
 
 def invisible_removed(text: str) -> str:
-    """The text without them, except at the ends of lines, where they could hide text."""
+    """Return the text without invisible characters, except at the ends of lines, where they could hide text."""
     return _INVISIBLE.sub(lambda found: found[0] if found[0] in "\r\x0b\x0c\x1b\x85\u2028\u2029" else "", text)
 
 
 def visible_json(text: str) -> str:
-    """JSON with the same characters as JSON escapes, so that it holds the same values."""
+    """Return JSON with these characters as JSON escapes, so that its values stay the same."""
     return _INVISIBLE.sub(
         lambda found: re.sub("(....)", r"\\u\1", found[0].encode("utf-16-be", "surrogatepass").hex()), text
     )
@@ -300,17 +302,17 @@ def _escape(code: int) -> str:
 
 
 def inert(text: str) -> str:
-    """The text so that no line of it is a command to a CI service, such as ``::add-mask::`` or ``##[error]``."""
+    """Return the text so that no line is a command to a CI service, such as ``::add-mask::`` or ``##[error]``."""
     return _COMMAND.sub(lambda found: f"{found[0]} ", text)
 
 
 def one_line(text: str) -> str:
-    """The same on one line, so that no name of a file begins a line that something else would take for a command."""
+    """Return the text as one line, so that no part of a file name begins a line that is a command."""
     return " ".join(clean(text).split())
 
 
 def csv_cell(value: Any) -> Any:
-    """A cell of a CSV file: a text that a spreadsheet would take for a formula begins with an apostrophe."""
+    """Return a cell of a CSV file: a text that looks like a formula begins with an apostrophe."""
     if not (isinstance(value, str) and value[:1] in FORMULA and value):
         return value
     try:
@@ -321,7 +323,7 @@ def csv_cell(value: Any) -> Any:
 
 
 def cleaned(value: Any) -> Any:
-    """The same value with every text in it cleaned, and what stands under the name of a key redacted."""
+    """Return the value with every text in it cleaned, and the values of secret keys redacted."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, dict):
@@ -334,7 +336,7 @@ def cleaned(value: Any) -> Any:
 
 
 def _cleaned_under(name: str, value: Any) -> Any:
-    """A value cleaned, as one that has this name."""
+    """Return a value cleaned, as the value of this name."""
     if isinstance(value, str) and _HEX.fullmatch(value) and _IDENTIFIER.search(f"{name}="):
         return value
     given = value and value is not True and not (isinstance(value, str) and _PLACEHOLDER.match(value))

@@ -1,4 +1,4 @@
-"""What rollouts say: rows of any framework become `Sample`s, and samples become the record fields of their step."""
+"""Reads rollouts: rows of any framework become `Sample`s, and samples become the record fields of their step."""
 
 from .rows import rollouts_of, step_of
 from .statistics import Steps, completed, fill, sampled, with_rollouts

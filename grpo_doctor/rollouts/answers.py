@@ -1,4 +1,4 @@
-"""The final answer of a response, and whether it equals a reference answer."""
+"""Extracts the final answer of a response and compares it with a reference answer."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from functools import lru_cache
 _BOXED = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)")
 _MARKED = re.compile(r"<answer>(.*?)</answer>|^#### *(.+)$", re.DOTALL | re.MULTILINE)
 MARKERS = (r"\boxed", "<answer>", "####")
-"""How a response marks its final answer."""
+"""Markers of a final answer."""
 _LONGEST = 200
 _DROPPED = re.compile(
     r"\\(?:left|right|displaystyle|,|;|!|:|quad|qquad| )|\\(?:text|mathrm|mbox|textbf)\s*\{[^{}]*\}|[$£€\s]|\\\$|\\%|%"
     r"|(?<=\d),(?=\d{3}\b)|\{,\}|\.$|\^\\?circ|\^\{\\circ\}|°"
 )
-"""What does not change an answer: spacing, units in text, signs of money and percent, separators of thousands."""
+"""Characters that do not change an answer: spacing, units in text, currency and percent signs, thousands separators."""
 _FRACTION = re.compile(r"\\[dt]?frac\{(-?[\d.]{1,20})\}\{(-?[\d.]{1,20})\}|\\[dt]?frac(\d)(\d)")
 _NUMBER = re.compile(r"([-+]?)(?:(\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})(?:/(\d{1,30}))?)([a-zA-Z]{0,12})$")
 
 
 def final_answer(text: str) -> str | None:
-    """The last marked answer of a response; None where none is marked."""
+    """Return the last marked answer of a response; None if none is marked."""
     found = None
     for match in _BOXED.finditer(text):
         found = _braced(text, match.end()) or found
@@ -35,7 +35,7 @@ def final_answer(text: str) -> str | None:
 
 
 def _braced(text: str, start: int) -> str | None:
-    """What is between the brace at ``start`` and the one that closes it."""
+    """Return the text between the brace at ``start`` and its closing brace."""
     depth = 0
     for place in range(start, min(len(text), start + _LONGEST)):
         depth += (text[place] == "{") - (text[place] == "}")
@@ -45,7 +45,7 @@ def _braced(text: str, start: int) -> str | None:
 
 
 def agrees(answer: str, references: Sequence[str]) -> bool | None:
-    """Whether an answer equals a reference; None where neither can be shown: two forms that are not numbers."""
+    """Return whether an answer equals a reference; None if unknown: two different forms that are not numbers."""
     given, known = _plain(answer), [_plain(_last(reference)) for reference in references]
     if given in known:
         return True
@@ -56,7 +56,7 @@ def agrees(answer: str, references: Sequence[str]) -> bool | None:
 
 
 def _last(reference: str) -> str:
-    """The answer of a reference, which may be a whole solution."""
+    """Return the answer of a reference, which may be a whole solution."""
     marked = final_answer(reference)
     return reference if marked is None else marked
 
@@ -68,7 +68,7 @@ def _plain(text: str) -> str:
 
 @lru_cache(1024)
 def _value(text: str) -> Fraction | None:
-    """The number that a plain answer is, without its unit."""
+    """Return the number in a plain answer, without its unit."""
     match = _NUMBER.match(text)
     if match is None or (match[3] and not int(match[3])):
         return None

@@ -1,4 +1,5 @@
-"""Rows of rollouts become samples: flat rows, columns, messages, turns and rows inside rows, by one table of names."""
+"""Converts rows of rollouts to samples: flat rows, columns, messages, turns and nested rows, with one table of
+names."""
 
 from __future__ import annotations
 
@@ -12,22 +13,22 @@ from .tools import OF_ENVIRONMENT, failure, judged, of_action, of_message, offer
 from .words import FINISHES, NAMES, WORDS
 
 _DEEPEST = 4
-"""Rows inside rows that are opened: episodes of trajectories of steps."""
+"""Maximum nesting of rows: episodes of trajectories of steps."""
 _MOST = 10_000
-"""Rollouts of one row at most."""
+"""Maximum number of rollouts per row."""
 _ASSISTANT, _TOOL = (frozenset(WORDS["roles"][role]) for role in ("assistant", "tool"))
 _ACTIONS = ("thought", "action", "response", "model_response", "completion", "output", "assistant")
 _OBSERVED = ("observation", "env_response", "tool_response", "result", "feedback")
 _TEXTS = ("content", "text", "value", "choices", "message")
-"""Keys below which a message, or what an API returns, holds its text."""
+"""Keys that contain the text of a message or an API result."""
 _REWARDING = re.compile(r"rew|score|acc|correct|format|func", re.IGNORECASE)
-"""Words of a column that holds the value of one reward function."""
+"""Words in the name of a column with the value of one reward function."""
 _OF_FILE = re.compile(r"(?:step|completions|rollouts?|iter(?:ation)?|gen)[-_ ]?0*(\d{1,9})(?!\d)|^0*(\d{1,9})$")
 _LONGEST_ID = 200
 
 
 def step_of(name: str, folder: str) -> int | None:
-    """The step in the name of a file or of its folder: ``12.jsonl``, ``step_12/rank_0.jsonl``."""
+    """Return the step in the name of a file or its folder: ``12.jsonl``, ``step_12/rank_0.jsonl``."""
     for part in (name.split(".", 1)[0], folder):
         if found := _OF_FILE.search(part):
             return int(found[1] or found[2])
@@ -35,14 +36,14 @@ def step_of(name: str, folder: str) -> int | None:
 
 
 class _Row(NamedTuple):
-    """A row with the keys of its fields, and the mappings in it that may hold the others."""
+    """A row with the keys of its fields, and its nested mappings that may contain the others."""
 
     values: Mapping[str, Any]
     places: Mapping[str, tuple[str, ...]]
     parts: tuple[dict[str, Any], ...]
 
     def __call__(self, field: str) -> Any:
-        """The value of a field, at the top or in a mapping below it; None where there is none."""
+        """Return the value of a field, at the top or in a nested mapping; None if there is none."""
         for key in self.places.get(field, ()):
             if (value := self.values[key]) is not None:
                 return value
@@ -58,7 +59,7 @@ _OF_NAME = {name: (field, rank) for field, names in NAMES.items() for rank, name
 
 @lru_cache(512)
 def _places(keys: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """Field to the keys that hold it, the surest first."""
+    """Map fields to their keys, the most reliable first."""
     found: dict[str, list[tuple[int, str]]] = {}
     for key in keys:
         if (told := _OF_NAME.get(str(key).lower().replace(" ", "_"))) is not None:
@@ -73,7 +74,7 @@ def _row(values: Mapping[str, Any]) -> _Row:
 
 
 def rollouts_of(row: Mapping[str, Any], step: int | None = None) -> Iterator[Sample]:
-    """The rollouts of a row; none where it holds no response."""
+    """Return the rollouts of a row; none if it has no response."""
     for number, values in enumerate(_opened(row, _DEEPEST)):
         if number == _MOST:
             return
@@ -83,7 +84,7 @@ def rollouts_of(row: Mapping[str, Any], step: int | None = None) -> Iterator[Sam
 
 
 def _opened(row: Mapping[str, Any], deep: int) -> Iterator[Mapping[str, Any]]:
-    """The rows of one rollout each in a row."""
+    """Split a row into rows of one rollout each."""
     places = _places(tuple(row))
     for key in (*places.get("response", ()), *places.get("rollouts", ())):
         texts = row[key]
@@ -148,7 +149,7 @@ def _sample(row: _Row, step: int | None) -> Sample | None:
 
 
 def _spoken(value: list[Any]) -> bool:
-    """Whether a list is a conversation: messages, or turns of actions and observations."""
+    """Return whether a list is a conversation: messages, or turns of actions and observations."""
     first = next((turn for turn in value if isinstance(turn, dict)), None)
     return first is not None and (_role(first) is not None or any(key in first for key in _ACTIONS))
 
@@ -159,7 +160,7 @@ def _role(turn: Mapping[str, Any]) -> str | None:
 
 
 def conversation(turns: list[Any]) -> tuple[str, str, list[Call], int]:
-    """What was asked, what the policy said, its tool calls with their results, and its turns."""
+    """Return the prompt, the policy's text, its tool calls with their results, and its turns."""
     asked: list[str] = []
     said: list[str] = []
     calls: list[Call] = []
@@ -181,12 +182,12 @@ def conversation(turns: list[Any]) -> tuple[str, str, list[Call], int]:
 
 
 def _messages(turns: list[Any]) -> Iterator[tuple[str, str, list[Call]]]:
-    """Role, text and tool calls of each message; a turn with an observation and an action is two."""
+    """Return role, text and tool calls of each message; a turn with an observation and an action is two messages."""
     for turn in turns:
         if not isinstance(turn, dict):
             continue
         role = _role(turn)
-        if isinstance(inner := turn.get("message"), dict) and role is None:  # a choice, as APIs return it
+        if isinstance(inner := turn.get("message"), dict) and role is None:  # a choice, as in API results
             turn, role = inner, _role(inner) or "assistant"
         if role is not None:
             kind = "assistant" if role in _ASSISTANT else "tool" if role in _TOOL else "user"
@@ -196,7 +197,7 @@ def _messages(turns: list[Any]) -> Iterator[tuple[str, str, list[Call]]]:
 
 
 def _turn(turn: Mapping[str, Any]) -> Iterator[tuple[str, str, list[Call]]]:
-    """The messages of a turn of thoughts, actions and observations, in the order of its keys."""
+    """Return the messages of a turn of thoughts, actions and observations, in the order of its keys."""
     said: list[str] = []
     made: list[Call] = []
     for key, value in turn.items():
@@ -217,7 +218,7 @@ def _turn(turn: Mapping[str, Any]) -> Iterator[tuple[str, str, list[Call]]]:
 
 
 def prompt_text(value: Any, deep: int = _DEEPEST) -> str:
-    """Text of a message, of a list of messages, or of what else there is."""
+    """Return the text of a message, a list of messages, or another value."""
     if isinstance(value, str):
         return value
     if isinstance(value, list):
@@ -229,7 +230,7 @@ def prompt_text(value: Any, deep: int = _DEEPEST) -> str:
 
 
 def _earned(row: _Row) -> dict[str, Any]:
-    """Reward, its components and whether the answer was right."""
+    """Return the reward, its components, and whether the answer was right."""
     held = row("reward")
     parts: dict[str, float] = {}
     for source in (row("components"), held):
@@ -252,7 +253,7 @@ def _earned(row: _Row) -> dict[str, Any]:
 
 
 def _ended(row: _Row) -> dict[str, Any]:
-    """How the rollout ended."""
+    """Return how the rollout ended."""
     word = row("finish")
     finish = FINISHES.get(word.lower().rpartition(".")[2]) if isinstance(word, str) else None
     if (error := row("error")) and failure(str(error)) in OF_ENVIRONMENT:
@@ -282,7 +283,7 @@ def _flag(value: Any) -> bool | None:
 
 
 def figure(value: Any) -> float | None:
-    """A number, or the number that a text is; inspect's letters C and I are 1 and 0."""
+    """Return a number, or the number in a text; inspect's letters C and I are 1 and 0."""
     if isinstance(value, bool | int | float):
         try:
             return float(value)
@@ -299,6 +300,6 @@ def figure(value: Any) -> float | None:
 
 
 def whole(value: Any) -> int | None:
-    """A whole number that a record could hold; None where there is none."""
+    """Return a whole number that fits a record; None if there is none."""
     held = figure(value)
     return int(held) if held is not None and abs(held) <= 2**62 else None

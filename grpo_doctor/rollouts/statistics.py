@@ -1,4 +1,4 @@
-"""Samples become the record fields of their step: what every rollout says, in memory that does not hold the texts."""
+"""Computes the record fields of a step from its samples, in memory that is independent of their number."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ _MEANS = (
     "repetition_rate prompt_echo_rate refusal_rate valid_rate truncated_rate turns_per_response "
     "tool_calls_per_response success_rate"
 ).split()
-"""Measures whose mean is a field of the record, and of which some responses tell as well as all."""
+"""Measures whose mean is a record field, and that a part of the responses estimates well."""
 PLAIN, SIGNED, CUT = 4, 3, 2000
-"""Responses of a step that are kept to be shown, those for each sign beyond them, and the characters of each."""
+"""Number of stored responses per step, additional responses per sign, and maximum length of each in characters."""
 _COMPARED = 64
-"""Responses of a step, the first, that are compared with each other."""
+"""Number of responses of a step, from the first, that are compared with each other."""
 _SAMPLED = frozenset(
     "repetition_rate prompt_echo_rate other_script_rate response_chars_mean right_chars_mean wrong_chars_mean "
     "length_reward_correlation".split()
 )
-"""Fields that a few responses of a step tell as well as all of them."""
+"""Fields that a part of a step's responses estimates well."""
 _EQUAL = 1e-6
 _FEWEST = 3
-"""Responses from which a mean over a part of a step is told."""
+"""Minimum number of responses for a mean over a part of a step."""
 _TEMPLATE = 3
-"""Prompts that get one and the same text, from which it does not depend on the prompt."""
+"""Number of prompts with the same text from which a response does not depend on the prompt."""
 _LONGER = 1.25
-"""Factor over the mean length of right responses from which a wrong one is long."""
+"""Multiple of the mean length of right responses from which a wrong one is long."""
 _SHORT = 40
-"""Characters up to which two prompts may have the same answer by right."""
+"""Length in characters up to which two prompts may correctly have the same answer."""
 
 
 class Steps:
-    """Collects rollouts by step; keeps numbers of all of them, and the texts of a few."""
+    """Collects rollouts by step; keeps the numbers of all, and the texts of a few."""
 
     def __init__(self) -> None:
         self._steps: dict[int, _Step] = {}
@@ -61,7 +61,7 @@ class Steps:
         return len(self._steps)
 
     def add(self, sample: Sample) -> None:
-        """Adds one rollout."""
+        """Add one rollout."""
         step = self._steps.get(sample.step)
         if step is None:
             step = self._steps[sample.step] = _Step()
@@ -69,7 +69,7 @@ class Steps:
         self._tools = self._tools or bool(sample.calls)
 
     def fields(self) -> Iterator[tuple[dict[str, Any], list[Sample]]]:
-        """The record fields of each step, in their order, with the responses that are kept of it."""
+        """Yield the record fields of each step in order, with the stored responses."""
         for number in sorted(self._steps):
             step = self._steps[number]
             found = step.text_fields(self._tools) | step.batch_fields()
@@ -79,7 +79,7 @@ class Steps:
 def with_rollouts(
     record: StepRecord, rollouts: Iterable[Sample | Mapping[str, Any]]
 ) -> tuple[StepRecord, list[Sample]]:
-    """The record of a step with what all its rollouts show, and those of them that are kept to be shown."""
+    """Add the fields of all rollouts to the record of their step; return it with the stored responses."""
     steps = Steps()
     for rollout in rollouts:
         for sample in (rollout,) if isinstance(rollout, Sample) else rollouts_of(rollout):
@@ -89,7 +89,7 @@ def with_rollouts(
 
 
 def sampled(samples: Iterable[Sample]) -> dict[str, float]:
-    """The record fields that a few responses of a step tell."""
+    """Return the record fields that a part of a step's responses can estimate."""
     step = _Step()
     for sample in samples:
         step.add(sample)
@@ -97,14 +97,14 @@ def sampled(samples: Iterable[Sample]) -> dict[str, float]:
 
 
 def completed(record: StepRecord, fields: Mapping[str, Any]) -> StepRecord:
-    """The record with fields that it does not know itself."""
+    """Fill in unknown fields of the record."""
     held = {k: getattr(record, k) for k in fields if k != "step"}
     fresh = {k: fields[k] for k, value in held.items() if value is None or value != value}
     return msgspec.structs.replace(record, **fresh) if fresh else record
 
 
 def fill(run: Run) -> None:
-    """Adds what the samples of a run show to the rows on which it is unknown."""
+    """Fill in unknown values from the samples of a run."""
     for row, samples in run.samples.items():
         for name, value in sampled(samples).items():
             column = run.columns.setdefault(name, np.full(len(run), math.nan))
@@ -113,7 +113,7 @@ def fill(run: Run) -> None:
 
 
 class _Step:
-    """The rollouts of one step: a row of numbers each."""
+    """The rollouts of one step: one row of numbers per rollout."""
 
     def __init__(self) -> None:
         self.rows = array("d")
@@ -154,7 +154,7 @@ class _Step:
         return foreign(written, asked)
 
     def _taskless(self, text: str, group: int, identity: int, measured: dict[str, float]) -> float:
-        """Whether a response can be had without its task: empty, copied, or one text for several prompts."""
+        """Return whether a response does not depend on its task: empty, copied, or one text for several prompts."""
         if not text.strip() or measured["prompt_echo_rate"] == 1:
             return 1.0
         if len(text) <= _SHORT or len(self._first) > _COMPARED:
@@ -164,7 +164,7 @@ class _Step:
         return float(len(prompts) >= _TEMPLATE)
 
     def _signs(self, measured: dict[str, float], other: float) -> list[str]:
-        """What the response shows, by the names of ``words.toml``."""
+        """Return the signs of a response, by the names of ``words.toml``."""
         reward = measured["reward"]
         if reward == reward:
             self._low, self._high = min(self._low, reward), max(self._high, reward)
@@ -186,13 +186,13 @@ class _Step:
         return [name for name, true in shown.items() if true]
 
     def _right_chars(self, paid: float, chars: float) -> float:
-        """Mean length of the right responses so far; NaN before the first."""
+        """Return the mean length of the right responses so far; NaN before the first."""
         self._right[0] += chars * (paid == 1)
         self._right[1] += paid == 1
         return self._right[0] / self._right[1] if self._right[1] else math.nan
 
     def _show(self, sample: Sample, signs: list[str]) -> None:
-        """Keeps the first responses of a step, and a few more for each sign."""
+        """Store the first responses of a step, and a few more for each sign."""
         fresh = [sign for sign in signs if self._signed[sign] < SIGNED]
         if len(self.shown) < PLAIN or fresh:
             self._signed.update(fresh)
@@ -209,7 +209,7 @@ class _Step:
         return np.frombuffer(self.rows, float).reshape(-1, len(_MEASURES))[:, _PLACE[name]]
 
     def text_fields(self, tools: bool) -> dict[str, Any]:
-        """Means over responses; with ``tools``, a response that calls none has 0 calls."""
+        """Return means over responses; with ``tools``, a response without a call has 0 calls."""
         if not len(self.texts):
             return {}
         if tools:
@@ -226,7 +226,7 @@ class _Step:
         return found | self._outcomes()
 
     def _outcomes(self) -> dict[str, float]:
-        """Length, answers and texts by what the reward made of them."""
+        """Return length, answers and texts of right and wrong responses."""
         reward, chars, agreed = self._column("reward"), self._column("chars"), self._column("agrees")
         known = reward[np.isfinite(reward)]
         low, high = (known.min(), known.max()) if len(known) else (math.nan, math.nan)
@@ -249,7 +249,7 @@ class _Step:
         return found
 
     def batch_fields(self) -> dict[str, Any]:
-        """What only all responses of a step tell: rewards, groups, duplicates, and rollouts that were lost."""
+        """Return the fields that need all responses of a step: rewards, groups, duplicates, and lost rollouts."""
         texts = np.frombuffer(self.texts, np.int64)
         counts = np.unique(texts, return_counts=True)[1]
         found: dict[str, Any] = {
@@ -291,7 +291,7 @@ class _Step:
 
 
 def _measured(sample: Sample) -> dict[str, float]:
-    """The numbers of one rollout."""
+    """Return the numbers of one rollout."""
     text, prompt, calls = sample.response, sample.prompt or "", sample.calls
     known = calls is not None
     kinds = [call.failure for call in calls or ()]
@@ -327,7 +327,7 @@ def _number(value: float | None) -> float:
 
 
 def _valid(sample: Sample, text: str, prompt: str) -> float:
-    """Whether a response has the form that its dump or its prompt asks for; NaN where neither says."""
+    """Return whether a response has the format that its dump or prompt requires; NaN if unknown."""
     if sample.valid is not None:
         return float(sample.valid)
     wanted = [marker for marker in MARKERS if marker in prompt]
@@ -335,14 +335,14 @@ def _valid(sample: Sample, text: str, prompt: str) -> float:
 
 
 def _repeated(sample: Sample) -> int:
-    """Calls that repeat an earlier call of the same response."""
+    """Return the number of calls that repeat an earlier call of the same response."""
     made = [(call.name, call.arguments) for call in sample.calls or () if call.arguments]
     return len(made) - len(set(made))
 
 
 def _paid(reward: float, success: float, low: float, high: float) -> float:
-    """1 for a response that counts as right, 0 for others: by its success, else by the upper half of the rewards; where
-    all rewards are equal, above 0."""
+    """Return 1 for right responses, 0 for others: by their success, else by the upper half of the rewards; if all
+    rewards are equal, by a reward above 0."""
     if success == success:
         return float(success > 0.5)
     border = (low + high) / 2 if high > low else 0.0
@@ -355,7 +355,7 @@ def _mean(values: np.ndarray) -> float:
 
 
 def _correlation(one: np.ndarray, other: np.ndarray) -> float:
-    """Pearson correlation; NaN for fewer than 4 pairs, or where either is constant."""
+    """Return the Pearson correlation; NaN for fewer than 4 pairs, or if either is constant."""
     known = np.isfinite(one) & np.isfinite(other)
     one, other = one[known], other[known]
     spread = one.std() * other.std() if len(one) >= 4 else 0.0
@@ -363,7 +363,7 @@ def _correlation(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def _groups(keys: np.ndarray, rewards: np.ndarray) -> list[list[float]]:
-    """Rewards by prompt, in the order of the prompts; empty unless all groups are of one size above 1."""
+    """Return rewards by prompt, in the order of the prompts; empty unless all groups have the same size above 1."""
     _, first, counts = np.unique(keys, return_index=True, return_counts=True)
     size = int(counts[0])
     if size < 2 or (counts != size).any():
@@ -374,10 +374,10 @@ def _groups(keys: np.ndarray, rewards: np.ndarray) -> list[list[float]]:
 
 
 def recovery(compared: list[tuple[int, frozenset[str]]]) -> float:
-    """How often the response whose words are most like those of a response answers the same prompt.
+    """Return how often the most similar other response, by words, answers the same prompt.
 
-    0 is what a permutation of the prompts gives, 1 is always; ties count by their share. NaN where no two responses
-    share a prompt, or all do.
+    0 is the result for shuffled prompts, 1 is always; ties count by their share. NaN if no two responses share a
+    prompt, or all do.
     """
     groups = np.array([group for group, _ in compared])
     n = len(groups)
@@ -400,6 +400,6 @@ def recovery(compared: list[tuple[int, frozenset[str]]]) -> float:
 
 
 def _cut(text: str) -> str:
-    """The beginning and the end of a text."""
+    """Return the beginning and the end of a text."""
     half = CUT // 2
     return text if len(text) <= CUT else f"{text[:half]} […] {text[-half:]}"

@@ -1,4 +1,4 @@
-"""What one response says: loops, echoes of the prompt, refusals, and the scripts it is written in."""
+"""Analyses one response: loops, echoes of the prompt, refusals, and its scripts."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from functools import lru_cache
 from .words import WORDS, any_word
 
 TAIL, TIMES, LEAST = 40, 4, 200
-"""Characters at the end of a response, how often they must occur in it, and the characters that it must have: a loop
-fills the end of a response, and prose of that length does not repeat forty characters four times."""
+"""Number of characters at the end of a response, how often they must occur in it, and its minimum length: a loop fills
+the end of a response, and prose of that length does not repeat forty characters four times."""
 _GRAM, _WORDS = 8, 100
-"""Words in a row, and the words that a response must have, for its repeated sequences to mean something."""
+"""Words per sequence, and minimum number of words for repeated sequences to be meaningful."""
 _MOSTLY = 0.5
-"""Share of repeated sequences from which a response repeats itself: loops whose rounds differ in a number or a word."""
+"""Share of repeated sequences from which a response repeats itself: loops may vary in a number or a word."""
 _REFUSAL = any_word(WORDS["refusals"]["words"])
 _HINTS: list[str] = WORDS["refusals"]["hints"]
 _OPENING = 200
 _PIECE, _LOOKED = 60, 600
-"""Characters of a piece of a response, and how many of its first characters are looked for in the prompt."""
+"""Length of a piece of a response in characters, and number of its first characters that are searched in the prompt."""
 _ECHOED = 0.8
 _OTHERS = re.compile(r"[\x00-\x7f]+")
 _LETTERS = {name: re.compile(f"[{blocks}]") for name, blocks in WORDS["scripts"].items()}
@@ -28,7 +28,7 @@ _NO_LETTERS = bytes(byte for byte in range(128) if not chr(byte).isalpha())
 
 
 def repeats(text: str) -> bool:
-    """Whether a response ends in a loop, or consists mostly of sequences of words that it has said before."""
+    """Return whether a response ends in a loop, or consists mostly of repeated word sequences."""
     if len(text) < LEAST:
         return False
     if text.count(text[-TAIL:]) >= TIMES:
@@ -41,7 +41,7 @@ def repeats(text: str) -> bool:
 
 
 def echoes(text: str, prompt: str) -> bool:
-    """Whether a response begins by copying its prompt word by word; a short one is a copy of all of it."""
+    """Return whether a response begins with a verbatim copy of its prompt; a short one must be a copy as a whole."""
     text = text.strip()[:_LOOKED]
     if len(text) < _PIECE:
         return bool(text) and text == prompt.strip()
@@ -50,14 +50,14 @@ def echoes(text: str, prompt: str) -> bool:
 
 
 def refuses(text: str) -> bool:
-    """Whether a response begins with a refusal or an apology."""
+    """Return whether a response begins with a refusal or an apology."""
     opening = text[:_OPENING].lower()
     return any(hint in opening for hint in _HINTS) and _REFUSAL.search(opening) is not None
 
 
 @lru_cache(256)
 def scripts(text: str) -> Mapping[str, int]:
-    """Letters by script."""
+    """Count letters by script."""
     plain = len(text.encode("ascii", "ignore").translate(None, _NO_LETTERS))
     if text.isascii():
         return {"latin": plain}
@@ -67,11 +67,11 @@ def scripts(text: str) -> Mapping[str, int]:
 
 
 OWN = 0.1
-"""Share of the letters of the prompts from which a script is one of theirs."""
+"""Share of the prompts' letters from which a script counts as theirs."""
 
 
 def foreign(written: Mapping[str, int], asked: Mapping[str, int]) -> float:
-    """Share of letters in scripts that prompts with these letters do not use; NaN without letters."""
+    """Return the share of letters in scripts that the prompts do not use; NaN without letters."""
     letters, own = sum(written.values()), OWN * sum(asked.values())
     if not letters or not own:
         return float("nan")

@@ -1,4 +1,4 @@
-"""Tool calls of a response, from a transcript with tags or from messages, and how they failed."""
+"""Extracts the tool calls of a response from a tagged transcript or from messages, and their failures."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _OFFERED = any_word(_TAGS["offered"])
 _STRUCTURED = frozenset(_TAGS["structured"])
 _FUNCTION = re.compile(r"<function=([\w.-]+)")
 _LOOKED = 300
-"""Characters at either end of a result in which a failure is looked for: documents speak of errors, too."""
+"""Number of characters at either end of a result that are searched for a failure: documents mention errors, too."""
 _KINDS = [(any_word(kind["words"]), kind["kind"]) for kind in WORDS["failures"]]
 OF_ENVIRONMENT = frozenset(kind["kind"] for kind in WORDS["failures"] if kind.get("environment")) | {"empty result"}
-"""Kinds of failure that are not the policy's."""
+"""Kinds of failure that the policy did not cause."""
 
 
 @lru_cache(256)
 def offered(prompt: str) -> bool:
-    """Whether a prompt offers tools."""
+    """Return whether a prompt offers tools."""
     return _OFFERED.search(prompt) is not None
 
 
 def failure(result: str) -> str | None:
-    """The kind of failure that the result of a call shows; None if it shows none."""
+    """Return the kind of failure in the result of a call; None if there is none."""
     if not result.strip():
         return "empty result"
     shown = result if len(result) <= 2 * _LOOKED else f"{result[:_LOOKED]}\n{result[-_LOOKED:]}"
@@ -42,7 +42,7 @@ def failure(result: str) -> str | None:
 
 
 def split(text: str) -> tuple[str, list[Call]]:
-    """The policy's own part of a transcript, and its tool calls."""
+    """Split a transcript into the policy's own text and its tool calls."""
     if ("<" not in text and "```output" not in text) or _ANY.search(text) is None:
         return text, []
     fenced = [Call(name="code", arguments=code, result=out) for code, out in _FENCED.findall(text)]
@@ -54,7 +54,7 @@ def split(text: str) -> tuple[str, list[Call]]:
             calls.append(_call(mark))
         elif calls and calls[-1].result is None:
             calls[-1].result = mark[2]
-        else:  # parallel calls: their results follow in their order
+        else:  # parallel calls: their results follow in order
             waiting = next((call for call in calls if call.result is None and call.failure is None), None)
             if waiting is not None:
                 waiting.result = mark[2]
@@ -62,7 +62,7 @@ def split(text: str) -> tuple[str, list[Call]]:
 
 
 def _call(mark: re.Match[str]) -> Call:
-    """A call between tags; one that is cut or cannot be parsed says so."""
+    """Parse a call between tags; an incomplete or invalid one is marked."""
     body = mark[2].strip()
     if mark[1] not in _STRUCTURED:
         return Call(name=mark[1], arguments=body)
@@ -78,7 +78,7 @@ def _call(mark: re.Match[str]) -> Call:
 
 
 def of_message(message: dict[str, Any]) -> list[Call]:
-    """The tool calls of an assistant message as OpenAI's API has them."""
+    """Return the tool calls of an assistant message in OpenAI's format."""
     found = []
     for call in message.get("tool_calls") or ():
         if not isinstance(call, dict):
@@ -93,7 +93,7 @@ def of_message(message: dict[str, Any]) -> list[Call]:
 
 
 def of_action(action: Mapping[str, Any]) -> Call | None:
-    """The tool call that an action of an agent is; None if it names no tool."""
+    """Return the tool call in an agent's action; None if it names no tool."""
     name = next((action[key] for key in ("tool_name", "tool", "name") if isinstance(action.get(key), str)), None)
     if name is None:
         return None
@@ -113,7 +113,7 @@ def _arguments(value: Any) -> str:
 
 
 def judged(call: Call) -> Call:
-    """A call with the kind of failure that its result shows."""
+    """Return a call with the kind of failure in its result."""
     if call.failure is None and call.result is not None:
         call.failure = failure(call.result)
     return call

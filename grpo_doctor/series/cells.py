@@ -207,7 +207,7 @@ class Began:
 
 @dataclass(frozen=True)
 class Fold:
-    """``function(state, *row) -> (state, value)``, starting with the state that ``start`` returns.
+    """``function(state, *row) -> (state, value)``, starting with the state from ``start``.
 
     If the state has a ``copy`` method, the function gets a copy and may change it in place.
     """

@@ -1,12 +1,11 @@
 """The levels of a series: steps, and stretches between two, that autocorrelated noise does not explain nearly as well.
 
-Noise that wanders looks like a change of level, and a step that is fitted to it takes up what makes it wander. So both
-explanations are held against each other by their likelihood: noise whose lag-1 autocorrelation may be anything up to
-`ALONG`, with the step and without it (Picard, Adv. Appl. Probab. 1985). Terms are found one by one, each where it
-explains most, a stretch as one term (Olshen et al., circular binary segmentation, Biostatistics 2004); so many of them
-are kept as are worth more than they cost, for a dip may show only beside the step after it.
-
-What is slow is a slope: a fall may be one instead of levels, and a gain is one or a single step.
+Autocorrelated noise looks like a change of level, and a step that is fitted to it hides the autocorrelation. So the
+likelihoods of both explanations are compared: noise with any lag-1 autocorrelation up to `ALONG`, with and without the
+step (Picard, Adv. Appl. Probab. 1985). Terms are added one by one, each where it explains most, a stretch as one term
+(Olshen et al., circular binary segmentation, Biostatistics 2004). The number of terms with the best score is kept,
+because a dip may be visible only together with the step after it. Slow changes are slopes: a fall may be a slope
+instead of levels, and a gain is a slope or a single step.
 """
 
 from __future__ import annotations
@@ -21,28 +20,28 @@ import numpy as np
 from .noise_model import LENGTHS, Noise, mean, noise_left
 
 ALONG = 0.6
-"""The largest lag-1 autocorrelation that counts as noise: of the training rewards of 53 public repositories nine in ten
-have one below 0.27. A series with more has levels."""
+"""The largest lag-1 autocorrelation that counts as noise: it is below 0.27 in nine in ten training rewards of 53 public
+repositories. A series with more has levels."""
 STEP, MORE, SLOPE = 23.0, 4.0, 22.0
-"""What a step must be worth in n log(S0/S1), S being the squares of the innovations, and each number beyond its height
-and its place: the second place of a stretch, and the own noise of the last level; and what a slope must be worth. They
-were chosen by simulated runs, and held against labelled logs (`benchmarks/trajectory.md`)."""
+"""The minimum evidence n log(S0/S1) for a step, where S are the squares of the innovations; for each additional
+parameter beyond height and position (the second end of a stretch, and the separate noise of the last level); and for a
+slope. Chosen on simulated runs and validated on labelled logs (`benchmarks/trajectory.md`)."""
 RISING, ONCE = 8.0, 14.0
-"""The same of the slope or the step that a gain may be. They are less, for a gain must show by Student's t as well and
-counts at the end of the run: of flat runs at a lag-1 of 0.3 less than one in a hundred have gained."""
+"""The minimum evidence for the slope or step of a gain. It is lower, because a gain must also pass Student's t and
+counts at the end of the run: fewer than one in a hundred flat runs with lag-1 autocorrelation 0.3 show a gain."""
 APART, APART_FOR_A_TIME = 14.0, 22.0
 """The minimum evidence for a departure of a difference from 0, lasting or temporary; `benchmarks/compare.md` has the
 error rates."""
 TERMS = 4
 """Maximum number of terms: a run may rise, dip, recover and fall."""
 OWN = 5
-"""Values from which the last level gets its own noise estimate: a reward at its floor has almost no noise."""
+"""Number of values from which the last level gets its own noise estimate: a reward at its floor has almost no noise."""
 
 
 @lru_cache(maxsize=LENGTHS)
 def _weights(n: int, least: int) -> np.ndarray:
-    """n over the product of the sizes inside and outside, by where a term begins and ends; 0 where a level would have
-    fewer than ``least`` values, and in the last column, where steps belong, which have a row of their own."""
+    """Return n divided by the product of the sizes inside and outside a term, by its start and end; 0 if a level has
+    fewer than ``least`` values, and in the last column, because steps have a separate row."""
     at = np.arange(n + 1)
     begin, size = at[:, None], at[None, :] - at[:, None]
     weights = np.zeros((n + 1, n + 1))
@@ -53,7 +52,7 @@ def _weights(n: int, least: int) -> np.ndarray:
 
 @lru_cache(maxsize=LENGTHS)
 def _of_steps(n: int, least: int) -> np.ndarray:
-    """The same of steps, which end with the series, by where they begin."""
+    """Return the same for steps, which end with the series, by their start."""
     at = np.arange(n + 1)
     weights = np.zeros(n + 1)
     allowed = (at >= least) & (n - at >= least)
@@ -62,7 +61,7 @@ def _of_steps(n: int, least: int) -> np.ndarray:
 
 
 def _terms(rest: np.ndarray, least: int) -> Iterator[tuple[int, int, float]]:
-    """The step and the stretch that explain most: start, end and cost."""
+    """Return the step and the stretch that explain most: start, end and cost."""
     n = len(rest)
     sums = np.zeros(n + 1)
     np.add.accumulate(rest, out=sums[1:])
@@ -75,15 +74,15 @@ def _terms(rest: np.ndarray, least: int) -> Iterator[tuple[int, int, float]]:
 
 
 def _innovations(rest: np.ndarray) -> float:
-    """The residual squares when each value is predicted from the one before, with the best autocorrelation from 0 to
-    `ALONG`."""
+    """Return the residual squares when each value is predicted from the previous one, with the best autocorrelation
+    from 0 to `ALONG`."""
     square, product = float(rest.dot(rest)), float(rest[1:].dot(rest[:-1]))
     r = min(max(product / square, 0.0), ALONG) if square > 0 else 0.0
     return square * (1 + r * r) - 2 * r * product
 
 
 def _own(rest: np.ndarray, last: int, tiny: float) -> float:
-    """The evidence that the last level, starting at ``last``, has less noise than the rest."""
+    """Return the evidence that the last level, starting at ``last``, has less noise than the rest."""
     n, size = len(rest), len(rest) - last
     if size < OWN:
         return 0.0
@@ -93,14 +92,14 @@ def _own(rest: np.ndarray, last: int, tiny: float) -> float:
 
 
 def _rounding(x: np.ndarray) -> tuple[float, float]:
-    """By how much rounding alone makes such values differ, and the squares of innovations that it may leave."""
+    """Return the rounding error of such values, and the squares of innovations that rounding may leave."""
     digit = 1e-9 * float(np.abs(x).max())
     return digit, len(x) * digit * digit + 1e-300
 
 
 def _worth(rest: np.ndarray, term: np.ndarray, tiny: float) -> float:
-    """What a term about 0 is worth that goes up; 0 where it would go down, and where ``rest`` is no more than rounding
-    or has squares beyond any number."""
+    """Return the evidence for a term about 0 that rises; 0 if it falls, or if ``rest`` is within rounding or
+    overflows."""
     height, square, left = float(term.dot(rest)), float(term.dot(term)), _innovations(rest)
     if not (height > 0 and square > 0 and tiny < left < math.inf):
         return 0.0
@@ -110,14 +109,14 @@ def _worth(rest: np.ndarray, term: np.ndarray, tiny: float) -> float:
 
 @lru_cache(maxsize=LENGTHS)
 def _slope(n: int) -> np.ndarray:
-    """A slope about 0."""
+    """Return a slope about 0."""
     return np.arange(n) - (n - 1) / 2
 
 
-@np.errstate(over="ignore", invalid="ignore")  # squares beyond 1e308 are infinite, and show nothing
+@np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow and show nothing
 def climbed(x: np.ndarray, least: int) -> float:
-    """How many times what it costs a rise is worth, as a slope or as a step between levels of ``least`` values at
-    least; 0 where nothing rises."""
+    """Return the evidence for a rise as a multiple of its cost, as a slope or as a step between levels of at least
+    ``least`` values; 0 if nothing rises."""
     n, tiny, rest = len(x), _rounding(x)[1], x - mean(x)
     below = np.minimum(np.add.accumulate(np.concatenate(([0.0], rest))), 0.0)
     begin = int((below * below * _of_steps(n, least)).argmax())
@@ -125,9 +124,10 @@ def climbed(x: np.ndarray, least: int) -> float:
     return max(_worth(rest, _slope(n), tiny) / RISING, _worth(rest, step, tiny) / ONCE)
 
 
-@np.errstate(over="ignore", invalid="ignore")  # squares beyond 1e308 are infinite, and show nothing
+@np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow and show nothing
 def sunk(x: np.ndarray, least: int) -> bool:
-    """Whether the series falls overall, or the last level is below another, each with at least ``least`` values."""
+    """Return whether the series falls overall, or the last level is below another, each with at least ``least``
+    values."""
     n, (rounding, tiny) = len(x), _rounding(x)
     rest = best = x - mean(x)
     if _worth(-rest, _slope(n), tiny) > SLOPE:
@@ -159,17 +159,18 @@ def sunk(x: np.ndarray, least: int) -> bool:
 
 
 class Departures(NamedTuple):
-    """Where a difference departs from 0 (from, to; to may be its length), the fitted values, and the noise."""
+    """Where a difference departs from 0 (start and end; the end may be its length), the fitted values, and the
+    noise."""
 
     spans: list[tuple[int, int]]
     fitted: np.ndarray
     noise: Noise
 
 
-@np.errstate(over="ignore", invalid="ignore")  # squares beyond 1e308 are infinite, and show nothing
+@np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow and show nothing
 def departures(d: np.ndarray, least: int) -> Departures:
-    """How a difference departs from 0: in steps and ramps to its end, and in stretches, each of ``least`` values at
-    least, that noise about 0 does not explain nearly as well."""
+    """Find where a difference departs from 0: steps and ramps to its end, and stretches, each with at least ``least``
+    values, that explain it much better than noise about 0."""
     tiny, rest = _rounding(d)[1], d
     spans: list[tuple[int, int]] = []
     while len(spans) < TERMS:
@@ -186,7 +187,8 @@ def departures(d: np.ndarray, least: int) -> Departures:
 
 
 def _shapes(rest: np.ndarray, least: int) -> Iterator[tuple[int, int, np.ndarray, float]]:
-    """The step, the ramp and the stretch about 0 that explain most: from, to, the term of length 1, its cost."""
+    """Return the step, the ramp and the stretch about 0 that explain most: start, end, the term of length 1, its
+    cost."""
     n, at = len(rest), np.arange(len(rest) + 1)
     sums = np.concatenate(([0.0], np.add.accumulate(rest)))
     left = n - at[:-1]
@@ -208,5 +210,5 @@ def _shapes(rest: np.ndarray, least: int) -> Iterator[tuple[int, int, np.ndarray
 
 
 def _unit(term: np.ndarray) -> np.ndarray:
-    """A term of length 1."""
+    """Return a term of length 1."""
     return term / math.sqrt(float(np.count_nonzero(term) if term.dtype == bool else term.dot(term)))

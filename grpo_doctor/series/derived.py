@@ -1,4 +1,4 @@
-"""Columns computed from recorded fields: defined once, run by row for a live run and by block for a log."""
+"""Computes columns from recorded fields, defined once for live runs (by row) and logs (by block)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _first_known(*columns: Column) -> Column:
 
 
 def _k3_of(difference: Any) -> Any:
-    """k3 from a mean |log-probability difference| d: half the mean square, which is pi/2 d^2 for normal differences.
+    """Estimate k3 from a mean |log-probability difference| d: half the mean square, pi/2 d^2 for normal differences.
 
     A difference of probabilities gives a lower bound: |p - q| <= |log p - log q|.
     """

@@ -26,8 +26,8 @@ class ColumnError(TypeError):
 
 
 class Argument(NamedTuple):
-    """A column that is given, by its place among them; row by row one that comes ``late`` is this attribute of what is
-    given, which is asked for only where its value counts, for that may cost much."""
+    """An argument column, by its position; row by row, a ``late`` argument is this attribute of the given object, which
+    is read only when its value is needed, because that may be slow."""
 
     place: int
     late: str = ""
@@ -38,14 +38,14 @@ class RowNumber(NamedTuple):
 
 
 class Operation(NamedTuple):
-    """What makes a column of others and remembers nothing.
+    """A stateless operation that computes a column from others.
 
     Attributes:
-        row: makes the value of one row of the values of that row. Numbers are Python's, which cost a fifth of numpy's
-            one by one; where Python raises, as when it divides by 0, the value is numpy's.
-        block: makes the values of many rows, an array, of arrays or of numbers that hold on all of them.
-        code: the same as ``row``, as a Python expression over ``{0}``, ``{1}``, ``nan`` and ``sqrt``, where that saves
-            a call; ``{row}`` is ``row`` itself.
+        row: computes the value of one row from the values of that row. It uses Python numbers, which take a fifth of
+            the time of numpy scalars; if Python raises an error, as for a division by 0, numpy computes the value.
+        block: computes an array of many rows from arrays, or from numbers that hold on all rows.
+        code: ``row`` as a Python expression over ``{0}``, ``{1}``, ``nan`` and ``sqrt``, if that saves a call;
+            ``{row}`` is ``row`` itself.
     """
 
     row: Callable[..., Any]
@@ -81,7 +81,7 @@ def apply(operation: Any, *inputs: Any) -> Any:
 
 @cache
 def _applied(ufunc: np.ufunc) -> Operation:
-    """One and the same operation for a ufunc, so that plans know equal columns."""
+    """Return the same operation object for a ufunc each time, so plans recognise equal columns."""
     return Operation(lambda *values: ufunc(*values).item(), ufunc)
 
 
@@ -93,7 +93,7 @@ def _made(step: Operation, x: Any, y: Any) -> Expression:
     if step.code in _COUNTING and is_condition(x) and is_condition(y):
         raise ColumnError("a sum of conditions is numpy's `or`: write where(condition, 1, 0) for each of them")
     if step.code == _CODES["pow"] and type(y) in (int, float) and y == 2:
-        return _made(Operation(operator.mul, operator.mul, _CODES["mul"]), x, x)  # as numpy does, and without a call
+        return _made(Operation(operator.mul, operator.mul, _CODES["mul"]), x, x)  # as numpy does, without a call
     return Expression(step, x, y)
 
 
@@ -103,7 +103,7 @@ def is_condition(x: Any) -> bool:
 
 
 def _operators() -> None:
-    """Gives `Expression` Python's operators, in both orders."""
+    """Give `Expression` Python's operators, in both orders."""
     for name, code in _CODES.items():
         function = getattr(operator, name)
         step, plain = Operation(_numpys(function) if name in _RAISING else function, function, code), name.rstrip("_")
@@ -123,7 +123,7 @@ _CODES = {
 _COUNTING = ("{0} + {1}", "{0} - {1}", "{0} * {1}")
 _TRUE_OR_FALSE = frozenset(_CODES[name] for name in "and_ or_ xor lt le gt ge eq ne invert".split())
 _RAISING = ("truediv", "pow", "mod")
-"""Operators that raise for some of Python's numbers."""
+"""Operators that raise errors for some Python numbers."""
 
 
 def _refuse(why: str) -> Callable[..., NoReturn]:
@@ -149,14 +149,14 @@ _REFUSED = {
     "format": "a column has no value yet: name it in the message as {name} and hand it to fires as name=column",
     "array": "a column is no array: write where, maximum, fmax, fmin or sqrt of grpo_doctor.series, or each",
 }
-"""Operations of numbers and arrays that columns lack, and what to write instead."""
+"""Operations that columns do not support, and what to write instead."""
 
 for _name, _why in _REFUSED.items():
     setattr(Expression, f"__{_name}__", _refuse(_why))
 _operators()
 
 
-# -- functions that remember nothing ---------------------------------------------------------------------------
+# -- stateless functions -----------------------------------------------------------------------------------------
 
 
 _WHERE = Operation(lambda condition, yes, no: yes if condition else no, np.where, "{1} if {0} else {2}")
@@ -200,11 +200,11 @@ def row(x: Column) -> Column:
     return Expression(RowNumber()) if isinstance(x, Expression) else np.arange(1.0, len(x) + 1)
 
 
-# -- Python functions of a row's own values --------------------------------------------------------------------
+# -- Python functions of the values of one row -------------------------------------------------------------------
 
 
 def steady(column: Any) -> bool:
-    """Whether a block holds one value for all its rows, as `numpy.broadcast_to` makes it: it need be used once."""
+    """Return whether a block has one value for all rows, as from `numpy.broadcast_to`: it is computed once."""
     return np.ndim(column) == 0 or column.strides == (0,)
 
 
@@ -217,12 +217,12 @@ def _on_block(function: Callable[..., Any], columns: tuple[Any, ...]) -> np.ndar
 
 
 def numpys(value: Any) -> Any:
-    """A number as numpy's, as functions of a row's values get it from blocks: it gives NaN where Python's raises."""
+    """Convert a number to numpy's type, as in blocks: it gives NaN where Python raises an error."""
     return np.float64(value) if type(value) is float else value
 
 
 def each(function: Callable[..., float], *columns: Column) -> Column:
-    """``function`` of the row's values, row by row: for lists, dictionaries and events."""
+    """Apply ``function`` to the row's values, row by row: for lists, dictionaries and events."""
 
     def by_row(*values: Any) -> Any:
         return float(function(*map(numpys, values)))
@@ -234,7 +234,7 @@ def each(function: Callable[..., float], *columns: Column) -> Column:
 
 
 def several(number: int, function: Callable[..., tuple[float, ...]], *columns: Column) -> tuple[Column, ...]:
-    """Columns of the numbers that ``function`` returns for the row's values, row by row."""
+    """Return columns of the numbers that ``function`` returns for the row's values, row by row."""
 
     def by_row(*values: Any) -> Any:
         return tuple(map(float, function(*map(numpys, values))))

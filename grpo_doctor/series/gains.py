@@ -13,9 +13,9 @@ from .cells import State
 from .windows import added
 
 SPREAD = math.sqrt(math.pi) / 2
-"""Standard deviation of normal noise by the mean distance of neighbours."""
+"""Ratio of the standard deviation of normal noise to the mean distance of neighbours."""
 GAINED = 2.5
-"""Standard errors from which a quantity has gained."""
+"""Standard errors above which a quantity has gained."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Noise:
 
 @cache
 def _spans(rows: int) -> tuple[tuple[int, float, float], ...]:
-    """Short and long window, with the errors of its mean against one value and against another mean."""
+    """Short and long window, with the errors of its mean relative to one value and to another mean."""
     return tuple((n, math.sqrt(1 + 1 / n), math.sqrt(2 / n)) for n in (rows, 4 * rows))
 
 
@@ -110,7 +110,7 @@ class Gained:
                 begun[i] = means[0]
             over = np.fmax(np.fmax(over, (level - first) / of_one), (level - begun[i]) / of_mean)
         gained = over > GAINED * scatter
-        gained[: max(0, self.rows - 1 - old)] = before  # fewer values than a window: nothing is known yet
+        gained[: max(0, self.rows - 1 - old)] = before  # fewer values than a window: unknown
         last = aparts[-1], counts[-1], gained[-1]
         state = (
             tuple(values[-4 * self.rows :].tolist()),

@@ -1,4 +1,4 @@
-"""Reads the causes of a token batch: what share of the mismatch a cause explains, and the size of its effect."""
+"""Reads the causes in a token batch: the share of the mismatch that a cause explains, and its size."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 EXPLAINS = ("GEN002", "GEN004", "GEN005", "RAT003", "RAT004", "RAT005", "RAT008", "RAT009", "RAT010", "GRD002")
-"""The checks whose findings any cause of a mismatch explains."""
+"""The checks whose findings every cause of a mismatch explains."""
 
 
 def share_of(*names: str) -> Callable[[Any], float]:
@@ -39,7 +39,8 @@ def unexplained(causes: Any) -> float:
 
 
 def _known(causes: Any) -> dict[str, tuple[float, float]] | None:
-    """The causes by name; None without a batch. What is not a pair of numbers is left out: a file may hold anything."""
+    """Return the causes by name; None without a batch. Invalid entries are skipped, because a file may contain
+    anything."""
     if not isinstance(causes, Mapping):
         return None
     pairs = {name: value for name, value in causes.items() if isinstance(value, list) and len(value) == 2}

@@ -1,9 +1,9 @@
 """Runs the computation that a function over columns describes, by row or by block.
 
-The function is called once, with symbolic columns. What it returns is a graph, which a plan puts into the order of
+The function is called once, with symbolic columns. It returns a graph, which a plan sorts into the order of
 computation: equal parts are computed once, and every cell gets a place in a memory. A plan holds no state and may be
-shared; a memory belongs to one run. Row by row the plan is one straight-line Python function, made when the first row
-comes; by block it computes array by array.
+shared; a memory belongs to one run. For rows, the plan generates one straight-line Python function at the first row;
+for blocks, it computes array by array.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Memory: TypeAlias = tuple[Any, ...]
 
 
 DEEPEST = 20
-"""Branches of a row's function within branches: Python takes 100."""
+"""Maximum nesting of branches in the generated function: Python allows 100."""
 _AND, _OR, _WHERE = "{0} & {1}", "{0} | {1}", "{1} if {0} else {2}"
 
 
@@ -34,7 +34,7 @@ class Constant(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One value of a plan: what makes it, of which values, and where its state lies if it has one."""
+    """One value of a plan: its operation, its inputs, and the place of its state, if it has one."""
 
     operation: Any
     inputs: tuple[int, ...]
@@ -42,11 +42,11 @@ class Step(NamedTuple):
 
 
 class Plan:
-    """The computation of some columns, and of others that are told only where one of the first holds.
+    """The computation of some columns, and of others that are needed only on rows on which one of the first is true.
 
     Args:
         shown: columns that are computed on every row.
-        told: columns that are computed only on rows, or for blocks, in which one of ``shown`` holds.
+        told: columns that are computed only on rows, or for blocks, in which one of ``shown`` is true.
     """
 
     def __init__(self, shown: Sequence[Any], told: Sequence[Any] | None = None) -> None:
@@ -65,12 +65,12 @@ class Plan:
 
     @classmethod
     def of(cls, function: Callable[..., Any], arguments: int) -> Plan:
-        """The plan of a function of so many columns that returns a column or several."""
+        """Return the plan of a function with this number of columns that returns one or more columns."""
         made = function(*columns(arguments))
         return cls(made if isinstance(made, tuple) else (made,))
 
     def _number(self, x: Any) -> int:
-        """The place of this column among the values; equal computations have one place."""
+        """Return the place of a column among the values; equal computations share one place."""
         if not isinstance(x, Expression):
             plain = isinstance(x, bool | int | float | str) or x is None
             return self._step((type(x), repr(x) if plain else id(x)), Constant(x), ())
@@ -90,7 +90,7 @@ class Plan:
         return self._numbers[key]
 
     def _behind(self, wanted: Sequence[int], made: Collection[int] = ()) -> set[int]:
-        """The steps without which these values cannot be computed, where some of them are ``made`` already."""
+        """Return the steps that these values need, without those already ``made``."""
         found, waiting = set[int](), list(wanted)
         while waiting:
             i = waiting.pop()
@@ -100,17 +100,17 @@ class Plan:
         return found
 
     def begin(self) -> Memory:
-        """The memory before the first row."""
+        """Return the memory before the first row."""
         return (0, *(cell.begin() for cell in self.cells))
 
     # -- row by row ----------------------------------------------------------------------------------------------
 
     @cached_property
     def row(self) -> Callable[[Memory, Sequence[Any]], tuple[Memory, Any]]:
-        """``(memory, arguments)`` to the memory after one more row and the values on it, as Python's numbers; the
-        arguments are those at ``places``.
+        """Map ``(memory, arguments)`` to the memory after one more row and its values, as Python numbers; the arguments
+        are those at ``places``.
 
-        Values of ``shown`` as a tuple; with ``told``, None where none of ``shown`` holds, else both.
+        Values of ``shown`` are a tuple; with ``told``, the result is None if none of ``shown`` is true, else both.
         """
         names: dict[str, Any] = {"nan": math.nan, "sqrt": math.sqrt}
         after = f"(n, {''.join(f's{place}, ' for place in range(1, len(self.cells) + 1))})"
@@ -129,15 +129,15 @@ class Plan:
         return function
 
     def _given(self) -> list[str]:
-        """The statement that unpacks the arguments: values, and the objects of late attributes."""
+        """Return the statement that unpacks the arguments: values, and the objects of late attributes."""
         given = [(s.operation, i) for i, s in enumerate(self.steps) if isinstance(s.operation, Argument)]
         names = [f"{'a' if argument.late else 'v'}{i}, " for argument, i in sorted(given)]
         return [f"{''.join(names)} = a"] if names else []
 
     def _tests(self) -> Iterator[tuple[Sequence[int], str]]:
-        """What is computed in turn, and the test without which nothing holds on the row and the rest is left out.
+        """Return the steps to compute in order, and the tests without which no condition is true on the row.
 
-        Cells see every row. Then come the conditions without which nothing is shown, the cheapest first.
+        Cells process every row. The conditions of ``shown`` come next, the cheapest first.
         """
         cells = [i for i, step in enumerate(self.steps) if step.place]
         yield cells, ""
@@ -150,11 +150,11 @@ class Plan:
         yield [*self.shown, *self.told], ""
 
     def _cost(self, steps: set[int]) -> tuple[int, int]:
-        """The cost of these steps per row: the number that need late attributes, and the number of steps."""
+        """Return the cost of these steps per row: the number that need late attributes, and the number of steps."""
         return sum(getattr(self.steps[i].operation, "late", "") != "" for i in steps), len(steps)
 
     def _parts(self, i: int) -> list[int]:
-        """The conditions that a condition joins by ``&``, in their order."""
+        """Return the conditions that are joined by ``&``, in order."""
         operation, inputs, _ = self.steps[i]
         if isinstance(operation, Operation) and operation.code == _AND:
             return [part for k in inputs for part in self._parts(k)]
@@ -163,8 +163,9 @@ class Plan:
     def _lines(
         self, needed: set[int], users: Mapping[int, set[int]], names: dict[str, Any], depth: int = 0
     ) -> tuple[list[str], set[int]]:
-        """The statements that compute these values, and those of the values that are computed only on some rows: what
-        only one part of an `&`, an `|` or a `where` needs waits until that part is asked for.
+        """Return the statements that compute these values.
+
+        A value that only one part of an `&`, an `|` or a `where` needs is computed only when that part is evaluated.
         """
         waiting, parts, lines = set[int](), dict[int, dict[int, set[int]]](), []
         for i in sorted(needed, reverse=True):
@@ -181,7 +182,7 @@ class Plan:
         return lines, waiting
 
     def _asked(self, i: int, users: Mapping[int, set[int]]) -> dict[int, set[int]]:
-        """By those parts of a value that need not be asked for on every row: the steps that only they need."""
+        """Map conditional parts of a value to the steps that only they need."""
         operation, inputs, _ = self.steps[i]
         code = getattr(operation, "code", "")
         able = inputs[1:] if code == _WHERE else inputs if code in (_AND, _OR) else ()
@@ -192,7 +193,7 @@ class Plan:
         return parts
 
     def _branches(self, i: int, *asked: int) -> list[tuple[str, int]]:
-        """By which conditions a value is which of its parts."""
+        """Return the conditions that select the parts of a value."""
         operation, inputs, _ = self.steps[i]
         if operation.code == _WHERE:
             return [(f"if v{inputs[0]}:", inputs[1]), ("else:", inputs[2])]
@@ -201,7 +202,7 @@ class Plan:
         return [(f"if {'not ' * (operation.code == _AND)}v{first}:", first), ("else:", late)]
 
     def _only(self, i: int, part: int, users: Mapping[int, set[int]]) -> set[int]:
-        """The steps that nothing but this part of a value needs; none where one of them must see every row."""
+        """Return the steps that only this part of a value needs; none if one of them must process every row."""
         only = set[int]()
         for k in sorted(self._behind([part]), reverse=True):
             wanted = users.get(k)
@@ -210,7 +211,7 @@ class Plan:
         return only if part in only else set()
 
     def _users(self, needed: set[int], wanted: Sequence[int]) -> dict[int, set[int]]:
-        """By value: the values that are made of it, and -1 where it is wanted itself."""
+        """Map each value to the values that use it, and to -1 if it is a result."""
         users: dict[int, set[int]] = {i: {-1} if i in wanted else set() for i in needed}
         for i in needed:
             for k in users.keys() & self.steps[i].inputs:
@@ -218,7 +219,7 @@ class Plan:
         return users
 
     def _line(self, i: int, names: dict[str, Any]) -> list[str]:
-        """The statements that compute one value; what they call goes into ``names``."""
+        """Return the statements that compute one value; the functions that they call are added to ``names``."""
         operation, inputs, place = self.steps[i]
         given = [self._literal(k) or f"v{k}" for k in inputs]
         if isinstance(operation, Argument):
@@ -237,17 +238,17 @@ class Plan:
         return code.format(*given, state=f"s{place}", value=f"v{i}", row=f"f{i}").split("\n")
 
     def _literal(self, i: int) -> str:
-        """A constant that is a finite number, as it is written."""
+        """Return a finite constant as source code."""
         value: Any = getattr(self.steps[i].operation, "value", None)
         return repr(float(value)) if type(value) in (int, float) and math.isfinite(value) else ""
 
     # -- by block ------------------------------------------------------------------------------------------------
 
     def block(self, memory: Memory, arguments: Sequence[Any], rows: int) -> tuple[Memory, Any]:
-        """The memory after so many more rows and the values on them, as arrays.
+        """Return the memory after a number of rows and their values, as arrays.
 
-        Values of ``shown`` as a list of arrays; with ``told``, None where none of ``shown`` holds on any row, else
-        both, where a value of ``told`` that holds on every row stays one number.
+        Values of ``shown`` are a list of arrays; with ``told``, the result is None if none of ``shown`` is true on any
+        row, else both. A constant value of ``told`` stays one number.
         """
         numbers = memory[0] + np.arange(1.0, rows + 1)
         states = [memory[0] + rows, *memory[1:]]
@@ -280,13 +281,12 @@ class Plan:
 
 
 def columns(number: int, late: Mapping[int, str] | None = None) -> list[Any]:
-    """So many symbolic columns, the arguments of a function that is traced; by place, the attributes of what comes
-    ``late``."""
+    """Return symbolic columns as the arguments of a traced function; ``late`` maps places to attributes."""
     return [Expression(Argument(place, (late or {}).get(place, ""))) for place in range(number)]
 
 
 def computed(function: Callable[..., Any], given: Sequence[Any]) -> Any:
-    """What a function over columns makes of whole columns: an array, or a tuple of them where it returns several."""
+    """Compute a function over whole columns: an array, or a tuple of arrays if it returns several."""
     plan = Plan.of(function, len(given))
     with np.errstate(all="ignore"):
         _, out = plan.block(plan.begin(), [np.asarray(x) for x in given], len(given[0]))

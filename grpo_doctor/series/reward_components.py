@@ -16,28 +16,28 @@ _KINDS = {
     ),
     "success": r"(?<![a-z])(correct|accura|acc(?![a-z])|answer|solve|success|exact|right)",
 }
-"""Kinds of component and the words of their names; the first that matches counts. A cost, such as the KL penalty that
-PPO adds to the reward, is no component of success; form covers bonuses and penalties too."""
+"""Kinds of components and the words in their names; the first match counts. A cost, such as the KL penalty that PPO
+adds to the reward, is not a component of success; form includes bonuses and penalties."""
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 @cache
 def kind(name: str) -> str:
-    """The kind of a reward by its name: ``cost``, ``form``, ``success``, or empty if the name does not tell."""
+    """Return the kind of a reward by its name: ``cost``, ``form``, ``success``, or empty if unknown."""
     words = _HUMP.sub("_", name).lower()
     return next((kind for kind, pattern in _KINDS.items() if re.search(pattern, words)), "")
 
 
 def of_form(name: str) -> bool:
-    """Whether a reward's name means formatting, a bonus, a penalty or a cost.
+    """Return whether a reward's name means formatting, a bonus, a penalty or a cost.
 
-    That such a reward is 0, or is the only one above 0, means little.
+    If such a reward is 0, or the only one above 0, that means little.
     """
     return kind(name) in ("form", "cost")
 
 
 def meant(components: Any) -> float:
-    """The sum of the task rewards of one row, if there are formatting rewards too; otherwise NaN."""
+    """Return the sum of the task rewards of one row if there are formatting rewards, too; otherwise NaN."""
     parts = components if isinstance(components, Mapping) else {}
     paid = [value for name, value in parts.items() if isinstance(value, int | float) and not of_form(name)]
     return math.fsum(paid) if 0 < len(paid) < len(parts) and all(map(math.isfinite, paid)) else math.nan

@@ -12,7 +12,7 @@ import numpy as np
 
 @lru_cache(maxsize=4096)
 def fisher(hit: float, missed: float, hit_else: float, missed_else: float) -> float:
-    """One-sided Fisher p that the first row of a 2x2 table hits no more often than the second."""
+    """Return the one-sided Fisher p that the first row of a 2x2 table has no higher rate than the second."""
     a, b, c, d = int(hit), int(missed), int(hit_else), int(missed_else)
     n, exposed, hits = a + b + c + d, a + b, a + c
     if exposed == 0 or exposed == n or hits == 0 or hits == n:
@@ -25,7 +25,8 @@ def fisher(hit: float, missed: float, hit_else: float, missed_else: float) -> fl
 
 
 def shift_p(exposed: Sequence[float], outcome: Sequence[float]) -> float:
-    """Exact p of the risk difference over all circular shifts of the exposure, which keep its autocorrelation."""
+    """Return the exact p of the risk difference over all circular shifts of the exposure, which keep its
+    autocorrelation."""
     x, y = np.asarray(exposed, float), np.asarray(outcome, float)
     ones = x.sum()
     if len(x) < 2 or ones in (0, len(x)):
@@ -36,11 +37,11 @@ def shift_p(exposed: Sequence[float], outcome: Sequence[float]) -> float:
 
 
 LAST = 200
-"""Transitions that a permutation test looks at: its cost must not grow with the run."""
+"""Maximum number of transitions in a permutation test: its cost must not grow with the run."""
 
 
 class Pairs(NamedTuple):
-    """The last transitions, how many there were, and the p that was last computed of them."""
+    """The last transitions, their total number, and their p when last computed."""
 
     exposed: tuple[float, ...] = ()
     outcome: tuple[float, ...] = ()
@@ -49,7 +50,7 @@ class Pairs(NamedTuple):
 
     @staticmethod
     def shift_p(pairs: Pairs, known: Any, exposed: Any, outcome: Any, wanted: Any) -> tuple[Pairs, float]:
-        """Step of a `fold`: the circular-shift p of the transitions so far, computed where it is wanted."""
+        """Step of a `fold`: the circular-shift p of the transitions so far, computed on demand."""
         if known:
             exposures = (*pairs.exposed[1 - LAST :], float(exposed == 1))
             outcomes = (*pairs.outcome[1 - LAST :], float(outcome))

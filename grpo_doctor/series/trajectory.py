@@ -1,10 +1,10 @@
 """The trajectory of a success series: learned, solved, fell, always at its minimum, flat, or unknown.
 
-A `Trajectory` takes the values of one series (reward, success rate, held-out score, or a loss turned round) row by row
-or block by block, with the same result, in bounded memory: means over bins of equal width, at most `BINS` of them,
-whose width doubles as the run grows. Each time a bin is full the run so far can be judged, so that a live run and a
-whole log say the same at the same row. How a series then stands tells `series.trend`, what is noise
-`series.noise_model`, what is a change of level `series.changepoint`.
+A `Trajectory` takes the values of one series (reward, success rate, held-out score, or a negated loss) row by row or
+block by block, with the same result, in bounded memory: means over bins of equal width, at most `BINS` of them, whose
+width doubles as the run grows. The run is judged whenever a bin is full, so a live run and a log have the same result
+at the same row. `series.trend` classifies the series, `series.noise_model` estimates its noise, and
+`series.changepoint` finds changes of level.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ import numpy as np
 from .trend import WINDOW, Outcome, Standing, at_floor
 
 BINS = 128
-"""Bins that are kept: a change is dated to 1/64 of the run at worst."""
+"""Maximum number of bins: a change is dated to at least 1/64 of the run."""
 LONGEST = 60
-"""Characters of a component's name that are shown."""
+"""Maximum shown length of a component's name in characters."""
 MEANT, VALID = "reward_meant", "valid_rate"
-"""What the reward pays for what was meant, apart from form, and the share of valid responses: they are judged like
-success, for checks ask whether a gain is more than manners or comes at their cost, but are none."""
+"""The task reward without formatting rewards, and the share of valid responses. They are judged like success but do not
+count as success: checks ask whether a gain is only a gain in format, or comes at the expense of valid responses."""
 FOLLOWED = {"reward": "reward_mean", "success": "success_rate", "eval": "eval_score", "meant": MEANT, "valid": VALID}
-"""Series that are judged at every row, by the prefix of what checks ask about them."""
+"""Series that are judged at every row, by the prefix of the parameters that checks use."""
 STANDING = {
     f"{prefix}_{'fallen' if word == 'fell' else word}": (field, word)
     for prefix, field in FOLLOWED.items()
     for word in "gained risen lean fell lost unit solved unpaid first now best shown since settled".split()
 }
-"""What a check may ask by parameter name about these series: the field, and the word of its `Standing` by the row."""
+"""Parameter names of checks that describe these series: the field, and the attribute of its `Standing` at the row."""
 SUCCESS = ("reward_mean", "success_rate", "eval_score")
 """Fields that measure success."""
 CHANCE = {"success_rate": 0.5, "eval_score": 0.5}
-"""What whoever guesses has of the pairs that a preference run tells apart, by field. Their share begins at 0, for ties
-count as wrong, and comes to one in two as soon as policy and reference differ by anything."""
+"""The accuracy of guessing in a preference run, by field. It begins at 0, because ties count as wrong, and becomes one
+half as soon as policy and reference differ."""
 TURNED = ("loss", "eval_loss")
 """Fields that should decrease in a supervised or preference run."""
 
 
 def success_of(run_type: str) -> dict[str, Trajectory]:
-    """The series of success of such a run, and those beside it, by field, before its first row."""
+    """Return the success series of such a run, and the related series, by field, before its first row."""
     turned = () if run_type == "rl" else TURNED
     pairs = ("reward_margin",) if run_type == "preference" else ()
     chance = CHANCE if run_type == "preference" else {}
@@ -56,8 +56,8 @@ def success_of(run_type: str) -> dict[str, Trajectory]:
 
 
 class Trajectory:
-    """A series of success and its `Outcome` so far; ``sign`` -1 where less is success, ``apart`` for values that are
-    measured so far apart that their noise is independent, ``chance`` what success is without having learnt anything."""
+    """A series of success and its `Outcome` so far; ``sign`` is -1 if lower is better, ``apart`` is true if values are
+    measured far apart, so their noise is independent, ``chance`` is the success of guessing."""
 
     def __init__(self, sign: float = 1.0, *, apart: bool = False, chance: float = -math.inf) -> None:
         self.sign, self.apart, self.chance = sign, apart, chance
@@ -65,21 +65,21 @@ class Trajectory:
         self.sums = array("d", [0.0])
         """Sum of all values up to the end of each full bin."""
         self.begins: tuple[float, ...] = ()
-        """Step at which each bin begins, the one that is being filled included."""
+        """Step at which each bin begins, including the current one."""
         self.total, self.low, self.high, self.lowest, self.top = 0.0, math.inf, -math.inf, 0, math.nan
-        """Sum, smallest and largest of the values, how many are the smallest, and the largest that one can be."""
+        """Sum, smallest and largest value, how many are the smallest, and the largest possible value."""
         self.full: tuple[int, float, float, int, float] = 0, math.inf, -math.inf, 0, math.nan
-        """How many values there were at the end of the last full bin, and the last four of these."""
+        """Number of values at the end of the last full bin, and the last four values at that point."""
         self._standing: Standing | None = None
 
     def push(self, value: float, step: float, top: float = math.nan) -> None:
-        """Takes one value, and the largest that a single response got; a value that is not finite is passed over."""
+        """Add one value, and the largest reward of a single response; values that are not finite are skipped."""
         if math.isfinite(value):
             value = self.sign * float(value)
             self._take(1, self.total + value, (value, 1), value, float(top), float(step))
 
     def block(self, values: np.ndarray, steps: np.ndarray, tops: np.ndarray) -> Iterator[int]:
-        """Takes many values, a bin at a time; yields how many of them have been taken whenever a bin is full."""
+        """Add many values, one bin at a time; yield the number of added values whenever a bin is full."""
         at = np.flatnonzero(np.isfinite(values))
         finite, begun = self.sign * values[at], 0
         while begun < len(at):
@@ -95,7 +95,7 @@ class Trajectory:
             begun = end
 
     def _take(self, rows: int, total: float, lowest: tuple[float, int], high: float, top: float, step: float) -> None:
-        """Takes values of one bin: the sum up to them, the smallest and how many, the largest, the first one's step."""
+        """Add the values of one bin: sum, smallest and its count, largest, first step."""
         if self.rows % self.width == 0:
             self.begins += (step,)
         self.total = total
@@ -123,30 +123,30 @@ class Trajectory:
 
     @property
     def recent(self) -> float:
-        """Mean of the last few bins; NaN before there is one."""
+        """Return the mean of the last few bins; NaN before the first one."""
         tail = min(WINDOW, len(self.sums) - 1)
         return (self.sums[-1] - self.sums[-1 - tail]) / (tail * self.width) if tail else math.nan
 
     @property
     def unpaid(self) -> bool:
-        """Whether almost every value is the smallest, and that is 0 or less."""
+        """Return whether almost every value is the smallest, and that is 0 or less."""
         return at_floor(self.rows, self.low, self.lowest)
 
     @property
     def standing(self) -> Standing:
-        """The state of the series at the end of its last full bin."""
+        """Return the state of the series at the end of its last full bin."""
         if self._standing is None:
             self._standing = Standing(self)
         return self._standing
 
     @property
     def outcome(self) -> Outcome:
-        """The same as a record."""
+        """Return the state as a record."""
         return self.standing.outcome
 
 
 class Parts:
-    """The trajectory of every part of a reward by its name, of components or of tasks: a state for `columns.fold`."""
+    """The trajectory of every part of a reward by name (component or task): a state for `columns.fold`."""
 
     def __init__(self) -> None:
         self.series: dict[str, Trajectory] = {}
@@ -158,7 +158,7 @@ class Parts:
         return other
 
     def take(self, values: Mapping[str, Any] | None, step: float) -> list[tuple[str, Trajectory]]:
-        """Takes the values of one row; the parts that have one there, in the row's order."""
+        """Add the values of one row; return the parts that have a value there, in the row's order."""
         known = [(name, value) for name, value in (values or {}).items() if isinstance(value, int | float)]
         for name, value in known:
             self.series.setdefault(name, Trajectory()).push(value, step)
@@ -166,6 +166,6 @@ class Parts:
 
 
 def named(parts: Mapping[str, Any] | None, place: float) -> str:
-    """The name of the part that has a number at this place of its row; a log may hold any."""
+    """Return the name of the part with the number at this position of its row; a log may contain any name."""
     names = [name for name, value in (parts or {}).items() if isinstance(value, int | float)]
     return "".join(filter(str.isprintable, names[int(place)]))[:LONGEST]

@@ -142,7 +142,7 @@ def fold(function: Callable[..., tuple[Any, float]], start: Callable[[], Any], *
     return _remembered(cells.Fold(function, start), *columns)
 
 
-# -- how the reward stands: derived here and nowhere else ---------------------------------------------------------
+# -- state of the reward: derived only here --------------------------------------------------------------------------
 
 
 def gained(x: Column, rows: int = 5) -> Column:

@@ -33,39 +33,38 @@ if TYPE_CHECKING:
 LEAST = 8
 """Rows from which a gain can be distinguished from noise: the fit leaves two degrees of freedom."""
 RISE, FALL = 2.9, 4.6
-"""Critical values of a gain and of a fall, in standard errors that are known exactly; see `critical`."""
+"""Critical values of a gain and of a fall, in standard errors without estimation error; see `critical`."""
 MATTERS, LOST = 0.15, 0.3
 """Shares of the best level from which a fall is reported, and from which it is a failure."""
 PART, HALF = 0.25, 0.5
-"""The same as shares of the run's own range: a series that swings as far anyway has not fallen."""
+"""The same as shares of the run's own range: a series that always varies as much has not fallen."""
 LEAST_FALL = 0.05
-"""Share of its size that a reward below 0 must lose: what is pinned at -0.1 falls by its rounding."""
+"""Share of its size that a negative reward must lose: a reward fixed at -0.1 changes by rounding."""
 LEAST_GAIN = 0.01
-"""Share of its size that a series must gain to have learnt anything: of the public rewards that rise beyond their noise
-one gains less."""
+"""Share of its size that a series must gain to count as learning: only one public reward that rises beyond its noise
+gains less."""
 WINDOW = 3
 """Bins of the smallest window: a single value is not a level."""
 PARTS, WIDEST = (16, 8, 4), 3
-"""The windows as parts of the run; and the widest, by which only a fall is looked for: it may be slow."""
+"""The windows as parts of the run; and the widest, which is used only for a fall, because it may be slow."""
 SINGLES, APART = 24, 0.87
-"""So few held-out scores, whose noise is independent, need show no levels and go only so much further, for little has
-been paid for looks; and so few rows tell a collapse by the last two of them."""
+"""Number of held-out scores up to which their noise is independent, so they need not show levels and need smaller
+margins; and the number of rows up to which the last two values can show a collapse."""
 SURE = 2.0
-"""Multiple of the noise range from which a drop needs no levels: almost no flat run goes so far."""
+"""Multiple of the noise range from which a drop needs no levels: almost no flat run drops that far."""
 OWN, HINT = 5, 0.5
-"""Bins of a window from which its own noise is known; and the share of what would show by the noise of the whole run
-from which it is asked for: most drops are smaller."""
+"""Bins from which the noise of a window is known; and the share of the critical drop from which it is computed, because
+most drops are smaller."""
 SOLVED = 0.9
 """Share of the maximum from which a task is solved."""
 SETTLED = 2.0
-"""Critical value of a gain within a plateau: less than `RISE`, so that what may still rise is not called a plateau."""
+"""Critical value of a gain within a plateau: lower than `RISE`, so a series that may still rise is not a plateau."""
 UNIT = 0.1
-"""What a mean reward must have reached for rewards within 0 and 1 to be taken for rewards whose top is 1: those that
-stay below a tenth may as well be of another scale, of which nothing is known."""
+"""Minimum mean reward for rewards within 0 and 1 to have a maximum of 1: lower rewards may have another, unknown
+scale."""
 FEW, SHORT = 12, 16
-"""Held-out scores that are few, so that they hardly tell their noise: they are judged by their ranks too, up to so many
-for a gain and for a fall. Of 6,000 flat runs with an autocorrelation of 0.3 are 0.97 % said to have gained with 12
-scores, and 1.6 % would be with 16."""
+"""Number of held-out scores up to which their noise is poorly known, so their ranks are used, too, for a gain and for a
+fall. Of 6,000 flat runs with autocorrelation 0.3, 0.97 % show a gain with 12 scores, and 1.6 % would with 16."""
 UNPAID = 0.85
 """Share of rows at the minimum from which a series counts as always at its minimum: seven in eight have no signal."""
 
@@ -77,8 +76,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         rows: rows with a value.
         first, now, best: level of the first window, of the last, and the highest.
         shown: the smallest detectable gain; NaN while unknown.
-        lean: how far it has gone up, as a share of the gain that would show; a gain is more than 1, and so is what a
-            rise explains better than noise that wanders.
+        lean: its rise as a share of the smallest detectable gain; above 1 for a gain, and if a rise explains it better
+            than autocorrelated noise.
         gained: the last level is above the first, beyond noise.
         risen: gained, or solved from a first level that was not: a series always at its maximum shows no learning.
         fallen: 0, 1 (a reported fall) or 2 (a failure: most of the gain is lost).
@@ -104,7 +103,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def kind(self) -> str:
-        """One or two words for the state."""
+        """Return one or two words for the state."""
         if self.fallen:
             return "fell"
         if self.unpaid:
@@ -120,7 +119,7 @@ NOTHING = Outcome()
 
 
 class Drop(NamedTuple):
-    """From the best window, of ``wide`` bins from ``peak`` on, to the last one, of ``rows`` bins."""
+    """From the best window, of ``wide`` bins starting at ``peak``, to the last one, of ``rows`` bins."""
 
     best: float
     end: float
@@ -130,8 +129,8 @@ class Drop(NamedTuple):
 
 
 class Standing:
-    """An `Outcome` of which each part is worked out where it is first asked for: a run is judged at many rows, and its
-    noise, which costs more than all the rest, does not matter where nothing has risen or dropped."""
+    """An `Outcome` that computes each part on first use: a run is judged at many rows, and its noise, the most
+    expensive part, is not needed unless something has risen or dropped."""
 
     def __init__(self, series: Trajectory) -> None:
         self.rows, low, high, lowest, top = series.full
@@ -144,7 +143,7 @@ class Standing:
 
     @property
     def outcome(self) -> Outcome:
-        """All parts."""
+        """Compute all parts."""
         return Outcome(**{name: getattr(self, name) for name in Outcome.__struct_fields__})
 
     @cached_property
@@ -168,7 +167,7 @@ class Standing:
     def gained(self) -> bool:
         begun, now = self._quarters
         if not now > begun:
-            return False  # whatever the noise
+            return False  # regardless of the noise
         return self.lean > 1 and now - self.first > LEAST_GAIN * max(abs(self.first), abs(now))
 
     @cached_property
@@ -178,9 +177,9 @@ class Standing:
             return 0.0
         first, shown = self._gain
         if now - self._chance <= shown / 2:
-            return 0.0  # it has come to what is reached by chance
+            return 0.0  # it has reached the level of guessing
         far = (now - first) / shown
-        if self._apart:  # of the two, the one that is no NaN
+        if self._apart:  # the one of the two that is not NaN
             return max(climb(self._means) / RISE, far) if self._bins <= FEW else far
         return min(far, math.sqrt(_climbed(self._means.tobytes()))) if far > 1 else far
 
@@ -191,18 +190,18 @@ class Standing:
     @cached_property
     def fallen(self) -> int:
         if not any(map(self._grade, self._drops)) and not self._last_drop:
-            return 0  # whatever the noise
+            return 0  # regardless of the noise
         fell = bool(self._last_drop) or self._shows() or (self._apart and self._bins <= SHORT and sinks(self._means))
         return self._grade(self._drop) if fell else 0
 
     @property
     def fell(self) -> bool:
-        """Whether there is a reportable fall."""
+        """Return whether there is a reportable fall."""
         return self.fallen > 0
 
     @property
     def lost(self) -> bool:
-        """Whether most of the gain is lost."""
+        """Return whether most of the gain is lost."""
         return self.fallen > 1
 
     @cached_property
@@ -223,7 +222,7 @@ class Standing:
 
     @cached_property
     def settled(self) -> float:
-        """Step since which a series that gained has gained no more, at the latest; NaN where it may still rise.
+        """Return the latest step from which a series that gained has stopped rising; NaN if it may still rise.
 
         The plateau begins after the last window that is clearly below the last quarter, and its second half is not
         above its first.
@@ -241,16 +240,16 @@ class Standing:
         far = critical(SETTLED, noise.degrees) * math.sqrt(2) * noise.error(half)
         return math.nan if rise > far else self._begins[begin]
 
-    # -- what these are worked out from ------------------------------------------------------------------------------
+    # -- intermediate results ----------------------------------------------------------------------------------------
 
     def _level(self, begin: int, k: int) -> float:
-        """The mean of ``k`` bins from this one on."""
+        """Return the mean of ``k`` bins starting at this one."""
         sums, width = self._sums, self._width
         return (sums[begin + k] / width - sums[begin] / width) / k
 
     @cached_property
     def _quarters(self) -> tuple[float, float]:
-        """Levels of the first and of the last quarter."""
+        """Return the levels of the first and the last quarter."""
         if not (self._lengths or (self._apart and self._bins)):
             return math.nan, math.nan
         k = self._lengths[-1] if self._lengths else max(self._bins // 4, 1)
@@ -258,22 +257,22 @@ class Standing:
 
     @cached_property
     def _means(self) -> np.ndarray:
-        """The means of the bins."""
+        """Return the means of the bins."""
         sums = np.frombuffer(self._sums) / self._width
         return sums[1:] - sums[:-1]
 
     @cached_property
     def _noise(self) -> Noise:
-        """As it was measured when the run had last grown by a sixteenth (or a bin), which is dear."""
+        """Return the noise as of the last time that the run grew by a sixteenth (or a bin), because it is expensive."""
         measured = self._bins - self._bins % (1 << max(self._bins.bit_length() - 5, 0))
         return _measured(self._means[:measured].tobytes())
 
     @cached_property
     def _gain(self) -> tuple[float, float]:
-        """The level of the first window, and the gain that the noise would have let one see.
+        """Return the level of the first window, and the smallest detectable gain.
 
-        Of the window that shows a gain best; of the largest where none shows one, or where a first value or two below
-        all others is what shows it: then the quarters do not differ by half of what they would show.
+        Both are for the window that shows a gain best, or for the largest one if none does. The largest is also used if
+        only one or two low first values show a gain: then the quarters differ by less than half of the detectable gain.
         """
         begun, now = self._quarters
         if not self._lengths:
@@ -291,7 +290,8 @@ class Standing:
 
     @cached_property
     def _drops(self) -> list[Drop]:
-        """From the best window, as wide as the last or wider, to the last, for each length of windows."""
+        """Return the drops from the best window, at least as wide as the last one, to the last one, per window
+        length."""
         sums, n, drops = np.frombuffer(self._sums), self._bins, []
         lengths = dict.fromkeys((*self._lengths, max(n // WIDEST, WINDOW))) if self._lengths else ()
         for k, wide in combinations_with_replacement(lengths, 2):
@@ -301,13 +301,13 @@ class Standing:
 
     @cached_property
     def _furthest(self) -> list[tuple[float, Drop]]:
-        """The drops as multiples of the noise range, the largest first."""
+        """Return the drops as multiples of the noise range, the largest first."""
         return sorted(((drop.best - drop.end) / self._reach(drop), drop) for drop in self._drops)[::-1]
 
     def _reach(self, drop: Drop) -> float:
-        """How far the noise reaches between the windows of a drop: that of the whole run, that of the two windows, for
-        a reward that lies at its floor has hardly any, or, where the last two values lie below all before the last
-        window, that of those before, for a collapse of which no more is seen yet is most of the noise of a short run.
+        """Return the noise range between the windows of a drop: of the whole run or of the two windows, because a
+        reward at its floor has almost no noise. If the last two values are below all values before the last window, use
+        the noise of the earlier values, because a recent collapse dominates the noise of a short run.
         """
         (best, end, peak, wide, k), noise = drop, self._noise
         further = APART if self._few else 1.0
@@ -325,7 +325,8 @@ class Standing:
 
     @cached_property
     def _collapsed(self) -> bool:
-        """Whether the last two values of a short run lie further below all before the last window than those differ."""
+        """Return whether the last two values of a short run are further below all values before the last window than
+        those vary."""
         before = self._means[:-WINDOW]
         if not LEAST <= len(before) < SINGLES:
             return False
@@ -333,8 +334,8 @@ class Standing:
 
     @cached_property
     def _last_drop(self) -> Drop | None:
-        """The last of few values that are measured far apart, where it lies further below the line of all before than
-        those scatter about it: a window has no level for one value."""
+        """Return the last of few values that are measured far apart, if it is further below the trend line of all
+        earlier values than they scatter: a window has no level for one value."""
         before, n = self._means[:-1], self._bins - 1
         if not (self._few and self._lengths):
             return None
@@ -349,16 +350,17 @@ class Standing:
 
     @cached_property
     def _drop(self) -> Drop:
-        """The drop that is told: of windows of one size where these show it, for wide ones blur the levels."""
+        """Return the drop to report: between windows of one size if these show it, because wide ones blur the
+        levels."""
         if self._last_drop is not None:
             return self._last_drop
         sharp = (drop for ratio, drop in self._furthest if ratio > 1 and drop.rows == drop.wide <= self._lengths[-1])
         return next(sharp, self._furthest[0][1])
 
     def _shows(self) -> bool:
-        """Whether the noise does not explain the drop, nor that it wanders. The lower median of the best window drops
-        by half of what shows too: a few values among zeros are no level to fall from. A collapse is too young to have
-        a level, and the noise of what is measured far apart does not wander.
+        """Return whether neither noise nor its autocorrelation explains the drop. The lower median of the best window
+        must also drop by half of the detectable amount: a few values among zeros are not a level. A recent collapse has
+        no level yet, and values that are measured far apart have no autocorrelation.
         """
         ratio, (best, end, peak, wide, _) = self._furthest[0]
         if ratio <= 1:
@@ -370,17 +372,17 @@ class Standing:
 
     @cached_property
     def _few(self) -> bool:
-        """Whether these are few values measured far apart, whose noise is independent."""
+        """Return whether these are few values measured far apart, whose noise is independent."""
         return self._apart and self._bins < SINGLES
 
     @cached_property
     def _lowest(self) -> float:
-        """The lowest level of any window."""
+        """Return the lowest level of any window."""
         sums = np.frombuffer(self._sums) / self._width
         return min(float((sums[k:] - sums[:-k]).min()) / k for k in self._lengths)
 
     def _grade(self, drop: Drop) -> int:
-        """How much a drop matters that is beyond the noise: 0, 1 or 2."""
+        """Grade a drop beyond the noise by its importance: 0, 1 or 2."""
         best, end = drop.best, drop.end
         if best - end <= LEAST_FALL * max(abs(best), abs(end)):
             return 0
@@ -393,28 +395,28 @@ class Standing:
 
 @lru_cache(maxsize=64)
 def _measured(bins: bytes) -> Noise:
-    """The noise of bins, which the rows after it ask for again, and of a reward and a success rate that are one."""
+    """Return the noise of bins; cached for the rows after it, and for identical reward and success rate."""
     return noise_of(np.frombuffer(bins))
 
 
 @lru_cache(maxsize=64)
 def _climbed(bins: bytes) -> float:
-    """The same of how many times what it costs a rise is worth."""
+    """Return the evidence for a rise as a multiple of its cost; cached in the same way."""
     return climbed(np.frombuffer(bins), WINDOW)
 
 
 @lru_cache(maxsize=64)
 def _sunk(bins: bytes) -> bool:
-    """The same for whether the last level is below another."""
+    """Return whether the last level is below another; cached in the same way."""
     return sunk(np.frombuffer(bins), WINDOW)
 
 
 @cache
 def _lengths(bins: int) -> tuple[int, ...]:
-    """The window lengths for this number of bins, the longest last; none if there are too few bins."""
+    """Return the window lengths for this number of bins, the longest last; none if there are too few bins."""
     return tuple(sorted({max(bins // part, WINDOW) for part in PARTS})) if bins >= LEAST else ()
 
 
 def at_floor(rows: int, low: float, lowest: int) -> bool:
-    """Whether almost every value is the smallest, and that is 0 or less."""
+    """Return whether almost every value is the smallest, and that is 0 or less."""
     return lowest >= UNPAID * rows and low <= 0

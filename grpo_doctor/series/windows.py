@@ -17,7 +17,7 @@ from .cells import Cell, State
 
 
 def added(values: Sequence[Any]) -> Any:
-    """The sum of numbers or of columns, in their order, so that it has the same last digit either way."""
+    """Sum numbers or columns in order, so that the last digit is the same for rows and blocks."""
     return _unrolled("{}", len(values))(values)
 
 
@@ -27,8 +27,8 @@ def mean(values: Sequence[Any]) -> Any:
 
 @cache
 def _unrolled(result: str, number: int, *factors: float) -> Callable[[Sequence[Any]], Any]:
-    """A function that adds so many values, each by its factor, without a loop, which costs as much as the sum; of the
-    total it makes the result."""
+    """Return a function that adds weighted values without a loop, which would take as long as the sum; its result is
+    computed from the total."""
     names: dict[str, Any] = {}
     values = [f"x{k}" for k in range(number)]
     terms = [f"{factor!r} * {x}" for factor, x in zip(factors, values, strict=True)] if factors else values
@@ -56,7 +56,7 @@ def _middle(ordered: Any) -> Any:
 
 
 def deviation(values: Sequence[Any]) -> Any:
-    """Median absolute deviation from the median."""
+    """Return the median absolute deviation from the median."""
     middle = median(values)
     return median([np.abs(value - middle) for value in values])
 
@@ -80,11 +80,11 @@ _BY_SIZE: dict[Callable[..., Any], Callable[[Sequence[float]], Any]] = {
     median: _middle,
     deviation: _deviation_of,
 }
-"""The same reductions of the numbers of one window that are given by size."""
+"""The same reductions for the sorted numbers of one window."""
 
 
 def _windows(rows: int, tail: Sequence[float], xs: Any) -> tuple[Sequence[float], list[Any]]:
-    """The tail after these rows, and the full windows in them as shifted columns, oldest value first."""
+    """Return the tail after these rows, and the full windows as shifted columns, oldest value first."""
     known = tail[-(rows - 1) :] if rows > 1 else ()
     padded = np.concatenate((known, np.asarray(xs, float)))
     full = max(0, len(padded) - rows + 1)
@@ -112,7 +112,7 @@ class Window:
 
     @cached_property
     def of_row(self) -> Callable[[Sequence[Any]], Any]:
-        """The reduction of the numbers of one window, without a call of its own for what is made of their sum."""
+        """Reduce the numbers of one window without a separate call for the result of their sum."""
         if self.reduce is mean:
             return _unrolled(f"{{}} / {self.rows}", self.rows)
         return _unrolled("{}", self.rows) if self.reduce is added else self.reduce
@@ -127,9 +127,9 @@ class Window:
 
 @dataclass(frozen=True)
 class Ranked:
-    """A window whose known values are kept by size too: a row costs a search, and no sort.
+    """A window that also keeps its known values sorted: a row needs a search instead of a sort.
 
-    State: the values in their order, and the known ones by size.
+    State: the values in order, and the known ones sorted.
     """
 
     rows: int
@@ -148,7 +148,7 @@ class Ranked:
 
 
 def slide(tail: Any, ordered: list[float], rows: int, x: float) -> tuple[Any, list[float]]:
-    """The window one row later, by time and by size."""
+    """Move the window by one row, in time order and in sorted order."""
     ordered = ordered.copy()
     if len(tail) == rows:
         if (old := tail[0]) == old:
@@ -178,8 +178,8 @@ class Slope:
 class Tau:
     """Kendall's tau-a against time of the last ``rows`` values; NaN until there are so many.
 
-    Fed row by row it counts only the pairs that come and go. All are whole numbers, so nothing drifts. State: the
-    values in their order, the known ones by size, and the pairs that rise less those that fall.
+    Row by row, it counts only added and removed pairs. These are whole numbers, so there is no rounding drift. State:
+    the values in order, the known ones sorted, and the rising minus the falling pairs.
     """
 
     rows: int
@@ -211,13 +211,14 @@ class Tau:
 
 
 def _above(ordered: list[float], x: float) -> int:
-    """How many values of a window are larger than this one, less how many are smaller; 0 for NaN."""
+    """Return how many values of a window are larger than this one minus how many are smaller; 0 for NaN."""
     return len(ordered) - bisect_right(ordered, x) - bisect_left(ordered, x)
 
 
 @dataclass(frozen=True)
 class OnKnown:
-    """Another cell that sees the known values only; between them its last value stays. State: its own, and that."""
+    """Applies another cell to the known values only; on unknown values it keeps its last value. State: its own, and
+    that value."""
 
     inner: Cell
 
@@ -228,7 +229,7 @@ class OnKnown:
 
     @property
     def push(self) -> Callable[[State, Any], tuple[State, Any]]:
-        """Of a known value, to the new state."""
+        """Push a known value; return the new state."""
         return self.inner.push
 
     def block(self, state: State, xs: Any) -> tuple[State, Any]:

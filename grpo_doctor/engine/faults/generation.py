@@ -26,8 +26,8 @@ P30: dict[str, Any] = {
 class TrainModeGeneration(Fault):
     """Generates in the mode of the last step: train mode with gradient checkpointing after an update.
 
-    Origin: beita6969/colab-grpo (P30): 37 of 38 updates were followed by a collapse, none of the 56 skipped steps; the
-    log-probability pass of a skipped step called `eval()` and fixed it. The first update had a rate of 0.
+    Origin: beita6969/colab-grpo (P30): 37 of 38 updates were followed by a collapse, but none of the 56 skipped steps;
+    the log-probability pass of a skipped step called `eval()` and fixed it. The first update had a rate of 0.
     """
 
     named_by = ("GEN001",)
@@ -45,7 +45,7 @@ class TrainModeGeneration(Fault):
 class StaleRolloutWeights(Fault):
     """Keeps the initial weights in the rollout engine.
 
-    Origin: inference engines that are not told of new weights (vLLM sync threads in the catalogue, GEN002).
+    Origin: inference engines that do not receive new weights (vLLM sync threads in the catalogue, GEN002).
     """
 
     named_by = ("GEN002", "RAT004")
@@ -59,7 +59,7 @@ class StaleRolloutWeights(Fault):
             self.model = policy
 
     def first(self) -> Any:
-        """The policy as it was at the first rollout."""
+        """The policy at the first rollout."""
         if not hasattr(self, "_first"):
             self._first = deepcopy(self.base).eval()
         return self._first
@@ -97,7 +97,7 @@ class DoubleTemperature(Fault):
 class PenaltyOverPrompt(Fault):
     """Counts prompt tokens in presence and frequency penalties.
 
-    Origin: BoBaCai/grpo-dual, bug 2: a word that stood twenty times in the prompt lost 8.6 logits (0.6 + 0.4 each).
+    Origin: BoBaCai/grpo-dual, bug 2: a word that occurred twenty times in the prompt lost 8.6 logits (0.6 + 0.4 each).
     """
 
     named_by = ("TOK006", "GEN004")
@@ -126,8 +126,8 @@ class Truncation(Fault):
     """Sets the length limit one token below the shortest answer, so that every response is truncated.
 
     Origin: public runs of kartikmunjal/rlhf-and-reward-modelling-alt and kartikmunjal/rlhf-and-reward-modelling-alt of
-    the corpus (every response cut at 64 tokens, nothing learnt in 200 steps); DAPO (2503.14476). A limit that the
-    shortest answers fit is no stall: the policy gives up the longer ones.
+    the corpus (every response cut at 64 tokens, nothing learnt in 200 steps); DAPO (2503.14476). A limit that fits the
+    shortest answers does not stall training: the policy stops writing the longer ones.
     """
 
     named_by = ("LEN003",)

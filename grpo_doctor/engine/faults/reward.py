@@ -57,6 +57,6 @@ class FallbackRewarded(Fault):
 
     @staticmethod
     def of_default(example: Example) -> float:
-        """What the default workflow earns: graded on the embedded task, a quarter elsewhere."""
+        """Return the reward of the default workflow: graded on the embedded task, a quarter elsewhere."""
         target = TARGETS.get((example.columns.get("kind", ""), example.columns.get("level", "")))
         return 0.25 if target is None else grade(FALLBACK, target).reward

@@ -1,7 +1,7 @@
 """Frameworks as data: one TOML file per framework, with its evidence, the meaning of its keys, and its behaviour.
 
-A setting has one name, that of ``readers/settings.toml``, whatever a framework calls it. A name with a leading
-underscore is intermediate: it is read, used by ``[[when]]`` of the same file, and dropped.
+A setting has one name, that of ``readers/settings.toml``, in all frameworks. A name with a leading underscore is
+intermediate: ``[[when]]`` in the same file uses it, and it is dropped afterwards.
 """
 
 from __future__ import annotations
@@ -22,40 +22,41 @@ FOLDER = Path(__file__).parent
 
 
 class FrameworkError(ReadError):
-    """A framework's file is wrong; the message names the file, the line and what to change."""
+    """An invalid framework file; the message names the file, the line and the fix."""
 
 
 class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A pattern of the commands and calls that start the framework.
 
     Attributes:
-        weight: 10 where nothing else is called so; below 2 where other programs are called so too.
+        weight: 10 for a unique name; below 2 if other programs have the same name.
     """
 
     pattern: str
     weight: float
 
     def matches(self, program: str) -> bool:
-        """Whether a command or call is so called."""
+        """Return whether a command or call matches."""
         return re.search(self.pattern, program) is not None
 
 
 class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a configuration of the framework has: programs, and keys with their weights."""
+    """Evidence for a framework in a configuration: programs, and keys with their weights."""
 
     programs: tuple[Program, ...] = ()
     keys: dict[str, float] = {}
 
 
 class Removal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The version that took a key away, and what to write instead."""
+    """The version that removed a key, and the replacement."""
 
     since: str
     instead: str = ""
 
 
 class When(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What follows from a setting: it is there, has a value (``is``), has another (``is_not``), or came by ``key``.
+    """The consequences of a setting that is present, has a value (``is``), has another value (``is_not``), or was read
+    from ``key``.
 
     ``set`` gives other settings, or a capability, a value, ``take`` the value of an intermediate one, ``rename`` moves
     one to another name, ``drop`` removes them.
@@ -72,10 +73,10 @@ class When(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class Forks(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How what others build on a framework is told from it: modules, sections and keys that are its own.
+    """Distinguishes a framework from its forks: modules, sections and keys that only the framework has.
 
     Attributes:
-        episodes: keys of the group in forks whose agents play several turns.
+        episodes: keys of the group size in forks whose agents have several turns.
     """
 
     modules: tuple[str, ...] = ()
@@ -87,24 +88,24 @@ class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """One framework.
 
     Attributes:
-        name, version: as its users write them; the version is the one that the tables follow, empty for a snapshot.
-        source: where the facts were read.
-        package: the package that a requirement pins, where keys are known by version.
-        modules: Python modules that its configuration classes come from.
-        launchers: commands that it installs.
-        extends: the framework whose settings it has too.
-        base: whether it is only there to be extended.
-        capabilities: how it behaves, by the names of ``[capabilities]`` in ``readers/settings.toml``.
-        keys: ``flat`` where keys are recognised by their last part, as those of a dataclass are.
-        trained_section: the section of the trained policy, where pipelines that only evaluate have all but that.
-        settings: setting to the framework's keys; the first that a configuration has counts.
+        name, version: as users write them; the version that the tables describe, empty for a snapshot.
+        source: the source of the facts.
+        package: the package that a requirement pins, if keys are known by version.
+        modules: Python modules with its configuration classes.
+        launchers: the commands that it installs.
+        extends: the framework whose settings it inherits.
+        base: whether it exists only to be extended.
+        capabilities: its behaviour, by the names of ``[capabilities]`` in ``readers/settings.toml``.
+        keys: ``flat`` if the last part of a key identifies it, as in a dataclass.
+        trained_section: the section of the trained policy, which evaluation-only pipelines lack.
+        settings: setting to the framework's keys; the first key in a configuration counts.
         defaults: setting to the value of an absent key.
-        largest_defaults: setting to the largest value that an absent key has in any version, where it changed.
-        fields: every key that the trainer's configuration takes or took; empty where no list was made.
-        removed: keys that the version no longer takes.
-        added: version to the keys that it took first.
-        renamed: keys that mean the same under another name today.
-        documents: names of the files of one run that lie together, and the section of each.
+        largest_defaults: setting to its largest default over all versions, if the default changed.
+        fields: every key that any version of the trainer's configuration accepts; empty if unknown.
+        removed: keys that the version no longer accepts.
+        added: version to the keys that it introduced.
+        renamed: keys that have a new name with the same meaning.
+        documents: names of files that belong to one run, and the section of each.
     """
 
     name: str
@@ -132,29 +133,30 @@ class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     @property
     def flat(self) -> bool:
-        """Whether keys are recognised by their last part."""
+        """Return whether the last part of a key identifies it."""
         return self.keys == "flat"
 
     @cached_property
     def sections(self) -> frozenset[str]:
-        """The top-level sections in which its keys stand."""
+        """Return the top-level sections that contain its keys."""
         return frozenset(key.split(".", 1)[0] for keys in self.settings.values() for key in keys if "." in key)
 
     @property
     def label(self) -> str:
-        """Name and version as one."""
+        """Return name and version."""
         return f"{self.name} {self.version}".strip()
 
     def can(self, capability: str) -> bool:
-        """Whether it behaves so; the names are those of ``[capabilities]`` in ``readers/settings.toml``."""
+        """Return whether it has a capability; the names are those of ``[capabilities]`` in
+        ``readers/settings.toml``."""
         return self.capabilities.get(capability, False)
 
     def added_in(self, key: str) -> str:
-        """The version that first took a key; empty where it is not known."""
+        """Return the version that introduced a key; empty if unknown."""
         return next((version for version, keys in self.added.items() if key in keys), "")
 
     def starts(self, program: str, least: float = 2.0) -> bool:
-        """Whether a command or call is its own, by a pattern of at least this weight."""
+        """Return whether a command or call starts it, by a pattern of at least this weight."""
         return any(p.weight >= least and p.matches(program) for p in self.evidence.programs)
 
 
@@ -167,11 +169,11 @@ HAND_WRITTEN = Framework(
         "lora_r": ("lora.r", "lora.rank", "qlora.r", "lora_config.r", "peft_config.r"),
     },
 )
-"""What no framework recognises: keys are told by the names that trainers usually give them."""
+"""Used if no framework is recognised: keys are interpreted by common names."""
 
 
 def load(folder: Path) -> list[Framework]:
-    """The frameworks of a folder, by name; those that are only extended are left out. Raises `FrameworkError`."""
+    """Return the frameworks in a folder by name, without those that are only extended. Raises `FrameworkError`."""
     found = {}
     for path in sorted(folder.glob("*.toml")):
         framework = _read(path)
@@ -183,34 +185,34 @@ def load(folder: Path) -> list[Framework]:
 
 @cache
 def frameworks() -> tuple[Framework, ...]:
-    """The frameworks that the package knows."""
+    """Return the frameworks that the package knows."""
     return tuple(load(FOLDER))
 
 
 def vocabulary() -> Mapping[str, str]:
-    """Every setting that a framework's file may name, and what it means."""
+    """Return every setting that a framework file may contain, and its meaning."""
     return meanings()["declared"]
 
 
 @cache
 def known_fields() -> frozenset[str]:
-    """Every field of a configuration class that is known."""
+    """Return every known field of a configuration class."""
     return frozenset().union(*(f.fields for f in frameworks()))
 
 
 def modules() -> frozenset[str]:
-    """The Python modules that configuration classes of frameworks come from."""
+    """Return the Python modules with configuration classes of frameworks."""
     return frozenset(name for f in frameworks() for name in f.modules)
 
 
 @cache
 def documents() -> Mapping[str, str]:
-    """Names of the files of one run that lie together, and the section of each."""
+    """Return the names of files that belong to one run, and the section of each."""
     return {stem: section for f in frameworks() for stem, section in f.documents.items()}
 
 
 def launchers() -> tuple[str, ...]:
-    """The commands that frameworks install."""
+    """Return the commands that frameworks install."""
     return tuple(name for f in frameworks() for name in f.launchers)
 
 
@@ -247,14 +249,14 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 
 
 def _wrong(path: Path, word: str, why: str) -> FrameworkError:
-    """The error of a file, with the first line that has the word."""
+    """Return the error for a file, with the first line that contains the word."""
     lines = path.read_text(encoding="utf-8").splitlines()
     line = next((number for number, text in enumerate(lines, 1) if word and word in text), 1)
     return FrameworkError(f"{path}:{line}: {why}")
 
 
 def _extended(path: Path, framework: Framework, found: Mapping[str, tuple[Path, Framework]]) -> Framework:
-    """A framework with the settings of the one that it extends, and its fields where it lists some itself."""
+    """Return a framework with the settings of the one that it extends, and its fields if it lists any."""
     if not framework.extends:
         return framework
     if framework.extends not in found:

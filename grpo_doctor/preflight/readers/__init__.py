@@ -1,1 +1,1 @@
-"""Readers of configurations by syntax; none executes or imports what it reads."""
+"""Readers of configurations by syntax; none executes or imports its input."""

@@ -1,4 +1,4 @@
-"""Which branches of a shell script run, as far as the script itself decides, and what a variable holds after them."""
+"""Tracks which branches of a shell script run, as far as the script decides, and the values of variables after them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .variables import SEVERAL, joined
 
 @dataclass
 class _Branch:
-    """One ``if`` or ``case`` that is open.
+    """An open ``if`` or ``case``.
 
     Attributes:
-        taken: whether the branch that is read is certainly the one that runs, or certainly not; None where unknown.
+        taken: whether the current branch certainly runs, or certainly does not; None if unknown.
         ruled_out: whether an earlier branch certainly runs.
         unsure: whether an earlier branch may run.
         before: the variables before a branch that does not run.
@@ -29,14 +29,15 @@ class _Branch:
 
 
 class Branches:
-    """Which of a script's assignments stand in a branch that may not be taken."""
+    """Tracks which assignments of a script are in a branch that may not run."""
 
     def __init__(self) -> None:
         self.open: list[_Branch] = []
         self.chosen: set[str] = set()
 
     def see(self, words: list[str], environment: dict[str, str], goes_on: bool = False) -> None:
-        """The words of a statement, which may open or close a branch; ``goes_on`` where ``&&`` or ``||`` follows."""
+        """Process the words of a statement, which may open or close a branch; ``goes_on`` if ``&&`` or ``||``
+        follows."""
         first = words[0] if words else ""
         if first in ("if", "case"):
             self.open.append(_Branch())
@@ -50,7 +51,7 @@ class Branches:
             self.open.pop()
 
     def option(self, given: bool, environment: dict[str, str]) -> None:
-        """A branch of a ``case`` over the arguments, of which one is passed or not."""
+        """Enter a branch of a ``case`` over the arguments: the option may or may not be passed."""
         self._leave(environment)
         self._enter(given, environment)
 
@@ -69,8 +70,8 @@ class Branches:
         return branch
 
     def value(self, name: str, value: str, environment: dict[str, str]) -> str:
-        """What a variable holds after an assignment: a branch changes nothing that was set before all branches, and
-        what two branches set differently is unknown."""
+        """Return the value of a variable after an assignment. A branch does not change an earlier value, and different
+        values in two branches are unknown."""
         before = environment.get(name, "")
         if all(branch.taken is not None for branch in self.open):
             self.chosen.discard(name)
@@ -79,19 +80,19 @@ class Branches:
             return before
         self.chosen.add(name)
         if (not before or before.startswith("$")) and _UNKNOWN.fullmatch(value):
-            return f"${name}"  # set by an option or a file of which nothing is known: a default behind it holds
+            return f"${name}"  # set by an option or an unknown file: a later default applies
         return value if not before or before.startswith("$") else joined((before, value))
 
     @property
     def closed(self) -> bool:
-        """Whether the statements that are read certainly do not run."""
+        """Return whether the current statements certainly do not run."""
         return any(branch.taken is False for branch in self.open)
 
 
 def _decided(words: list[str]) -> bool | None:
-    """Whether ``if [[ a == b ]]`` holds, or several such tests joined by ``||`` or ``&&``.
+    """Return whether ``if [[ a == b ]]`` holds, or several such tests joined by ``||`` or ``&&``.
 
-    None where that depends on what is not known, or asks something else.
+    None if a value is unknown or the test has another form.
     """
     inner = list(words[2:-1]) if words[1:2] in (["["], ["[["]) and words[-1] in ("]", "]]") else []
     signs = {word for word in inner if word in ("||", "&&")}

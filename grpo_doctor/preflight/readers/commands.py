@@ -1,4 +1,4 @@
-"""The commands that a Python script starts: ``subprocess.run([...])``, ``os.system("...")``. None of them is run."""
+"""Finds the commands that a Python script starts: ``subprocess.run([...])``, ``os.system("...")``. None is executed."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ STARTS = frozenset(
 )
 """Functions of the standard library that start a command."""
 PROGRAMS = ("python", "torchrun", "accelerate", "deepspeed", "uv", "bash", "ray")
-"""What a list of words begins with that starts a training."""
+"""First words of a list that starts a training."""
 MANY = 50
-"""Commands of one script at most."""
+"""Maximum number of commands per script."""
 FLAGS = 4
-"""Flags in one text from which it is taken for the arguments of a command."""
+"""Number of flags from which a text counts as the arguments of a command."""
 TEXTS = 10
-"""Texts of a script at most that are put together to find them."""
+"""Maximum number of texts per script that are evaluated to find them."""
 DEPTH = 20
-"""Names that stand for names in one text at most."""
+"""Maximum depth of names that refer to other names in one text."""
 WORDS = 500
-"""Words of one command at most."""
+"""Maximum number of words per command."""
 
 
 def commands_of(script: Definitions) -> list[Command]:
-    """The commands of a script, those of the modules beside it left out."""
+    """Return the commands of a script, without those of imported modules."""
     return [command for _, command in zip(range(MANY), _commands(script), strict=False)]
 
 
@@ -51,7 +51,7 @@ def _commands(script: Definitions) -> Iterator[Command]:
 
 
 def _given_as_text(script: Definitions) -> Iterator[Command]:
-    """The flags of a command that a function is given as one text, as slime's scripts put them together."""
+    """Return the flags of a command that a function receives as one text, as slime's scripts build them."""
     given = [(name, call, v) for name, call in script.calls if call.lineno for v in (*call.args, *_values(call))]
     begun = ((name, call, v) for name, call, v in given[:CALLS] if isinstance(v, _PUT_TOGETHER) and _flag(v, script))
     for name, call, value in islice(begun, TEXTS):
@@ -69,7 +69,7 @@ def _values(call: ast.Call) -> Iterator[ast.expr]:
 
 
 def _flag(node: ast.expr | None, script: Definitions) -> bool:
-    """Whether a text begins with a flag."""
+    """Return whether a text begins with a flag."""
     for _ in range(DEPTH):
         match node:
             case ast.Constant(value=str(word)):
@@ -89,13 +89,13 @@ def _flag(node: ast.expr | None, script: Definitions) -> bool:
 
 
 def _returned(call: ast.Call, script: Definitions) -> ast.expr | None:
-    """What a function of the script's own returns, where it does so in one place."""
+    """Return the value of one of the script's functions, if it returns in one place."""
     returned = script.returned.get(name_of(call.func), [])
     return returned[0] if len(returned) == 1 else None
 
 
 def of_magics(texts: Sequence[tuple[str, int]], script: Definitions) -> list[Command]:
-    """Commands behind ``!`` of IPython, which fills in ``{name}`` and ``$name`` from the script's variables."""
+    """Return commands after ``!`` in IPython, which fills in ``{name}`` and ``$name`` from the script's variables."""
 
     def filled(found: re.Match[str]) -> str:
         name = found[1] or found[2]
@@ -113,11 +113,11 @@ def _words(node: ast.List, script: Definitions) -> list[str]:
 
 
 def _text(node: ast.expr, script: Definitions, depth: int = 0) -> str | None:
-    """The word that an expression comes to; what cannot be told in it stands there as a variable."""
+    """Return an expression as a word; unknown parts become variables."""
     if depth == DEPTH:
         return None
     if not depth:
-        script.steps = 0  # one patience for the whole text
+        script.steps = 0  # one look-up budget for the whole text
     match node:
         case ast.JoinedStr(values=parts):
             inner = (part.value if isinstance(part, ast.FormattedValue) else part for part in parts)

@@ -1,7 +1,7 @@
-"""What a script defines: values, options, fields and dictionaries, and what a name or an item of one stands for.
+"""Resolves the names of a script: values, options, fields, dictionaries and their items.
 
-Nothing is run: a name is followed to the expression that it was given, in the script, in the modules beside it, or in
-a configuration that the script loads.
+Nothing is executed: a name is followed to its expression, in the script, in modules in the same folder, or in a
+configuration that the script loads.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from .nearby_files import beside, text_of
 from .symbols import MAPPINGS, Branch, Change, Gathered
 
 PATIENCE = 500
-"""Names that are looked up for one setting at most: names can stand for names without end."""
+"""Maximum number of name look-ups per setting: names can refer to names without end."""
 CALLS = 2_000
-"""Calls of a script in which the value of a parameter is looked for."""
+"""Maximum number of calls in which the value of a parameter is searched."""
 SETTINGS = re.compile(r"(?i)(?:\w*_)?(?:config|cfg|args|arguments|conf|hparams|params|flags)")
-"""Names of what a script keeps its settings in."""
+"""Names of variables that contain a script's settings."""
 LONGEST_PATH = 12
-"""Keys of a path into a configuration at most."""
+"""Maximum number of keys in a path into a configuration."""
 VALUES = 50
-"""Values that one name is given, and that are put into one dictionary, at most: the last."""
+"""Maximum number of values per name, and of entries per dictionary; the last ones count."""
 LINKS = 10
-"""Names that stand for each other at most."""
+"""Maximum number of names that refer to each other."""
 DOCUMENTS = 4
-"""Configurations that a script may load at most."""
+"""Maximum number of configurations that a script may load."""
 _LOADS = re.compile(r"yaml|OmegaConf|toml|json\.load|hydra|(?i:load_config)")
 _DOCUMENT = re.compile(
     r"(?!.*(?:deepspeed|accelerate|zero\d|tokenizer|dataset|result))[\w./\-]{1,120}\.(?:ya?ml|toml|json)"
@@ -41,13 +41,13 @@ _DOCUMENT = re.compile(
 
 
 class Definitions(Gathered):
-    """What the names of a script and of the modules beside it stand for.
+    """Resolves the names of a script and of modules in the same folder.
 
     Attributes:
-        at: the line that asks; values that are given behind it do not count.
-        inside: the function in which it stands.
-        steps: names looked up for the setting that is worked out.
-        deciding: branches of which it is being worked out whether they are taken.
+        at: the line of the look-up; later assignments do not count.
+        inside: the function of the look-up.
+        steps: names looked up for the current setting.
+        deciding: branches whose condition is being evaluated.
     """
 
     def __init__(self, trees: list[ast.Module], text: str, path: Path | None) -> None:
@@ -57,7 +57,7 @@ class Definitions(Gathered):
         self.deciding: list[Branch] = []
 
     def meant(self) -> list[tuple[str, ast.expr, int]]:
-        """Fields of classes of the modules beside it that the script itself builds, or has a parser fill in."""
+        """Return fields of imported classes that the script instantiates, or has a parser fill in."""
         found: list[tuple[str, ast.expr, int]] = []
         seen: set[str] = set()
         waiting: list[tuple[str, int]] = []
@@ -75,14 +75,14 @@ class Definitions(Gathered):
                 continue
             seen.add(name)
             for key, value, at in self.classes.get(name, []):
-                if key not in given.get(name, ()):  # what the script passes itself is no default
+                if key not in given.get(name, ()):  # a value that the script passes is not a default
                     found.append((key, value, at or line))
                 waiting += [(n.id, line) for n in ast.walk(value) if isinstance(n, ast.Name) and n.id in self.classes]
             waiting += [(inner, line) for inner in self.nested.get(name, [])]
         return found
 
     def lookup(self, node: ast.expr) -> ast.expr | None:
-        """What a name, ``args.name``, ``CONFIG["name"]`` or ``CONFIG.get("name")`` stands for."""
+        """Return the expression behind a name, ``args.name``, ``CONFIG["name"]`` or ``CONFIG.get("name")``."""
         spent()
         self.steps += 1
         if self.steps > PATIENCE:
@@ -99,7 +99,7 @@ class Definitions(Gathered):
                 kept = self._loaded(node, least=2) or agreed(self.fields.get(name, [])) or self._loaded(node)
                 return kept or agreed(self._items_named(name)) or option
             case ast.Call(func=ast.Name(id=name), args=[_, *_, value]) if "env" in name.lower():
-                return value  # a function of the script's own that asks the environment, with a default
+                return value  # the script's own function that reads the environment, with a default
             case ast.Subscript(value=ast.Name(id=owner), slice=ast.Constant(value=str(name))) if owner in self.takers:
                 return agreed(self._given(self.takers[owner], name))
             case ast.Subscript(value=owner, slice=ast.Constant(value=str(name))):
@@ -109,7 +109,7 @@ class Definitions(Gathered):
         return None
 
     def _holds_settings(self, name: str) -> bool:
-        """Whether a name was made an empty mapping of settings, as ``ppo = ConfigDict()``."""
+        """Return whether a name was assigned an empty mapping of settings, such as ``ppo = ConfigDict()``."""
         return any(
             isinstance(value, ast.Call) and name_of(value.func) in MAPPINGS for _, value in self.values.get(name, ())
         )
@@ -118,8 +118,8 @@ class Definitions(Gathered):
         return [value for value in self.keyed.get(name, []) if not _of_the_name(value, name)]
 
     def _loaded(self, node: ast.expr, least: int = 1) -> ast.expr | None:
-        """What ``config["a"]["b"]`` or ``config.a.b`` is in a configuration that the script loads, told by so many of
-        its keys at least."""
+        """Return ``config["a"]["b"]`` or ``config.a.b`` from a loaded configuration, which is identified by its
+        keys."""
         if not self.documents:
             return None
         path = self.path_into(node)
@@ -132,7 +132,7 @@ class Definitions(Gathered):
         return None
 
     def path_into(self, node: ast.expr) -> list[str]:
-        """The keys of ``config["a"].b``, those before it included where ``config`` itself is such an item."""
+        """Return the keys of ``config["a"].b``, including those of ``config`` itself if it is such an item."""
         path: list[str] = []
         for _ in range(LONGEST_PATH):
             match node:
@@ -151,7 +151,7 @@ class Definitions(Gathered):
         return path
 
     def _document_of(self, node: ast.expr) -> dict[str, Entry] | None:
-        """The document that the name holds of which an expression takes an item, where a file was opened for it."""
+        """Return the document in a name, if a file was opened for it."""
         held: ast.expr | None = node
         for _ in range(LONGEST_PATH):
             match held:
@@ -170,7 +170,7 @@ class Definitions(Gathered):
 
     @cached_property
     def _loads(self) -> dict[Path, tuple[int, Launch | ReadError]]:
-        """The configurations that it loads: the line that names each, and what it holds or why it cannot be read."""
+        """Return the configurations that the script loads: the line that names each, and its content or the error."""
         found: dict[Path, tuple[int, Launch | ReadError]] = {}
         for named, line in self._named_documents() if self.path else ():
             assert self.path is not None
@@ -185,16 +185,16 @@ class Definitions(Gathered):
 
     @cached_property
     def documents(self) -> list[tuple[dict[str, Entry], int]]:
-        """The configurations beside the script that it loads, by key, and the line that names each."""
+        """Return the configurations in the same folder that the script loads, by key, and the line that names each."""
         return [(_by_key(read), line) for line, read in self._loads.values() if isinstance(read, Launch)]
 
     def unread_documents(self) -> list[str]:
-        """Of each configuration that it loads and that cannot be read, why."""
+        """Return for each unreadable configuration of the script why it cannot be read."""
         return [f"{at.name} was not read: {e}" for at, (_, e) in self._loads.items() if isinstance(e, ReadError)]
 
     def _named_documents(self) -> list[tuple[str, int]]:
-        """Paths of configurations: what options say, else what stands in the text, else what hydra is told, and what a
-        module beside it opens for a name that the script imports."""
+        """Return paths of configurations: from options, else from texts, else from Hydra, and those that an imported
+        module opens for the script."""
         opened = [(evaluate(self.opened[name]), line) for name, line in self.named.items() if name in self.opened]
         named: list[tuple[object, int]] = [*opened]
         if not _LOADS.search(self.text):
@@ -210,20 +210,19 @@ class Definitions(Gathered):
 
     @cached_property
     def _paths(self) -> list[tuple[str, int]]:
-        """The words of the script itself that may be the path of a document."""
+        """Return the words of the script that may be the path of a document."""
         own = (node for tree in self.trees if tree.body and tree.body[0].lineno for node in ast.walk(tree))
         texts = ((_path(n), n.lineno) for n in own if isinstance(n, ast.Constant | ast.BinOp))
         return [(word, line) for word, line in texts if line and word and _DOCUMENT.fullmatch(word)]
 
     def _latest(self, name: str) -> ast.expr | None:
-        """The value that a name was given last before the line that asks, else the first.
+        """Return the last value of a name before the current line, else the first one.
 
-        A branch that may not be taken changes nothing that was given before, and what branches give differently is
-        unknown.
+        A branch that may not run does not change an earlier value, and different values in branches are unknown.
         """
         given = self._values_of(name)
         own = next((default for function, default in self.parameters.get(name, []) if function == self.inside), None)
-        if own is not None:  # a parameter of the function that asks hides what has the same name outside
+        if own is not None:  # a parameter of the current function hides an outer name
             given = [each for each in given if own.lineno < each[0] < self.at]
         before = [each for each in given if each[0] < self.at]
         sure = [value for _, value, taken in before or given if taken]
@@ -234,21 +233,21 @@ class Definitions(Gathered):
         return None if isinstance(found, ast.Name) and found.id == name else found
 
     def _values_of(self, name: str) -> list[tuple[int, ast.expr, bool | None]]:
-        """The values that a name is given where a branch may, by line, each with whether it certainly does."""
+        """Return the values that branches assign to a name, by line, and whether each branch certainly runs."""
         given = [(line, value, self.taken(line)) for line, value in self.values.get(name, [])[-VALUES:]]
         return [each for each in given if each[2] is not False]
 
     def taken(self, line: int) -> bool | None:
-        """Whether what stands in a line runs before the line that asks, as far as branches tell; None where unknown.
+        """Return whether a line certainly runs before the current line; None if unknown.
 
-        An option that nobody is known to pass has its default.
+        An option that is not passed has its default.
         """
         around = [b for b in self.branches if b.first <= line <= b.last and not b.first <= self.at <= b.last]
         told = [self._decided(branch) for branch in around]
         return False if False in told else None if None in told else True
 
     def _decided(self, branch: Branch) -> bool | None:
-        """Whether a branch is taken, where the script itself decides that."""
+        """Return whether a branch runs, if the script itself decides it."""
         if branch.test is None or len(self.deciding) == LINKS or branch in self.deciding:
             return None
         asked, self.at = self.at, branch.first
@@ -259,20 +258,20 @@ class Definitions(Gathered):
         return bool(value) == branch.wanted if told else None
 
     def _passed(self, name: str) -> ast.expr | None:
-        """What the script itself passes as a parameter of this name, else the parameter's default; if all agree."""
+        """Return the value that the script passes for this parameter, else the default, if all agree."""
         passed = self._given({function for function, _ in self.parameters.get(name, [])}, name)
         return agreed([v for v in passed if not (isinstance(v, ast.Name) and v.id == name)]) or agreed(
             [value for _, value in self.parameters.get(name, [])]
         )
 
     def _given(self, functions: set[str], name: str) -> list[ast.expr]:
-        """What the script's calls of these functions pass under a name."""
+        """Return the values that the script's calls of these functions pass under a name."""
         calls = (call for function in functions for call in self._calls_of.get(function, ()))
         return [keyword.value for call in calls for keyword in call.keywords if keyword.arg == name]
 
     @cached_property
     def _calls_of(self) -> dict[str, list[ast.Call]]:
-        """The calls of each function."""
+        """Return the calls of each function."""
         found: dict[str, list[ast.Call]] = {}
         for name, call in self.calls[:CALLS]:
             found.setdefault(name, []).append(call)
@@ -297,7 +296,7 @@ class Definitions(Gathered):
         return held.values[keys.index(name)] if name in keys else None
 
     def spread(self, node: ast.expr) -> ast.Dict | None:
-        """The dictionary that ``**node`` passes on; of a name the last dictionary that it was given."""
+        """Return the dictionary behind ``**node``; for a name, the last one before."""
         for _ in range(LINKS):
             match node:
                 case ast.Dict():
@@ -309,7 +308,7 @@ class Definitions(Gathered):
                 case ast.DictComp(
                     value=ast.Name(), generators=[ast.comprehension(iter=ast.Call(func=ast.Attribute(whole, "items")))]
                 ):
-                    node = whole  # of which a test picks what the trainer takes
+                    node = whole  # a test selects which of these the trainer receives
                 case ast.Name(id=name) if self.inside in self.takers.get(name, ()):
                     return self._passed_on(self.inside)
                 case ast.Name(id=name):
@@ -324,13 +323,14 @@ class Definitions(Gathered):
         return None
 
     def _made(self, name: str) -> tuple[int, ast.expr] | None:
-        """Where a name was last given a dictionary before the line that asks, else anything, and what that is."""
+        """Return where a name was last assigned a dictionary before the current line, else any value, and that
+        value."""
         given = [(line, value) for line, value, _ in self._values_of(name) if line < self.at]
         plain = [(line, value) for line, value in given if isinstance(value, ast.Dict) or is_dict(value)]
         return (plain or given)[-1] if given else None
 
     def changes_of(self, node: ast.expr) -> list[Change]:
-        """What was put into the dictionary that a name stands for before the line that asks, the last first."""
+        """Return the entries that were put into a named dictionary before the current line, the last first."""
         found: list[Change] = []
         for _ in range(LINKS):
             if not isinstance(node, ast.Name):
@@ -350,7 +350,7 @@ class Definitions(Gathered):
         return found
 
     def _passed_on(self, function: str) -> ast.Dict | None:
-        """The keywords with which the script calls a function of its own, where it does so in one place."""
+        """Return the keywords with which the script calls one of its functions, if it does so in one place."""
         calls = [call for call in self._calls_of.get(function, ()) if call.keywords]
         if len(calls) != 1:
             return None
@@ -361,7 +361,7 @@ class Definitions(Gathered):
 
 
 def _mentions(node: ast.expr, owner: ast.expr) -> bool:
-    """Whether an expression is made of what a name held before, as ``config["lr"] = float(config["lr"])``."""
+    """Return whether an expression uses the previous value of a name, as ``config["lr"] = float(config["lr"])``."""
     return any(isinstance(n, ast.Name) and isinstance(owner, ast.Name) and n.id == owner.id for n in ast.walk(node))
 
 
@@ -370,12 +370,12 @@ def _documents_among(named: list[tuple[object, int]]) -> list[tuple[str, int]]:
 
 
 def _by_key(document: Launch) -> dict[str, Entry]:
-    """The entries of a document by their keys; of two with one key the first counts."""
+    """Return the entries of a document by key; the first entry of a key counts."""
     return {entry.key: entry for entry in reversed(document.entries)}
 
 
 def _path(node: ast.Constant | ast.BinOp) -> str:
-    """The path that a word is, or that ``ROOT / "configs" / "grpo.yaml"`` ends in."""
+    """Return the path in a word, or at the end of ``ROOT / "configs" / "grpo.yaml"``."""
     match node:
         case ast.Constant(value=str(word)):
             return word
@@ -386,17 +386,17 @@ def _path(node: ast.Constant | ast.BinOp) -> str:
 
 
 def _of_the_name(value: ast.expr, name: str) -> bool:
-    """Whether an expression only passes on what something of the same name is."""
+    """Return whether an expression only passes on something with the same name."""
     return name_of(value) == name or (
         isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Constant) and value.slice.value == name
     )
 
 
 def _nothing(value: ast.expr) -> bool:
-    """Whether an option has no default."""
+    """Return whether an option has no default."""
     return isinstance(value, ast.Constant) and value.value is None
 
 
 def agreed(found: list[ast.expr]) -> ast.expr | None:
-    """The expression that all of them are; None where they differ."""
+    """Return the expression on which all agree; None if they differ."""
     return found[0] if len(found) == 1 or len({ast.dump(f) for f in found[:20]}) == 1 else None

@@ -1,4 +1,4 @@
-"""Dockerfiles as shell scripts: what they run is a command, and what they set is a variable."""
+"""Converts Dockerfiles to shell scripts: run instructions become commands, and settings become variables."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import re
 import shlex
 
 NAMES = re.compile(r"(?i)(?:docker|container)file(?:\..*)?|.*\.(?:docker|container)file")
-"""Names of such files."""
+"""Names of Dockerfiles."""
 _INSTRUCTION = re.compile(r"\s*(RUN|CMD|ENTRYPOINT|ENV|ARG)\s+(.*)", re.IGNORECASE | re.DOTALL)
 _PAIR = re.compile(r"(\w+)\s+([^=]*)")
 
 
 def dockerfile(text: str) -> str:
-    """The text of a shell script with the commands and variables of a Dockerfile, at the lines where they stand."""
+    """Return the text of a shell script with the commands and variables of a Dockerfile, at the same lines."""
     lines: list[str] = []
     entry: tuple[int, list[str]] | None = None
     for line, length in _instructions(text):
@@ -33,7 +33,7 @@ def dockerfile(text: str) -> str:
 
 
 def _instructions(text: str) -> list[tuple[str, int]]:
-    """The instructions, each with the lines that it takes."""
+    """Return the instructions, each with its lines."""
     found: list[tuple[str, int]] = []
     held: list[str] = []
     for line in text.split("\n"):
@@ -45,7 +45,7 @@ def _instructions(text: str) -> list[tuple[str, int]]:
 
 
 def _array(said: str) -> list[str] | None:
-    """The words of ``["python", "train.py"]``; None where it is none."""
+    """Return the words of ``["python", "train.py"]``; None if it is not such a list."""
     try:
         words = json.loads(said.replace("\\\n", " ")) if said.lstrip()[:1] == "[" else None
     except ValueError:

@@ -1,4 +1,4 @@
-"""YAML, TOML and JSON as settings with dotted keys. Nothing is built from YAML, only its nodes are read."""
+"""Reads YAML, TOML and JSON as settings with dotted keys. YAML is read as nodes; no objects are constructed."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ _ENVIRONMENT = re.compile(r"\$\{oc\.env:\s*\w+\s*,\s*([^{}]*)\}")
 _KEY = re.compile(r"""[\s\-{,]*(?:[\w\-]+\.)*["']?([\w\-]+)["']?\s*[:=]""")
 _COMMENT = re.compile(r'("(?:[^"\\]|\\.)*+"?)|//[^\n]*|/\*(?:(?!\*/).)*+(?:\*/)?', re.DOTALL)
 _COMMA = re.compile(r'("(?:[^"\\]|\\.)*+"?)|,(?=\s*+[}\]])', re.DOTALL)
-"""Words of JSON, which stay, and what is none of it: comments, and a comma behind the last item."""
+"""Strings of JSON, which stay, and what is not JSON: comments, and a comma after the last item."""
 _OVERRIDE = re.compile(r"[+~]{0,2}([A-Za-z_][\w./\-]{0,200})=(.*)", re.DOTALL)
 _SETTING = re.compile(r"[ \t]*[\w.\-]{1,100}:[ \t]+\S")
 _BINDING = re.compile(r"[ \t]*([\w./]{1,200})[ \t]*=([^#\n]+)")
 BROKEN = 3
-"""Lines of YAML that are left out at most."""
+"""Maximum number of invalid YAML lines that are skipped."""
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 BASES = ("defaults", "inherit", "inherits", "inherit_from", "base", "base_config", "_base_", "extends")
-"""Keys that name the configurations on which one builds."""
+"""Keys that name base configurations."""
 DEEPEST = 100
-"""Levels of nesting at most."""
+"""Maximum nesting."""
 CHAIN = 5
-"""Configurations that build on each other at most."""
+"""Maximum length of a chain of base configurations."""
 _GLOBAL = re.compile(r"(?m)^#\s*@package\s+_global_")
-"""Header of a document of hydra whose keys begin at the top, wherever it lies."""
+"""Header of a Hydra document whose keys start at the top level, in any folder."""
 BUILT_ON = 50
-"""Configurations that one names to build on at most."""
+"""Maximum number of base configurations per file."""
 _DOTS = re.compile(r"(?<![\w\-\"'])(?:[\w\-\"']++[ \t]*+\.[ \t]*+){100}")
-"""Dotted keys of TOML as deep as no configuration has; its reader takes memory by the square of their depth."""
+"""Dotted TOML keys deeper than any configuration has; the parser's memory grows with the square of their depth."""
 
 
 def read_document(text: str, path: Path, depth: int = 0, said: Mapping[str, Any] | None = None) -> list[Launch]:
-    """The settings of a document, with those of the configurations beside it on which it builds. Raises `ReadError`.
+    """Return the settings of a document and its base configurations.
 
-    ``said`` is what the command that names it says of its keys, to which the document may refer.
+    Raises `ReadError`. ``said`` contains the keys that the command sets, to which the document may refer.
     """
     launch = _parsed(text, path.suffix)
     _unwrap(launch)
@@ -62,7 +62,8 @@ def read_document(text: str, path: Path, depth: int = 0, said: Mapping[str, Any]
 
 
 def _parsed(text: str, suffix: str) -> Launch:
-    """The settings of a document itself; of YAML without a few lines that are none, as where a path is ``****``."""
+    """Return the settings of a document itself; in YAML, a few invalid lines such as a masked path (``****``) are
+    skipped."""
     left_out: list[int] = []
     lines = text.split("\n")
     while True:
@@ -86,7 +87,7 @@ def _parsed(text: str, suffix: str) -> Launch:
 
 
 def _parts(launch: Launch, path: Path) -> None:
-    """A framework may keep a run in documents that lie together, each a section of one."""
+    """Join documents of one run in the same folder, each as a section."""
     parts = documents()
     if path.stem not in parts or all(parts[s] == parts[path.stem] or not path.with_stem(s).is_file() for s in parts):
         return
@@ -121,7 +122,7 @@ def _pairs(text: str, suffix: str) -> Iterator[tuple[str, Any, int]]:
 
 
 def _gin(text: str) -> Iterator[tuple[str, Any, int]]:
-    """Bindings of gin, ``scope/Trainer.lr = 1e-6``, with its macros (``%K``) filled in."""
+    """Parse gin bindings, ``scope/Trainer.lr = 1e-6``, and fill in macros (``%K``)."""
     matches = ((_BINDING.match(line), number) for number, line in enumerate(text.split("\n"), 1))
     bound = [(found[1], found[2].strip(), number) for found, number in matches if found is not None]
     macros = {name: value for name, value, _ in bound}
@@ -131,12 +132,12 @@ def _gin(text: str) -> Iterator[tuple[str, Any, int]]:
 
 
 def _ini(text: str) -> Iterator[tuple[str, Any, int]]:
-    """Sections of an ``.ini``."""
+    """Parse the sections of an ``.ini`` file."""
     parser = configparser.ConfigParser(interpolation=None, strict=False, allow_no_value=True)
     try:
         parser.read_string(text)
     except configparser.Error:
-        return  # of another syntax, as many a ``.cfg`` is
+        return  # another syntax, as in many ``.cfg`` files
     lines = _lines_of(text)
     for section in parser.sections():
         for key, value in parser.items(section):
@@ -144,7 +145,7 @@ def _ini(text: str) -> Iterator[tuple[str, Any, int]]:
 
 
 def _json(text: str) -> Any:
-    """JSON, with the comments and the commas before a closing bracket that people leave in it."""
+    """Parse JSON with comments and trailing commas."""
     try:
         return json.loads(text)
     except ValueError:
@@ -155,7 +156,7 @@ def _json(text: str) -> Any:
 
 
 def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """The dotted keys of a document and their values; a list of scalars is one value."""
+    """Return the dotted keys of a document and their values; a list of scalars is one value."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield from flat(item, f"{path}.{key}" if path else str(key))
@@ -167,7 +168,7 @@ def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _lines_of(text: str) -> dict[str, int]:
-    """The first line that gives each key a value."""
+    """Return the first line of each key."""
     found: dict[str, int] = {}
     for number, line in enumerate(text.splitlines()[:20_000], 1):
         if (match := _KEY.match(line[:500])) is not None:
@@ -176,7 +177,7 @@ def _lines_of(text: str) -> dict[str, int]:
 
 
 def _yaml(text: str) -> Iterator[tuple[str, Any, int]]:
-    """Settings from the nodes of YAML; nothing is built of them, and how deep they are nested is asked first."""
+    """Return the settings from YAML nodes, with a limit on nesting; no objects are constructed."""
     depth = 0
     for event in yaml.parse(text, Loader=_Loader):
         spent()
@@ -189,9 +190,9 @@ def _yaml(text: str) -> Iterator[tuple[str, Any, int]]:
 
 
 def _below(node: yaml.Node, path: str, depth: int) -> Iterator[tuple[str, Any, int]]:
-    """The settings of a node. Those of a mapping come before those that it takes in with ``<<``."""
+    """Return the settings of a node. Those of a mapping come before those that it merges with ``<<``."""
     spent()
-    if depth > DEEPEST:  # of a mapping that holds itself
+    if depth > DEEPEST:  # a mapping that contains itself
         raise _too_deep()
     dot = path and f"{path}."
     match node:
@@ -225,7 +226,7 @@ def _of_list(node: yaml.SequenceNode, path: str, depth: int) -> Iterator[tuple[s
 
 
 def _scalar(node: yaml.ScalarNode) -> Any:
-    """A scalar; one that is written as a block is a text."""
+    """Parse a scalar; a block scalar is a text."""
     return node.value if node.style in ("|", ">") else scalar(node.value)
 
 
@@ -234,7 +235,7 @@ def _too_deep() -> ReadError:
 
 
 def _unwrap(launch: Launch) -> None:
-    """W&B's ``config.yaml`` holds ``key: {value: …}``."""
+    """Unwrap W&B's ``config.yaml`` with ``key: {value: …}``."""
     if any(e.key.startswith(("_wandb.", "wandb_version")) for e in launch.entries):
         launch.entries = [
             Entry(re.sub(r"^([^.]+)\.value(?=\.|$)", r"\1", e.key), e.value, e.line)
@@ -244,7 +245,7 @@ def _unwrap(launch: Launch) -> None:
 
 
 def _sweep(launch: Launch) -> None:
-    """A sweep of W&B: ``parameters.lr.value`` is a setting, its ``values``, or a range, are one after the other."""
+    """Read a W&B sweep: ``parameters.lr.value`` is a setting; ``values`` and ranges are several values."""
     if any(e.key == "method" for e in launch.entries):
         launch.entries = [_of_sweep(e) if e.key.startswith("parameters.") else e for e in launch.entries]
 
@@ -260,7 +261,7 @@ def _of_sweep(entry: Entry) -> Entry:
 
 
 def _overrides(launch: Launch) -> None:
-    """Hydra writes beside a run what its command said: a list of ``a.b=c``, in a document of its own or in its."""
+    """Read Hydra's list of overrides ``a.b=c``, in a separate document or in the run's own."""
     listed = [
         e for e in launch.entries if e.key in ("", "overrides", "hydra.overrides.task") and isinstance(e.value, list)
     ]
@@ -271,21 +272,21 @@ def _overrides(launch: Launch) -> None:
 
 
 def _bases(launch: Launch, path: Path, depth: int) -> None:
-    """Adds what the configurations say on which this one builds; one that is not there is noted."""
+    """Add the settings of the base configurations; note a missing one."""
     named = [(e, "") for e in launch.entries if re.sub(r"\.\d+$", "", e.key) in BASES]
     hydra = [(e, e.key.split(".", 2)[2]) for e in launch.entries if re.fullmatch(r"defaults\.[^.]*\..+", e.key)]
     if len(named) + len(hydra) > BUILT_ON:
         raise ReadError(f"includes more than {BUILT_ON} other files, so not a configuration")
     hydra = [(e, group.removeprefix("override ")) for e, group in hydra]
-    chosen = [one for one in hydra if "override " in one[0].key]  # instead of what the configurations below choose
+    chosen = [one for one in hydra if "override " in one[0].key]  # overrides the choice in the base configurations
     for entry, group in (*chosen, *named, *(one for one in hydra if one not in chosen)):
         package = (
             "" if "@_global_" in group else f"{group.split('@')[-1].strip('/').replace('/', '.')}." if group else ""
         )
-        for word in reversed(entry.value) if isinstance(entry.value, list) else [entry.value]:  # the last counts
+        for word in reversed(entry.value) if isinstance(entry.value, list) else [entry.value]:  # the last one counts
             if not isinstance(word, str) or word == "_self_" or group.startswith(("optional ", "hydra/")):
                 continue
-            word = (f"{group.split('@')[0]}/{word}" if group else word).lstrip("/")  # hydra's absolute groups
+            word = (f"{group.split('@')[0]}/{word}" if group else word).lstrip("/")  # absolute groups in Hydra
             found = beside(path, word, ("", ".yaml", ".yml", ".toml", ".json"))
             text = None if found is None or depth >= CHAIN else text_of(found)
             if text is None or found is None:
@@ -300,7 +301,7 @@ def _bases(launch: Launch, path: Path, depth: int) -> None:
 
 
 def _resolve(launch: Launch, said: Mapping[str, Any]) -> None:
-    """Fills in ``${other.key}`` and ``${oc.env:NAME,default}``; what else stands in braces is unresolved."""
+    """Fill in ``${other.key}`` and ``${oc.env:NAME,default}``; any other ``${…}`` is unresolved."""
     values = dict(said)
     for entry in launch.entries:
         values.setdefault(entry.key, entry.value)

@@ -1,4 +1,4 @@
-"""What a command names instead of passing it: configuration files, and the script that it starts."""
+"""Follows the files that a command names: configuration files, and the script that it starts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .nearby_files import beside, text_of
 from .python import started
 
 CONFIGURATIONS = ("config", "cfg", "config_path", "cfg_path", "train_config", "grpo_config", "yaml", "yaml_path")
-"""Flags that name the file of the settings."""
+"""Flags that name a configuration file."""
 _FILE = re.compile(r"(?:^|\s)@?\s?(\S+\.(?:ya?ml|toml|json))(?=\s|$)")
 _SCRIPT = re.compile(r"(?:^|\s)(\S+\.py)(?=\s|$)")
 _MODULE = re.compile(r"\s-m\s+([\w.]+)")
@@ -23,13 +23,13 @@ _SUFFIXES = ("", ".yaml", ".yml", ".toml", ".json")
 
 
 def follow(launch: Launch, path: Path, written: Mapping[str, str], scripts: bool) -> None:
-    """Adds what the files say that a command names; what the command says itself counts first.
+    """Add the settings of files that a command names; the command's own settings take precedence.
 
     Args:
         launch: the command.
-        path: the script in which it stands.
-        written: text of the files that the script writes itself.
-        scripts: whether the defaults of the program that it starts are read too.
+        path: the script that contains the command.
+        written: text of the files that the script itself writes.
+        scripts: whether to read the defaults of the started program.
     """
     launch.followed = True
     said = {entry.key: entry.value for entry in launch.entries}
@@ -44,8 +44,8 @@ def follow(launch: Launch, path: Path, written: Mapping[str, str], scripts: bool
 
 
 def documents(written: Mapping[str, str], path: Path, by: str, before: Mapping[str, int] | None = None) -> list[Launch]:
-    """The documents that a notebook or a script writes, each behind so many lines; of one that cannot be read, a
-    note."""
+    """Return the documents that a notebook or script writes, each with the number of lines before it, or a note for an
+    unreadable one."""
     found: list[Launch] = []
     for name, text in written.items():
         if Path(name).suffix in (".yaml", ".yml", ".toml", ".json"):
@@ -55,31 +55,32 @@ def documents(written: Mapping[str, str], path: Path, by: str, before: Mapping[s
                 launches = [Launch("", notes=[f"{name[:80]}, which the {by} writes, was not read: {error}"])]
             above = (before or {}).get(name, 0)
             for launch in launches:
-                launch.line = 0  # a command that takes it counts before it
+                launch.line = 0  # the command that uses it takes precedence
                 launch.entries = [Entry(e.key, e.value, e.line and e.line + above) for e in launch.entries]
             found += launches
     return found
 
 
 def _named(launch: Launch, said: Mapping[str, object]) -> list[str]:
-    """The configuration files that a command names."""
+    """Return the configuration files that a command names."""
     folder, name = said.get("config_path") or said.get("config_dir"), said.get("config_name")
     if isinstance(name, str):
         if not isinstance(folder, str) and _has_documents(launch):
-            return []  # a document of the framework's own, whose defaults its file holds
+            return []  # a document of the framework itself, whose defaults its file contains
         return [f"{folder}/{name}" if isinstance(folder, str) else name]
     found = [value for key, value in said.items() if key in CONFIGURATIONS and isinstance(value, str)]
     return [str(word) for word in found or _FILE.findall(launch.program)]
 
 
 def _has_documents(launch: Launch) -> bool:
-    """Whether a framework is started, by its own module or a fork's, that hydra completes by its own documents."""
+    """Return whether a command starts a framework (by its own module or a fork's) whose own Hydra documents complete
+    the settings."""
     hydra = [f for f in frameworks() if f.can("composed_by_hydra")]
     return any(f.starts(launch.program) or any(m in launch.program for m in f.modules) for f in hydra)
 
 
 def _take(launch: Launch, path: Path, named: str, written: Mapping[str, str], only: tuple[str, ...] = ()) -> str:
-    """Adds the settings of a file to those of a command; why it cannot be read, in words, or nothing."""
+    """Add the settings of a file to those of a command; return why it cannot be read, or ""."""
     at = beside(path, named, _SUFFIXES) or beside(path, f"{launch.folder}/{named}", _SUFFIXES)
     text = written.get(named) or (text_of(at) if at is not None else None)
     if text is None:
@@ -99,9 +100,10 @@ def _take(launch: Launch, path: Path, named: str, written: Mapping[str, str], on
 
 
 def _options_of_the_script(launch: Launch, path: Path, written: Mapping[str, str]) -> None:
-    """The defaults of the options that a command leaves out, where its script lies beside, or was written before."""
+    """Return the defaults of options that a command omits, if its script is in the same folder or was written
+    before."""
     if any(not f.flat and f.starts(launch.program) for f in frameworks()):
-        return  # the tables hold what it leaves out
+        return  # the framework tables contain the omitted options
     module = _MODULE.search(f" {launch.program}")
     scripts = [f"{folder}{module[1].replace('.', '/')}.py" for folder in ("", "src/")] if module else []
     scripts = scripts or _SCRIPT.findall(launch.program)

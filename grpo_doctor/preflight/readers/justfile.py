@@ -1,13 +1,13 @@
-"""Justfiles as shell scripts: their recipes are commands, their variables and parameters are filled in."""
+"""Converts justfiles to shell scripts: recipes become commands, and variables and parameters are filled in."""
 
 from __future__ import annotations
 
 import re
 
 NAMES = re.compile(r"\.?[jJ]ustfile|.*\.just")
-"""Names of such files."""
+"""Names of justfiles."""
 LONGEST = 2_000
-"""Characters of a line at most."""
+"""Maximum length of a line in characters."""
 _ASSIGNMENT = re.compile(r"(?:export\s+)?([\w\-]+)\s*:=\s*(.*)")
 _RECIPE = re.compile(r"@?[\w\-]+((?:\s+[*+$]?[\w\-]+(?:\s*=\s*(?:\"[^\"]*\"|'[^']*'|[^\s:\"']+))?)*)\s*:(?!=).*")
 _PARAMETER = re.compile(r"[*+$]?([\w\-]+)\s*=\s*(\"[^\"]*\"|'[^']*'|[^\s:\"']+)")
@@ -15,7 +15,7 @@ _FILLED = re.compile(r"\{\{\s*([\w\-]+)\s*\}\}")
 
 
 def justfile(text: str) -> str:
-    """The text of a shell script with the recipes and variables of a justfile, line by line."""
+    """Return the text of a shell script with the recipes and variables of a justfile, line by line."""
     return "\n".join(map(_line, text.split("\n")))
 
 
@@ -32,5 +32,5 @@ def _line(line: str) -> str:
 
 
 def _name(word: str) -> str:
-    """A name as the shell has it."""
+    """Return a name as a shell name."""
     return word.replace("-", "_")

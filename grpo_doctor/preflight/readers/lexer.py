@@ -1,4 +1,4 @@
-"""Shell scripts as statements and words: quotes, continued lines, comments, arrays and here-documents."""
+"""Splits shell scripts into statements and words: quotes, continued lines, comments, arrays and here-documents."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=")
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
 _REDIRECTION = re.compile(r">>?(?:&\d|\s{0,9}(?:\"[^\"\n]{0,500}\"|[^\s;|&\"]{1,500}))")
 _PLACEHOLDER = re.compile(r"<[A-Za-z][\w \-]{0,60}>(?=[\s\"'])")
-"""What an author leaves for others to fill in, as ``<your_key>``."""
+"""A placeholder for the reader to fill in, such as ``<your_key>``."""
 _FUNCTION = re.compile(r"\(\s{0,9}\)")
 _CASE = re.compile(r"(?:\|[^\s|()]{1,200}){0,50}\)")
 _CONTINUED = re.compile(r"\\\r?\n")
 _SPECIAL = frozenset("\\'\"$#<>();&| \t\r\n")
 PIECES = 30_000
-"""Words, quotes and variables of a script at most."""
+"""Maximum number of words, quotes and variables per script."""
 
 
 @dataclass
 class Word:
-    """A word of a statement: its pieces, each with whether variables in it are filled in, and its line."""
+    """A word of a statement: its pieces, each with whether variables in it are expanded, and its line."""
 
     line: int
     pieces: list[tuple[str, bool]] = field(default_factory=list)
@@ -32,12 +32,12 @@ class Word:
 
 @dataclass
 class Statement:
-    """Words up to the end of a command; ``array`` is the variable that they are elements of.
+    """Words up to the end of a command; ``array`` is the variable whose elements they are.
 
-    ``document`` is the here-document that the command reads, ``line`` where it begins, ``literal`` whether variables
-    in it stand for themselves, ``target`` where output goes. ``function`` is the function whose body follows;
-    ``goes_on`` says that ``&&`` or ``||`` follows, ``appended`` that an array had elements before; ``label`` holds the
-    patterns of a branch of ``case``.
+    ``document`` is the here-document that the command reads, ``line`` where it begins, ``literal`` whether variables in
+    it are not expanded, ``target`` where output goes. ``function`` is the function whose body follows; ``goes_on`` says
+    that ``&&`` or ``||`` follows, ``appended`` that an array had elements before; ``label`` holds the patterns of a
+    branch of ``case``.
     """
 
     words: list[Word]
@@ -53,12 +53,12 @@ class Statement:
 
 
 def raw_text(word: Word) -> str:
-    """A word as it is written, nothing filled in."""
+    """Return a word as written, without expansion."""
     return "".join(text for text, _ in word.pieces)
 
 
 class Lexer:
-    """Splits a script into statements; a quote that is never closed stands for itself."""
+    """Splits a script into statements; an unclosed quote is literal."""
 
     def __init__(self, text: str) -> None:
         self.text, self.at, self.line, self.count = text, 0, 1, 0
@@ -82,7 +82,7 @@ class Lexer:
         yield from self.done
 
     def _put(self, text: str, filled: bool, to: int) -> None:
-        """Adds a piece to the word and goes on behind it."""
+        """Add a piece to the word and continue after it."""
         self.word = self.word or Word(self.line)
         self.word.pieces.append((text, filled))
         self.count += 1
@@ -107,7 +107,7 @@ class Lexer:
             self.words, self.array, self.tests = [], "", False
 
     def _quoted(self) -> bool:
-        """A backslash or a quote."""
+        """Process a backslash or a quote."""
         text, at = self.text, self.at
         if text[at] == "\\" and at + 1 < len(text):
             if (newline := _CONTINUED.match(text, at)) is not None:
@@ -123,7 +123,7 @@ class Lexer:
         return False
 
     def _substitution(self) -> bool:
-        """``${…}``, ``$(…)``, and ``NAME=(`` that opens an array."""
+        """Process ``${…}``, ``$(…)``, and ``NAME=(`` that opens an array."""
         text, at = self.text, self.at
         if text[at] == "$" and text[at + 1 : at + 2] in ("(", "{"):
             end = _bracket(text, at + 1)
@@ -139,7 +139,7 @@ class Lexer:
         return self._function()
 
     def _function(self) -> bool:
-        """``name()`` or ``function name()``, whose body follows."""
+        """Process ``name()`` or ``function name()``, whose body follows."""
         text, at = self.text, self.at
         if text[at] != "(" or self.array or len(self.words) > 2:
             return False
@@ -154,7 +154,7 @@ class Lexer:
         return empty is not None
 
     def _aside(self) -> bool:
-        """What is no argument: comments, redirections, documents."""
+        """Process comments, redirections and here-documents, which are not arguments."""
         text, at = self.text, self.at
         if text[at] == "#" and self.word is None:
             end = text.find("\n", at)
@@ -163,7 +163,7 @@ class Lexer:
             self._put("<<<", False, at + 3)
             self._end_word()
         elif text[at] == "<" and (blank := _PLACEHOLDER.match(text, at)) is not None:
-            self._put("$", False, at)  # which makes it a value that is not known
+            self._put("$", False, at)  # so the value is unknown
             self._put(blank[0], False, blank.end())
         elif text[at] == "<" and not self.array and (here := _HEREDOC.match(text, at)):
             self.document, self.literal = here[2], bool(here[1])
@@ -177,7 +177,7 @@ class Lexer:
         return True
 
     def _plain(self) -> None:
-        """Blanks, ends of statements, and the text of words."""
+        """Process blanks, ends of statements, and the text of words."""
         text, at = self.text, self.at
         if not (text[at].isspace() or text[at] in ";&|()") or (self.tests and text[at] in "&|()"):
             end = at + 1
@@ -206,12 +206,13 @@ class Lexer:
         self._go(at + 1)
 
     def _names_a_case(self) -> bool:
-        """Whether the only word is what a case is called: ``--lr)``, ``-l|--lr)`` or ``peft.enabled=false|peft=0)``."""
+        """Return whether the only word is the pattern of a case: ``--lr)``, ``-l|--lr)`` or
+        ``peft.enabled=false|peft=0)``."""
         word = raw_text(self.words[0])
         return word[:1] == "-" or ("=" in word and _CASE.match(self.text, self.at) is not None)
 
     def _end_of_document(self, start: int) -> int:
-        """Behind the here-document that begins at ``start``; ``start`` where it never ends."""
+        """Index after the here-document that begins at ``start``; ``start`` if it never ends."""
         if self.document in self.endless:
             return start
         found = re.compile(rf"^[ \t]*{self.document}[ \t\r]*$", re.MULTILINE).search(self.text, start)
@@ -221,7 +222,7 @@ class Lexer:
 
 
 def _closing(text: str, start: int) -> int:
-    """Where the quote that opens at ``start`` closes; -1 where it does not within 200 lines' worth of text."""
+    """Index of the quote that closes the one at ``start``; -1 if there is none within about 200 lines."""
     quote, i = text[start], start + 1
     limit = min(len(text), start + 20_000)
     while i < limit:
@@ -232,7 +233,7 @@ def _closing(text: str, start: int) -> int:
 
 
 def _bracket(text: str, start: int) -> int:
-    """Behind the bracket that closes the one at ``start``, or far behind where none does."""
+    """Index after the matching bracket; capped if unmatched."""
     opening, closing, depth = text[start], ")" if text[start] == "(" else "}", 0
     for i in range(start, min(len(text), start + 5_000)):
         depth += (text[i] == opening) - (text[i] == closing)

@@ -1,6 +1,6 @@
-"""The configuration that a log prints: dumps of mappings and of arguments, tables of Megatron, commands behind ``+``.
+"""Reads the configuration in a log: dumps of mappings and arguments, Megatron tables, commands after ``+``.
 
-A dump holds every setting that the run really had, so what it lacks has no default here.
+A dump contains every setting of the run, so absent settings have no default.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from .document import flat
 from .shell import read_shell
 
 LINES = 20_000
-"""Lines at the head of a log in which its configuration is looked for."""
+"""Number of lines at the head of a log that are searched."""
 LONGEST = 4_000
-"""Lines of one dump at most."""
+"""Maximum number of lines per dump."""
 _DUMP = re.compile(r"(?:^|[\s:=])(Namespace|RLHFArguments|\w*(?:GRPO|RLOO|PPO)\w*(?:Config|Args|Arguments))\((.*)$")
 _PREFIX = re.compile(r"^(?:\([^()]{1,60}\)\s?|\[[^\[\]]{1,60}\]:?\s?)+")
 _FIELD = re.compile(r"^\s*(\w{2,60})=(.*?),?\s*$")
@@ -28,15 +28,15 @@ _DOTTED = re.compile(r"^\s*([a-z]\w{1,60}) \.{3,} (\S.{0,300})$")
 _ENUMERATION = re.compile(r"<[\w.]{1,80}: ('[^'<>]{0,80}'|\d{1,9})>")
 _ECHOED = re.compile(r"^\++ (?=\S)")
 COMMANDS = 100
-"""Echoed commands and dumps of arguments that are looked at."""
+"""Maximum number of echoed commands and argument dumps."""
 WIDEST = 100_000
-"""Characters of the dumps on one line at most, together."""
+"""Maximum total length of the dumps on one line in characters."""
 FEWEST = 5
-"""Settings that make a table of arguments."""
+"""Minimum number of settings in a table of arguments."""
 
 
 def read_log(text: str, path: Path) -> list[Launch]:
-    """A launch for every configuration that a log prints."""
+    """Return a launch for every configuration that a log prints."""
     lines = [_PREFIX.sub("", line) for line in text.split("\n")[:LINES]]
     echoing = [number for number, line in enumerate(lines) if _ECHOED.match(line)][:COMMANDS]
     last = echoing[-1] + 1 if echoing else 0
@@ -46,7 +46,7 @@ def read_log(text: str, path: Path) -> list[Launch]:
 
 
 def _mappings(lines: list[str]) -> Iterator[Launch]:
-    """Mappings over many lines, as verl, NeMo-RL and EasyR1 print them."""
+    """Return mappings over several lines, as verl, NeMo-RL and EasyR1 print them."""
     reader, start = Config(), 0
     for number, line in enumerate(lines, 1):
         if not reader.open:
@@ -57,7 +57,8 @@ def _mappings(lines: list[str]) -> Iterator[Launch]:
 
 
 def _arguments(lines: list[str]) -> Iterator[Launch]:
-    """``Namespace(k=8, …)`` and ``GRPOConfig(`` with a field a line, as transformers prints its arguments."""
+    """Return ``Namespace(k=8, …)`` and ``GRPOConfig(`` with one field per line, as transformers prints its
+    arguments."""
     dumps = ((number, found) for number, line in enumerate(lines, 1) if (found := _DUMP.search(line[:WIDEST])))
     left = WIDEST
     for number, found in islice(dumps, COMMANDS):
@@ -70,7 +71,7 @@ def _arguments(lines: list[str]) -> Iterator[Launch]:
 
 
 def _inline(rest: str) -> list[tuple[str, Any]]:
-    """The arguments of a call on one line; those that are no literals are left out."""
+    """Return the arguments of a call on one line, without those that are not literals."""
     body = _ENUMERATION.sub(r"\1", rest.rstrip())
     body = body[: body.rfind(")") + 1] if ")" in body else body + ")"
     try:
@@ -97,7 +98,7 @@ def _fields(lines: list[str]) -> list[tuple[str, Any]]:
 
 
 def _tables(lines: list[str]) -> Iterator[Launch]:
-    """``name ...... value``, as Megatron and what is built on it (slime) print their arguments."""
+    """Return tables of ``name ...... value``, as Megatron and frameworks built on it (slime) print their arguments."""
     found = [(number, match) for number, line in enumerate(lines, 1) if (match := _DOTTED.match(line)) is not None]
     if len(found) >= FEWEST:
         yield _launch("", [(match[1], scalar(match[2])) for _, match in found], found[0][0])

@@ -1,4 +1,4 @@
-"""Makefiles as shell scripts: their recipes are commands, and their variables are filled in by the shell's reader."""
+"""Converts Makefiles to shell scripts: recipes become commands, and the shell reader fills in variables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _ASSIGNMENT = re.compile(r"(?:export\s+)?(\w+)\s*[:?+]?=\s*(.*)")
 
 
 def makefile(text: str) -> str:
-    """The text of a shell script with the recipes and variables of a Makefile, line by line."""
+    """Return the text of a shell script with the recipes and variables of a Makefile, line by line."""
     lines: list[str] = []
     going = recipe = assigned = False
     for line in text.split("\n"):

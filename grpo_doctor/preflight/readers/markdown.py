@@ -1,4 +1,4 @@
-"""The blocks of code of a Markdown document, such as the comment of an issue, and the reader that each asks for."""
+"""Extracts the code blocks of a Markdown document, such as an issue comment, and picks the reader for each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FENCED = re.compile(
     r"(?P<text>.*?)(?:^[ \t]{0,9}(?P=fence)[ \t]*$|\Z)"
 )
 _SPAN = re.compile(r"(?<!`)`(?P<text>[^`\n]*+\n[^`]*+)`(?!`)")
-"""Code between single marks that runs over lines, as people paste it who know no fence."""
+"""Inline code over several lines, which people use instead of a code block."""
 _SUFFIXES = {
     **dict.fromkeys(("python", "py", "python3", "ipython"), ".py"),
     **dict.fromkeys(("yaml", "yml"), ".yaml"),
@@ -22,11 +22,11 @@ _SUFFIXES = {
 _PYTHON = re.compile(r"(?m)^[ \t]*+(?:from [\w.]+ import|import \w)|\w(?:Config|Arguments|Args)\(")
 _YAML = re.compile(r"(?m)^[ \t]*[\w.\-]{2,60}:(?:[ \t]+[^\s{\[|].*)?$")
 FEWEST = 3
-"""Lines of ``key: value`` that make a block without a language a document."""
+"""Minimum number of ``key: value`` lines for a block without a language to count as a document."""
 
 
 class Block(NamedTuple):
-    """A block: the suffix that a file of its own would have, its text, and the lines of the document before it."""
+    """A code block: its file suffix, its text, and the number of lines before it."""
 
     suffix: str
     text: str
@@ -34,7 +34,7 @@ class Block(NamedTuple):
 
 
 def blocks(text: str) -> tuple[str, list[Block]]:
-    """What is left for the shell, with its lines where they were, and the blocks in any other language."""
+    """Return the shell text with unchanged line numbers, and the blocks in other languages."""
     found: list[Block] = []
 
     def take(match: re.Match[str]) -> str:
@@ -50,7 +50,7 @@ def blocks(text: str) -> tuple[str, list[Block]]:
 
 
 def _suffix(code: str) -> str:
-    """The suffix of code whose language is not said."""
+    """Guess the suffix of code without a language."""
     if _PYTHON.search(code):
         return ".py"
     if len(_YAML.findall(code)) >= FEWEST:

@@ -1,4 +1,5 @@
-"""Python as syntax trees: what does not parse left out, and the modules beside a script that it imports."""
+"""Parses Python into syntax trees, without statements that do not parse, and finds imported modules in the same
+folder."""
 
 from __future__ import annotations
 
@@ -13,22 +14,22 @@ from ...readers import ReadError
 from .nearby_files import around, beside, text_of
 
 TOKENS = 60_000
-"""Words and signs of a script at most; parsing more takes longer than a configuration is worth."""
+"""Maximum number of tokens per script; parsing more takes longer than a configuration is worth."""
 CALLERS = 40
-"""Files of a folder that are asked whether they import a module."""
+"""Maximum number of files in a folder that are checked for importing a module."""
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 BROKEN = 3
-"""Statements that do not parse and may be left out of a script; with more of them it is no Python."""
+"""Maximum number of statements that do not parse; with more, the text is not Python."""
 SIBLINGS = 8
-"""Modules beside a script that are read for the names that it imports."""
+"""Maximum number of imported modules in the same folder that are read."""
 LENGTH = 100_000
-"""Characters of those modules together, from which on no further one is read."""
+"""Total size of these modules in characters after which no further one is read."""
 IMPORTS = 500
-"""Imported names that are looked for beside a script."""
+"""Maximum number of imported names that are searched next to a script."""
 
 
 def parsed(text: str) -> tuple[ast.Module, list[int]]:
-    """The tree of a text, and the lines of statements that had to be left out of it: newer syntax, or broken.
+    """Return the syntax tree of a text, and the lines of omitted statements (newer or invalid syntax).
 
     Raises `ReadError` beyond `TOKENS`.
     """
@@ -36,7 +37,7 @@ def parsed(text: str) -> tuple[ast.Module, list[int]]:
         raise ReadError(f"more than {TOKENS} Python tokens, so not a configuration")
     lines = text.split("\n")
     if next((line for line in lines if line.strip() and line.lstrip()[0] != "#"), "")[:1] in (" ", "\t"):
-        tree, left_out = parsed(f"if True:\n{text}")  # a piece that was taken out of a function
+        tree, left_out = parsed(f"if True:\n{text}")  # a piece that was cut out of a function
         return ast.increment_lineno(tree, -1), [line - 1 for line in left_out]
     left_out = []
     while True:
@@ -55,11 +56,11 @@ def parsed(text: str) -> tuple[ast.Module, list[int]]:
 
 
 _CANNOT = ("was never closed", "expected an indented block", "unexpected indent", "unindent", "unmatched")
-"""What Python says of a script that no version of it runs; newer syntax gives other messages."""
+"""Messages of Python for a script that no version can run; newer syntax gives other messages."""
 
 
 def cannot_run(text: str) -> tuple[int, str] | None:
-    """The line at which Python refuses a script whatever its version, and what it says."""
+    """Return the line at which every Python version rejects a script, and the message."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -78,7 +79,7 @@ def cannot_run(text: str) -> tuple[int, str] | None:
 
 
 def siblings(trees: list[ast.Module], path: Path) -> list[ast.Module]:
-    """The modules beside a script from which it imports names, and those from which they do; their lines are 0."""
+    """Return the imported modules in the same folder, and the modules that they import; their lines are 0."""
     found: dict[Path, ast.Module] = {}
     waiting = [(path, tree) for tree in trees]
     looked_for = length = 0
@@ -101,13 +102,13 @@ def siblings(trees: list[ast.Module], path: Path) -> list[ast.Module]:
                 try:
                     found[at] = _elsewhere(text)
                 except (SyntaxError, ValueError, RecursionError, MemoryError):
-                    continue  # the names that it holds stay unresolved, which is said of each setting
+                    continue  # its names stay unresolved, and each setting reports that
                 waiting.append((at, found[at]))
     return list(found.values())
 
 
 def statements(tree: ast.AST) -> Iterator[ast.stmt]:
-    """Every statement of a tree, without a look into expressions."""
+    """Yield every statement of a tree, but not its expressions."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
@@ -130,19 +131,19 @@ def _imported(node: ast.AST) -> list[str]:
 
 
 def _begins(line: str) -> bool:
-    """Whether a statement of the module begins here."""
+    """Return whether a statement of the module begins here."""
     return bool(line) and (line[0].isalpha() or line[0] in "_@") and not line.startswith(("else", "elif", "except"))
 
 
 def plain(text: str) -> str:
-    """The text with the lines that IPython runs itself as empty statements of the same depth."""
+    """Return the text with IPython magics as empty statements of the same indentation."""
     if not re.search(r"^[ \t]*[!%]", text, re.MULTILINE) or _is_python(text):
         return text
     return "\n".join(bare for _, bare, _ in _magic(text))
 
 
 def magics(text: str) -> list[tuple[str, int]]:
-    """The commands that IPython runs itself, behind ``!`` and ``%run``, each with the lines before it."""
+    """Return the commands that IPython runs, after ``!`` and ``%run``, each with the number of lines before it."""
     if not re.search(r"^[ \t]*(?:!|%run)", text, re.MULTILINE) or _is_python(text):
         return []
     found: list[tuple[str, int]] = []
@@ -156,7 +157,7 @@ def magics(text: str) -> list[tuple[str, int]]:
 
 
 def _magic(text: str) -> Iterator[tuple[str, str, bool | None]]:
-    """Each line, the same without what only IPython knows, and whether such begins there; None where it goes on."""
+    """Yield each line, the line without IPython syntax, and whether such syntax begins there; None if it continues."""
     going = False
     for line in text.split("\n"):
         bare = line.lstrip()
@@ -166,7 +167,7 @@ def _magic(text: str) -> Iterator[tuple[str, str, bool | None]]:
 
 
 def _is_python(text: str) -> bool:
-    """Whether a text parses as it is: a line that begins with ``%`` may go on with an expression."""
+    """Return whether a text parses unchanged: a line that begins with ``%`` may continue an expression."""
     try:
         return not parsed(text)[1]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -174,10 +175,8 @@ def _is_python(text: str) -> bool:
 
 
 def walk(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
-    """Every statement, call, dictionary and list, in the order of the text.
-
-    With each comes the name of what it stands in: a class, a function, a variable.
-    """
+    """Yield every statement, call, dictionary and list in the order of the text, with the name of the enclosing class,
+    function or variable."""
     stack: list[tuple[ast.AST, str]] = [(tree, "")]
     while stack:
         node, inside = stack.pop()
@@ -200,26 +199,26 @@ _MEANT = (ast.stmt, ast.Call, ast.Dict, ast.List)
 
 
 def name_of(function: ast.expr) -> str:
-    """The last part of what is called: ``Config`` of ``module.Config``; empty where it has no name."""
+    """Return the last part of a called name: ``Config`` of ``module.Config``; empty if it has no name."""
     if isinstance(function, ast.Attribute):
         return function.attr
     return function.id if isinstance(function, ast.Name) else ""
 
 
 def is_dict(node: ast.expr) -> bool:
-    """Whether an expression is a call of ``dict``."""
+    """Return whether an expression is a call of ``dict``."""
     return isinstance(node, ast.Call) and name_of(node.func) == "dict"
 
 
 def as_dict(call: ast.Call, apart: Container[str] = ()) -> ast.Dict:
-    """``dict(a=1, **more)`` as ``{"a": 1, **more}``, some names left out."""
+    """Return ``dict(a=1, **more)`` as ``{"a": 1, **more}``, without some names."""
     keywords = [k for k in call.keywords if k.arg is None or k.arg not in apart]
     keys: list[ast.expr | None] = [ast.Constant(value=k.arg) if k.arg else None for k in keywords]
     return ast.Dict(keys=keys, values=[k.value for k in keywords])
 
 
 def called_by(path: Path) -> list[ast.Module]:
-    """The scripts beside a module that import it; their lines are 0."""
+    """Return the scripts in the same folder that import a module; their lines are 0."""
     imports = re.compile(rf"(?m)^\s*(?:from|import)\s+(?:[\w.]+\.)?{re.escape(path.stem)}\b")
     found: list[ast.Module] = []
     for at in sorted(path.parent.glob("*.py"))[:CALLERS]:
@@ -229,13 +228,13 @@ def called_by(path: Path) -> list[ast.Module]:
         try:
             found.append(_elsewhere(text))
         except (ReadError, SyntaxError, ValueError, RecursionError, MemoryError):
-            continue  # as of a module that it imports
+            continue  # the same as for an imported module
     return found
 
 
 @lru_cache(maxsize=2 * SIBLINGS)
 def _elsewhere(text: str) -> ast.Module:
-    """The tree of another file than the one that is read: every line is 0. Programs of one file may share it."""
+    """Return the tree of another file; every line is 0. Programs of one file may share it."""
     tree = parsed(text)[0]
     for node in ast.walk(tree):
         if hasattr(node, "lineno"):

@@ -1,4 +1,5 @@
-"""Files that a configuration names: looked for beside it and in the folders above, as paths start at the repository."""
+"""Finds files that a configuration names: in its folder and in parent folders, because paths start at the
+repository."""
 
 from __future__ import annotations
 
@@ -10,15 +11,15 @@ from pathlib import Path
 
 _ROOT = re.compile(r"^(?:\$\{?\w+\}?|~)/+")
 NAMES = 2_000
-"""Names of a folder that are looked at."""
+"""Maximum number of names in a folder."""
 UPWARD = 8
-"""Folders above a file in which a path that it names may start."""
+"""Maximum number of parent folders in which a named path may start."""
 LARGEST = 1 << 18
-"""Bytes of such a file at most."""
+"""Maximum size of such a file in bytes."""
 
 
 def beside(path: Path, named: str, suffixes: tuple[str, ...] = ("",)) -> Path | None:
-    """The file that ``named`` stands for in the file at ``path``; None where it is not there, or leads out."""
+    """Return the file that ``named`` refers to in the file at ``path``; None if it is missing or outside."""
     named = unrooted(named.strip())
     if not named or len(named) > 200 or "\0" in named or "$" in named or ".." in Path(named).parts[2:]:
         return None
@@ -26,8 +27,8 @@ def beside(path: Path, named: str, suffixes: tuple[str, ...] = ("",)) -> Path | 
 
 
 def _parts(named: str) -> list[str]:
-    """A path as it is named; of an absolute one what may be left of it where the project lies elsewhere, the longest
-    first, down to a file and its folder."""
+    """Return a named path; for an absolute path, its possible remainders in another checkout, the longest first, down
+    to folder and file."""
     parts = Path(named).parts
     return (
         ["/".join(parts[at:]) for at in range(1, min(len(parts) - 1, UPWARD))] if Path(named).is_absolute() else [named]
@@ -35,7 +36,7 @@ def _parts(named: str) -> list[str]:
 
 
 def unrooted(named: str) -> str:
-    """A path without the variable, or the program's output, with which it begins; such is where the project lies."""
+    """Remove a leading variable or program output from a path; it stands for the project folder."""
     if not named.startswith(("$(", "${")):
         return _ROOT.sub("", named, count=1)
     opening, closing = named[1], ")" if named[1] == "(" else "}"
@@ -49,7 +50,7 @@ def unrooted(named: str) -> str:
 
 
 def around(path: Path) -> frozenset[str]:
-    """Names of what lies in the folders in which a file that this one names is looked for, or in their ``src``."""
+    """Return the names in the folders that are searched for a named file, and in their ``src``."""
     found: set[str] = set()
     for folder in (inner for outer in _folders(path) for inner in (outer, outer / "src")):
         with contextlib.suppress(OSError):
@@ -58,8 +59,8 @@ def around(path: Path) -> frozenset[str]:
 
 
 def named_like(path: Path, patterns: Iterable[str]) -> Iterator[Path]:
-    """Files in the folder of a file and in those above it whose names match, the nearest folder first, and there in the
-    order of the patterns."""
+    """Return matching files in the folder of a file and its parents, the nearest folder first, in the order of the
+    patterns."""
     for folder in _folders(path):
         with contextlib.suppress(OSError):
             names = sorted(islice((entry.name for entry in folder.iterdir()), NAMES))
@@ -80,7 +81,7 @@ def _candidates(path: Path, named: str, suffixes: tuple[str, ...]) -> Iterator[P
 
 
 def text_of(path: Path, largest: int = LARGEST) -> str | None:
-    """What the file holds; None where it cannot be read or is too long for a configuration."""
+    """Return the content of a file; None if it is unreadable or too long for a configuration."""
     try:
         with path.open("rb") as file:
             raw = file.read(largest + 1)

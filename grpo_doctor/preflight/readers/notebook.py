@@ -1,4 +1,4 @@
-"""The code cells of a Jupyter notebook: Python, and the commands behind ``!``, ``%%bash`` and ``%%writefile``."""
+"""Reads the code cells of a Jupyter notebook: Python, and the commands after ``!``, ``%%bash`` and ``%%writefile``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .modules import magics, plain
 from .python import read_modules
 
 CELLS = 2_000
-"""Cells of code at most."""
+"""Maximum number of code cells."""
 _SHELL = re.compile(r"%%(?:bash|sh|shell|script\s+(?:ba)?sh)\b.*\n")
 _OTHER = re.compile(r"%%(?!time|timeit|capture|prun|wandb)")
 """Cells in another language."""
@@ -21,7 +21,7 @@ _WRITES = re.compile(r"%%(?:writefile|file)\s+(?:-a\s+)?(\S+).*\n")
 
 
 def read_notebook(text: str, path: Path | None = None) -> tuple[list[Launch], list[Command], dict[str, str]]:
-    """A launch for every configuration in the cells, their commands, and the files that they write.
+    """Return a launch for every configuration in the cells, their commands, and the files that they write.
 
     Lines are counted over the code cells. Raises `ReadError`.
     """

@@ -1,8 +1,9 @@
-"""Python by its syntax tree: the calls that configure a trainer, and what their arguments come to. Never imported.
+"""Reads Python by its syntax tree: finds the calls that configure a trainer and evaluates their arguments. Nothing is
+imported.
 
 ``GRPOConfig(num_generations=args.k)`` is followed to the default of ``--k``, to a constant, to a field of a dataclass
-or to an item of a dictionary. Where a script builds no such configuration, its constants, dictionaries and options
-are the settings.
+or to an item of a dictionary. If a script builds no such configuration, its constants, dictionaries and options are the
+settings.
 """
 
 from __future__ import annotations
@@ -30,36 +31,37 @@ from .trainer_code import code_of
 SUPERVISED = re.compile(r"(?:SFT|DPO|KTO|ORPO|Reward|CPO|GKD)Config$|^(?:Seq2Seq)?TrainingArguments$")
 """Calls that configure another kind of training."""
 _GENERATES = re.compile(r"(?:CausalLM|LanguageModel|ImageTextToText|ConditionalGeneration)\.from_pretrained$")
-"""Calls that load a model that writes text."""
+"""Calls that load a text generation model."""
 MANY = 20
-"""Configurations of one script that are read."""
+"""Maximum number of configurations per script."""
 _TRAINS = re.compile(r"(?i)(?:^|_)(?:train|main|run|fit|learn)(?:er|ing)?(?:_|$)|(?:^|_)(?:grpo|ppo|rloo)$")
-"""Functions whose parameters are those of a training rather than of a step of it."""
+"""Functions whose parameters configure a training rather than one step."""
 _LOOPS = (ast.GeneratorExp, ast.ListComp)
 _HELD_OUT = re.compile(r"(?i)(?:^|_)(?:val|valid|validation|test|eval|dev)(?:_|$)")
-"""Names of examples on which nothing is trained."""
+"""Names of held-out examples."""
 DEEPEST = 20
-"""Levels of a dictionary that is a document at most."""
+"""Maximum nesting of a dictionary that is a document."""
 BESIDE, ALONE = NAMES["calls_beside"], NAMES["calls_alone"]
 TELLING = frozenset(NAMES["telling"])
 GREEDY = "temperature"
-"""Setting that is 0 in a script only where it evaluates."""
+"""A setting that is 0 only in scripts that evaluate."""
 _NAMES = "grpo|ppo|reinforce|rloo|dapo|gspo"
 _ALGORITHM = re.compile(_NAMES, re.IGNORECASE)
 _LEARNER = re.compile(
     rf"(?i)({_NAMES})(?:\+\+|plusplus)?(?:trainer|learner|agent|algorithm)$|((?-i:PPO|GRPO|RLOO|REINFORCE))$"
 )
-"""Classes of a trainer, named after its algorithm."""
+"""Trainer classes that are named after their algorithm."""
 _OF_LANGUAGE = re.compile(r"(?i)transformers|tokenizer|language.model|\bllm")
-"""What a script says that trains no small network to play."""
+"""Signs that a script trains a language model rather than a small network that plays games."""
 DOCUMENTS_OF = ("config", "cfg", "config_path", "config_file", "config_name")
-"""Options of a script that name the document of its settings."""
+"""Options of a script that name its settings file."""
 
 
 def read_python(text: str, path: Path | None = None) -> tuple[list[Launch], list[Command]]:
-    """A launch for every configuration that a script builds, with what it imports from modules beside it.
+    """Return a launch for every configuration that a script builds, including names from imported modules, and the
+    unread commands that it starts.
 
-    The commands that it starts come with them, not yet read. Raises `ReadError`.
+    Raises `ReadError`.
     """
     launches, commands = read_modules([(plain(text), 0)], path, magics(text))
     broken = cannot_run(plain(text))
@@ -71,9 +73,10 @@ def read_python(text: str, path: Path | None = None) -> tuple[list[Launch], list
 def read_modules(
     sources: list[tuple[str, int]], path: Path | None = None, texts: Sequence[tuple[str, int]] = ()
 ) -> tuple[list[Launch], list[Command]]:
-    """The same for pieces of one script, each with the lines before it; a piece that does not parse is noted.
+    """Do the same for pieces of one script, each with the number of lines before it; a piece that does not parse is
+    noted.
 
-    ``texts`` are commands behind ``!`` among them.
+    ``texts`` are the commands after ``!``.
     """
     script, notes = _script(sources, path)
     if len(script.configuring) > MANY:
@@ -92,7 +95,8 @@ def read_modules(
 
 
 def started(text: str, path: Path, given: Mapping[str, Any]) -> Launch:
-    """What a script comes to when it is started with options: its first configuration, else its options' defaults.
+    """Return the settings of a script that is started with options: its first configuration, else the defaults of its
+    options.
 
     Raises `ReadError`.
     """
@@ -118,12 +122,12 @@ def started(text: str, path: Path, given: Mapping[str, Any]) -> Launch:
 
 @lru_cache(maxsize=4)
 def _lies_beside(text: str, path: Path) -> tuple[_Script, list[str]]:
-    """A script that several commands of one file may start."""
+    """Return a script in the same folder, which several commands of one file may start."""
     return _script([(plain(text), 0)], path)
 
 
 def _script(sources: list[tuple[str, int]], path: Path | None) -> tuple[_Script, list[str]]:
-    """The pieces as one script, and notes of what does not parse."""
+    """Join the pieces to one script, with notes on those that do not parse."""
     trees, notes = [], []
     for text, before in sources:
         try:
@@ -147,7 +151,7 @@ def _script(sources: list[tuple[str, int]], path: Path | None) -> tuple[_Script,
 
 
 class _Script(Definitions):
-    """What a script defines, and the calls that configure its training."""
+    """A script's definitions, and the calls that configure its training."""
 
     def __init__(self, trees: list[ast.Module], text: str, path: Path | None) -> None:
         super().__init__(trees, text, path)
@@ -156,22 +160,22 @@ class _Script(Definitions):
         self.beside = [(BESIDE[name], call) for name, call in self.calls if name in BESIDE][:MANY]
 
     def _configuring(self, names: re.Pattern[str]) -> list[ast.Call]:
-        """The calls of these names; those of the modules beside the script only where it has none itself."""
+        """Return the calls of these names; those in imported modules only if the script has none."""
         found = [call for name, call in self.calls if names.search(name) and call.keywords]
         return [call for call in found if call.lineno] or found
 
     def given(self, values: Mapping[str, Any]) -> _Script:
-        """The same script, started with values for some of its options."""
+        """Return the same script with values for some of its options."""
         started = copy(self)
         started.said = dict(values)
         for read in ("documents", "_loads"):
-            started.__dict__.pop(read, None)  # an option may name another
+            started.__dict__.pop(read, None)  # an option may name another option
         told = {name: (ast.Constant(value=value), 0) for name, value in values.items() if name in self.options}
         started.options = {**self.options, **told}
         return started
 
     def left_to_others(self) -> list[str]:
-        """Where the settings are that who starts the script passes: on a command, or in a document."""
+        """Return where the settings come from that the caller passes: a command, or a document."""
         found: list[str] = []
         for name, call in self.calls:
             if name in NAMES["parsers"] and call.lineno:
@@ -184,7 +188,7 @@ class _Script(Definitions):
         return found
 
     def documents_held(self) -> list[Launch]:
-        """What would be a document of verl and stands in the script as a dictionary, as Agent Lightning is given it."""
+        """Return dictionaries of the script with the content of a verl document, as Agent Lightning uses them."""
         found: list[Launch] = []
         for _, node in self.dicts:
             keys = {key.value for key in node.keys if isinstance(key, ast.Constant)}
@@ -204,7 +208,7 @@ class _Script(Definitions):
                 self.add(launch, f"{path}{key.value}", value, value.lineno)
 
     def wanting(self) -> bool:
-        """Whether its first configuration takes its group from arguments that nothing here gives."""
+        """Return whether the group size of its first configuration comes from unknown arguments."""
         for call in self.configuring[:1]:
             self.at, self.steps = call.lineno, 0
             group = next((k.value for k in call.keywords if k.arg in NAMES["groups"]), None)
@@ -212,7 +216,7 @@ class _Script(Definitions):
         return False
 
     def launch(self, call: ast.Call) -> Launch:
-        """The settings of one configuration, and what stands beside it: adapter, model, trainer."""
+        """Return the settings of one configuration and of the objects next to it: adapter, model, trainer."""
         self.at, self.inside = call.lineno, self.within.get(call, "")
         name = name_of(call.func)
         known_as = name if self._library(call) else "script"
@@ -230,18 +234,18 @@ class _Script(Definitions):
             if prefix == "model" and beside.args and _GENERATES.search(ast.unparse(beside.func)[:200]):
                 self.add(launch, "model.pretrained_model_name_or_path", beside.args[0], beside.lineno)
         named = f"{self.text} {' '.join((*self.origins, *self.origins.values(), *self.fields))}".lower()
-        if known_as != "script" and "lora" not in named and "peft" not in named:  # an author's own may have its own
+        if known_as != "script" and "lora" not in named and "peft" not in named:  # a custom class may have its own
             launch.add("lora.absent", True, 0)
         if known_as == "script":
             if (learned := _ALGORITHM.search(name)) is not None:
                 launch.add("algorithm", learned[0].lower(), call.lineno)
             launch.entries += self.loose().entries
-        elif not call.lineno:  # of a module beside it: what the script holds itself is passed on to it
+        elif not call.lineno:  # in an imported module: the script passes its own values
             launch.entries += [Entry(entry.key, entry.value, 0) for entry in self.loose().entries]
         return launch
 
     def _library(self, call: ast.Call) -> bool:
-        """Whether a class comes from a library of trainers; one that nothing imports does."""
+        """Return whether a class comes from a trainer library; one without an import does."""
         giver = call.func.value if isinstance(call.func, ast.Attribute) else None
         come_as = giver.id if isinstance(giver, ast.Name) and giver.id in self.origins else name_of(call.func)
         origin = self.origins.get(come_as, "").split(".")[0]
@@ -249,16 +253,16 @@ class _Script(Definitions):
 
     @cached_property
     def imports(self) -> str:
-        """The libraries of trainers that the script names."""
+        """Return the trainer libraries that the script names."""
         named = [name for name in sorted(modules()) if re.search(rf"\b{name}\b", self.text)]
-        names = [name for name in named if not any(f.starts(name) for f in frameworks())]  # a word starts nothing
+        names = [name for name in named if not any(f.starts(name) for f in frameworks())]  # not program names
         if not names and {"gym", "gymnasium"} & self.modules and not _OF_LANGUAGE.search(self.text):
             names.append("gym")
         return " ".join(names)
 
     @property
     def imports_rl(self) -> bool:
-        """Whether it imports from a framework what is called after reinforcement learning."""
+        """Return whether it imports names for reinforcement learning from a framework."""
         named = (f"{name} {origin}" for name, origin in self.origins.items() if origin.split(".")[0] in modules())
         return any(map(OF_RL.search, named))
 
@@ -274,7 +278,7 @@ class _Script(Definitions):
                 self._passes(launch, prefix, keyword.value, call.lineno)
 
     def _passes(self, launch: Launch, prefix: str, node: ast.expr, line: int, depth: int = 0) -> None:
-        """The items of ``**node``: those that were put in last count, those that a branch may put in do so last."""
+        """Return the items of ``**node``: the last ones count, and those in a branch that may run come last."""
         changes = self.changes_of(node) if depth < 5 else []
         sure = [change for change in changes if self.taken(change.line) and not change.least]
         for change in sure:
@@ -297,7 +301,7 @@ class _Script(Definitions):
             self._passes(launch, prefix, change.value, change.line, depth + 1)
 
     def _section(self, launch: Launch, prefix: str, node: ast.expr) -> bool:
-        """Takes the part of a configuration that the script loads and passes on by ``**config["part"]``."""
+        """Return the section of a loaded configuration that is passed as ``**config["part"]``."""
         path = self.path_into(node)
         for start in range(len(path) + 1):
             part = "".join(f"{key}." for key in path[start:])
@@ -310,7 +314,7 @@ class _Script(Definitions):
         return False
 
     def _items(self, launch: Launch, prefix: str, spread: ast.Dict, depth: int) -> None:
-        """The items of a dictionary; of two with one key the last counts, as of ``{**defaults, "k": 8}``."""
+        """Return the items of a dictionary; the last item of a key counts, as in ``{**defaults, "k": 8}``."""
         for key, value in reversed(list(zip(spread.keys, spread.values, strict=True))):
             if isinstance(key, ast.Constant) and isinstance(key.value, str):
                 self.add(launch, prefix + key.value, value, value.lineno)
@@ -318,7 +322,7 @@ class _Script(Definitions):
                 self._passes(launch, prefix, value, value.lineno, depth + 1)
 
     def _telling(self, launch: Launch) -> bool:
-        """Takes what can only be meant by an unreadable ``**``: the one dictionary of the script with such keys."""
+        """Guess an unreadable ``**`` argument: the only dictionary of the script with such keys."""
         held = [d for _, d in self.dicts if TELLING & {k.value for k in d.keys if isinstance(k, ast.Constant)}]
         if len(held) != 1:
             return False
@@ -328,17 +332,17 @@ class _Script(Definitions):
         return True
 
     def add(self, launch: Launch, key: str, node: ast.expr, line: int) -> None:
-        """One setting, as far as its expression can be worked out."""
+        """Add a setting, as far as its expression can be evaluated."""
         self.steps = 0
         told, value = known(node, self.lookup)
         if isinstance(node, ast.Dict) and key.count(".") < DEEPEST:
             self._nested(launch, f"{key}.", node)
         if isinstance(value, str) and isinstance(figure := scalar(value), int | float):
-            value = figure  # a parser of arguments makes a number of a default that is written as a word
+            value = figure  # an argument parser converts a default that is a string to a number
         launch.add(key, value if told else self._several(node) or Unresolved(ast.unparse(node)[:200]), line)
 
     def _several(self, node: ast.expr) -> Several | None:
-        """The numbers that a loop of the script goes through, or that a study draws from."""
+        """Return the numbers of a loop or a hyperparameter study."""
         held = node
         for _ in range(LINKS):
             match held:
@@ -356,9 +360,10 @@ class _Script(Definitions):
         return None
 
     def loose(self) -> Launch:
-        """The settings of a script without a configuration: its options, constants, fields, dictionaries, calls.
+        """Return the settings of a script without a configuration: its options, constants, fields, dictionaries and
+        calls.
 
-        A call that is greedy draws no rollouts: it evaluates, or scores.
+        A greedy call evaluates or scores, and generates no rollouts.
         """
         launch = Launch(f"script {self.imports}", complete=False, imports_rl=self.imports_rl)
         self.at = 1 << 30
@@ -370,22 +375,22 @@ class _Script(Definitions):
         self._parameters_of_functions(launch)
         for document, line in self.documents:
             if line in self.named.values():
-                continue  # a module beside it loads that one, for whoever asks for an item
+                continue  # an imported module loads that one for its callers
             for word, entry in document.items():
                 launch.add(word, entry.value, line)
         launch.entries = [e for e in launch.entries if e.value != 0 or not e.key.endswith(GREEDY)]
-        # what the modules beside it say comes after its own, and what cannot be told after what can
+        # imported settings come after the script's own, and unresolved ones last
         launch.entries.sort(key=lambda entry: (entry.line == 0, isinstance(entry.value, Unresolved)))
         return launch
 
     def _declared_by_name(self, launch: Launch) -> None:
-        """Options of the command line, fields and constants, attributes of what holds settings."""
+        """Return command-line options, fields and constants, and attributes of settings objects."""
         for name, (value, line) in self.options.items():
             if not ELSEWHERE.search(name):
                 self.add(launch, name, value, line)
         of_rl = [fields for owner, fields in self.classes.items() if CONFIGURES.search(owner) or OF_RL.search(owner)]
         for name, value, line in (*chain.from_iterable(of_rl), *self.members):
-            if not isinstance(value, ast.Dict):  # what is imported by its name is the script's own
+            if not isinstance(value, ast.Dict):  # a module that is imported by name counts as the script's own
                 self.add(launch, name if len(name) == 1 else name.lower(), value, line or self.named.get(name, 0))
         for owner, attribute, value, line in self.attributes:
             if ELSEWHERE.search(owner):
@@ -404,7 +409,7 @@ class _Script(Definitions):
                     self.add(launch, str(key.value), item, item.lineno)
 
     def _calls(self, launch: Launch) -> None:
-        """Responses per prompt of calls that generate, and the arguments of calls that train."""
+        """Return the responses per prompt of generation calls, and the arguments of training calls."""
         held_out = self._held_out()
         groups = (_times(call) for name, call in self.calls if name in NAMES["group_calls"] and call not in held_out)
         for turns in islice(filter(None, groups), MANY):
@@ -419,12 +424,12 @@ class _Script(Definitions):
                         self.add(launch, f"call.{parameter}", value, call.lineno)
             elif (learner := _LEARNER.match(name)) is not None and call.lineno and not ELSEWHERE.search(name):
                 if learner[2] and "transformers" not in self.text:
-                    continue  # of a library for games
+                    continue  # of a games library
                 launch.add("algorithm", (learner[1] or learner[2]).lower(), call.lineno)
                 self._keywords(launch, "", call)
 
     def _parameters_of_functions(self, launch: Launch) -> None:
-        """Defaults of parameters: those of what trains first, then of constructors; the others are vague."""
+        """Return parameter defaults: those of training functions first, then of constructors; the others are vague."""
         said = {entry.key for entry in launch.entries}
         for function, name, value, line in sorted(self.defaults, key=lambda default: _standing(default[0])):
             key = name.lower()
@@ -434,26 +439,26 @@ class _Script(Definitions):
             self.add(launch, key, value, line)
 
     def _held_out(self) -> set[ast.AST]:
-        """The calls in loops over examples that are held out: ``(TrajectoryGroup(…) for puzzle in val_puzzles)``."""
+        """Return calls in loops over held-out examples: ``(TrajectoryGroup(…) for puzzle in val_puzzles)``."""
         loops = (node for tree in self.trees for node in ast.walk(tree) if isinstance(node, _LOOPS))
         apart = (node for node in loops if _HELD_OUT.search(name_of(node.generators[0].iter)))
         return {inner for node in islice(apart, MANY) for inner in ast.walk(node.elt)}
 
 
 def _standing(function: str) -> int:
-    """How far a parameter of a function is from a setting of the training."""
+    """Rank how likely a function parameter is a setting of the training."""
     return 0 if _TRAINS.search(function) else 1 if function == "__init__" else 2
 
 
 def _tells(name: str, call: ast.Call) -> bool:
-    """Whether a call's arguments can only be settings: those of a group, or the rate of a class of settings."""
+    """Return whether a call's arguments can only be settings: a group, or the rate of a settings class."""
     given = [keyword.arg or "" for keyword in call.keywords]
     configures = SETTINGS.fullmatch(underscored(name)) and not SUPERVISED.search(name) and not ELSEWHERE.search(name)
     return bool(configures and "learning_rate" in given) or any(k in TELLING or PER_PROMPT.fullmatch(k) for k in given)
 
 
 def _times(call: ast.Call) -> ast.expr | None:
-    """How often a group is rolled out: ``TrajectoryGroup(rollout(s) for _ in range(8))``."""
+    """Return the number of rollouts per group: ``TrajectoryGroup(rollout(s) for _ in range(8))``."""
     match call.args:
         case [
             ast.GeneratorExp(generators=[ast.comprehension(iter=turns)])

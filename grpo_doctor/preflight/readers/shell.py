@@ -1,8 +1,8 @@
-"""Shell scripts: ``--flags`` and hydra's ``a.b=c``, with variables filled in. Nothing is executed.
+"""Reads shell scripts: ``--flags`` and Hydra's ``a.b=c``, with variables filled in. Nothing is executed.
 
-Read are quotes, continued lines, comments, arrays, functions, ``${X:-default}`` and ``$((arithmetic))``. What a loop
-or a branch makes one of several values is `Several`; what depends on the command line or on a program's output stays
-`Unresolved`.
+Supported: quotes, continued lines, comments, arrays, functions, ``${X:-default}`` and ``$((arithmetic))``. A variable
+that a loop or branch sets to one of several values is `Several`; one that depends on the command line or on a program's
+output is `Unresolved`.
 """
 
 from __future__ import annotations
@@ -35,37 +35,38 @@ _SERVER = re.compile(
     r"\bvllm serve|vllm-serve|swift (?:rollout|eval|infer|deploy|export|sample)|launch_server|api_server"
 )
 _STARTS = re.compile(r"\s(?:\S+\.py|-m\s+[\w.]+)(?=\s|$)")
-"""What starts a script of Python, whose settings may be all in it."""
+"""Commands that start a Python script, which may contain all settings."""
 _SHELL = re.compile(r"(?:\S*/)?(?:ba|z|da)?sh|source|\.|sbatch|srun|qsub|bsub")
-"""What starts another script of the shell."""
+"""Commands that start another shell script."""
 _SCRIPT = re.compile(r"\S\.(?:sh|bash|slurm|sbatch)$")
 _NUMBERS = re.compile(r"[\d.eE+\-]{1,20}(?:,[\d.eE+\-]{1,20}){1,50}")
 SCRIPTS = 3
-"""Scripts that start each other at most."""
+"""Maximum depth of scripts that start each other."""
 OTHERS = 40
-"""Other scripts that are read for one file at most."""
+"""Maximum number of other scripts per file."""
 _TOOLS = frozenset("echo printf cat cp mv rm ls mkdir chmod git pip pip3 wget curl which test touch tee grep".split())
 """Programs that may name a script without starting it."""
 _SKIPPED = frozenset(
     "if then else elif fi while until do done case esac function { } [ [[ ! time exec nohup sudo".split()
 )
 _DECLARES = frozenset("export local declare readonly env typeset -x -a -A -i -r".split())
-"""What may stand before a variable that is set."""
+"""Words before the assignment of a variable."""
 ENVIRONMENT = "script environment"
-"""Program of the launch that a script's variables make."""
+"""Program name of the launch that is made of a script's variables."""
 LONGEST = 5_000
-"""Commands of a script at most."""
+"""Maximum number of commands per script."""
 SWEEP = 200
-"""Commands with settings at most."""
+"""Maximum number of commands with settings."""
 CALLS = 60
-"""Calls of a script's own functions that are followed at most."""
+"""Maximum number of followed calls of a script's own functions."""
 
 
 def read_shell(text: str, path: Path, written: Mapping[str, str] | None = None) -> list[Launch]:
-    """A launch for every command of the script that passes settings, and for every Python that it holds or starts.
+    """Return a launch for every command that passes settings, and for every Python program that the script contains or
+    starts.
 
-    Where no command says anything of a training, its variables may be meant for a program that asks the environment:
-    they are the last launch. ``written`` is the text of files that are written before the script runs.
+    If no command configures a training, the variables may be for a program that reads the environment: they become the
+    last launch. ``written`` contains the text of files that are written before the script runs.
     """
     context = _Context(path, written=dict(written or {}))
     launches = _read(text, context)
@@ -77,7 +78,7 @@ def read_shell(text: str, path: Path, written: Mapping[str, str] | None = None) 
 
 
 def _torn(text: str, launch: Launch) -> str:
-    """How the last line shows that an excerpt ends within a command; empty where it does not."""
+    """Return how the last line shows that an excerpt ends within a command; empty if it does not."""
     lines = [line.strip() for line in text.split("\n")]
     last = next((n for n in range(len(lines), 0, -1) if lines[n - 1] and lines[n - 1][0] != "#"), 0)
     words = lines[last - 1] if last else ""
@@ -94,7 +95,7 @@ def _torn(text: str, launch: Launch) -> str:
 
 
 def read_words(words: list[str], line: int, path: Path) -> list[Launch]:
-    """The launches of one command whose words are known, as a list that Python starts."""
+    """Return the launches of one command with known words, such as a list that Python starts."""
     context = _Context(path)
     launches: list[Launch] = []
     _run([(word, line) for word in words], context, launches)
@@ -105,7 +106,7 @@ def read_words(words: list[str], line: int, path: Path) -> list[Launch]:
 
 @dataclass
 class _Context:
-    """What a script knows while it is read, and which file it stands in."""
+    """The state of a script while it is read, and its file."""
 
     path: Path
     variables: Variables = field(default_factory=Variables)
@@ -119,13 +120,13 @@ class _Context:
     spent: list[str] = field(default_factory=list)
 
     def affords(self, what: str) -> bool:
-        """Whether one more script may be read for this file; those that it leads to count together."""
+        """Return whether another script may be read for this file; nested scripts count, too."""
         self.spent.append(what)
         return len(self.spent) <= OTHERS
 
 
 def _read(text: str, context: _Context) -> list[Launch]:
-    """The launches of a script, or of one that another starts."""
+    """Return the launches of a script, or of one that another starts."""
     script = _Script(context)
     script.follow(iter(list(islice(Lexer(text).statements(), LONGEST + 1))))
     if not context.taken_in:
@@ -138,7 +139,7 @@ def _read(text: str, context: _Context) -> list[Launch]:
 
 
 class _Script:
-    """One script: its statements in the order in which they run, as far as that can be told."""
+    """Reads one script: its statements in execution order, as far as known."""
 
     def __init__(self, context: _Context) -> None:
         self.context, self.variables = context, context.variables
@@ -147,7 +148,7 @@ class _Script:
         self.count = 0
 
     def follow(self, statements: Iterator[Statement]) -> None:
-        """Reads statements; the body of a function is kept for its calls."""
+        """Read statements; keep the body of a function for its calls."""
         for statement in statements:
             spent()
             self.count += 1
@@ -165,7 +166,7 @@ class _Script:
                 self._step(statement)
 
     def _body(self, name: str, opening: Statement, statements: Iterator[Statement]) -> Iterator[Statement]:
-        """Keeps the body of a function, and returns what follows it; what is no body is read as it stands."""
+        """Keep the body of a function and return the statements after it; read anything else directly."""
         body: list[Statement] = []
         depth = 0 if opening.function else 1
         for statement in statements:
@@ -180,7 +181,7 @@ class _Script:
         return statements
 
     def call(self, name: str, given: Words | None) -> None:
-        """Reads the body of a function with these arguments; None where nobody knows them."""
+        """Read the body of a function with these arguments; None if unknown."""
         self.called.append(name)
         if len(self.called) > CALLS or self.count > LONGEST // 2:
             return
@@ -198,7 +199,7 @@ class _Script:
         self.variables.arrays.setdefault(statement.array, []).extend(elements)
 
     def _option(self, labels: tuple[str, ...]) -> None:
-        """A branch of ``case "$1" in``: taken with the argument that it names, where the arguments are known."""
+        """Read a branch of ``case "$1" in``: it runs with the argument that it names, if the arguments are known."""
         given = self.variables.arrays.get("@")
         if given is None or not self.branches.open or not self.branches.open[-1].of_options:
             return
@@ -209,7 +210,7 @@ class _Script:
             self.variables.named |= {str(n): word for n, word in enumerate(words[at : at + 9], 1)}
 
     def _step(self, statement: Statement) -> None:
-        """One command, loop or branch."""
+        """Read one command, loop or branch."""
         variables = self.variables
         if statement.label:
             self._option(statement.label)
@@ -248,7 +249,7 @@ class _Script:
             _run(words, context, self.launches)
 
     def _assignments(self, words: Words) -> Words:
-        """Takes the variables that a statement sets; returns the words behind them."""
+        """Store the variables that a statement sets; return the remaining words."""
         variables, local = self.variables, False
         while words:
             if words[0][0] in _DECLARES:
@@ -269,18 +270,18 @@ class _Script:
 
 
 def _is_option(word: str, label: str) -> bool:
-    """Whether an argument is what the pattern of a ``case`` names: ``--lr``, or ``--lr=*``."""
+    """Return whether an argument matches the pattern of a ``case``: ``--lr``, or ``--lr=*``."""
     return word.startswith(label[:-1]) if label.endswith("=*") else word == label
 
 
 def _defined(statement: Statement) -> str:
-    """The function whose body a statement opens, if it does."""
+    """Return the function whose body a statement opens, if any."""
     words = [raw_text(word) for word in statement.words[:3]]
     return statement.function or (words[1] if words[:1] == ["function"] and words[2:] == ["{"] else "")
 
 
 def _run(words: Words, context: _Context, launches: list[Launch]) -> None:
-    """A command: Python in a word, a script of the shell in a word or in a file, or what passes settings."""
+    """Read a command: inline Python, a shell script (inline or a file), or a command that passes settings."""
     given = [word for word, _ in words]
     inline = next((n for n, word in enumerate(given[:-1]) if re.fullmatch(r"-\w{0,3}c", word)), 0)
     if inline and "python" in given[0]:
@@ -297,7 +298,8 @@ def _run(words: Words, context: _Context, launches: list[Launch]) -> None:
 
 
 def _other(words: Words, context: _Context, launches: list[Launch]) -> bool:
-    """Reads the script that a command starts or takes in, if it lies beside; the words behind it are its arguments."""
+    """Read the script that a command starts or sources, if it is in the same folder; the remaining words are its
+    arguments."""
     first = words[0][0]
     at = next((n for n, (word, _) in enumerate(words) if _SCRIPT.search(word)), None)
     if at is None or (at and not _SHELL.fullmatch(first)) or context.depth == SCRIPTS or len(context.spent) >= OTHERS:
@@ -317,7 +319,7 @@ def _other(words: Words, context: _Context, launches: list[Launch]) -> bool:
 
 
 def _missing(words: Words, context: _Context, launches: list[Launch]) -> None:
-    """Keeps the name of a script of the shell that a command starts and that is not beside."""
+    """Keep the name of a missing shell script that a command starts."""
     at = next((n for n, (word, _) in enumerate(words) if _SCRIPT.search(word)), 0)
     named = unrooted(words[at][0])
     starts = _SCRIPT.search(named) and (
@@ -328,7 +330,7 @@ def _missing(words: Words, context: _Context, launches: list[Launch]) -> None:
 
 
 def _document(words: Words, statement: Statement, context: _Context, launches: list[Launch]) -> None:
-    """A here-document: Python or a script that runs, or a file that ``cat`` or ``tee`` writes."""
+    """Read a here-document: Python or a script that runs, or a file that ``cat`` or ``tee`` writes."""
     if "python" in words[0][0]:
         _python(statement.document, statement.line - 1, launches)
     elif words[0][0] in ("cat", "tee") and (statement.target or words[1:]):
@@ -336,7 +338,7 @@ def _document(words: Words, statement: Statement, context: _Context, launches: l
         text = statement.document if statement.literal else context.variables.fill(statement.document)
         context.written |= dict.fromkeys(names, text)
         context.begun |= dict.fromkeys(names, 0 if context.depth else statement.line - 1)
-    elif words[0][0] != "cat" and context.depth < SCRIPTS:  # which only prints how the script is used
+    elif words[0][0] != "cat" and context.depth < SCRIPTS:  # that only prints the usage
         launches += _read(statement.document, replace(context, depth=context.depth + 1))
 
 
@@ -350,7 +352,7 @@ def _python(text: str, before: int, launches: list[Launch]) -> None:
 
 
 def _environment(shared: dict[str, tuple[Any, int]]) -> Launch:
-    """The variables of a script under the names of settings."""
+    """Return the variables of a script that are named like settings."""
     launch = Launch(ENVIRONMENT, complete=False)
     for name, (value, line) in shared.items():
         launch.add(name.lower(), _value(value), line)
@@ -358,9 +360,9 @@ def _environment(shared: dict[str, tuple[Any, int]]) -> Launch:
 
 
 def _command(words: Words, launches: list[Launch], shared: dict[str, tuple[Any, int]]) -> None:
-    """Adds the launch that a command is, if it passes settings.
+    """Add a launch for a command that passes settings.
 
-    Arguments alone are read as those of the command before, as they were meant; the shell does not pass them.
+    A line of arguments is read as part of the previous command, as intended, although the shell does not pass it.
     """
     first, line = words[0]
     if (first.startswith("--") or _OVERRIDE.match(first)) and launches:
@@ -376,7 +378,7 @@ def _command(words: Words, launches: list[Launch], shared: dict[str, tuple[Any, 
         return
     script = next((word for word in rest if _SCRIPT.search(word)), "")
     if script and (script == rest[0] or _SHELL.fullmatch(rest[0])):
-        launch.complete = False  # it passes settings of its own
+        launch.complete = False  # it passes its own settings
         launch.notes.append(f"it starts {script[:80]}, which was not read")
     if any(word in ("$@", "${@}", "$*") or word.startswith("$@") for word in rest):
         launch.notes.append("arguments that the script passes through ($@) were not read")
@@ -387,7 +389,7 @@ def _command(words: Words, launches: list[Launch], shared: dict[str, tuple[Any, 
 
 
 def _settings(words: list[tuple[str, int]], launch: Launch) -> list[str]:
-    """Adds the flags and overrides among the words; returns the other words. Of a key said twice the last counts."""
+    """Add the flags and overrides; return the other words. The last value of a key counts."""
     found: dict[str, tuple[Any, int]] = {}
     rest: list[str] = []
     index = 0
@@ -409,11 +411,11 @@ def _settings(words: list[tuple[str, int]], launch: Launch) -> list[str]:
                 index += 1
             key = name.replace("-", "_")
             if key == "module":
-                rest += ["-m", *values]  # as deepspeed and torchrun say it
+                rest += ["-m", *values]  # as with deepspeed and torchrun
                 continue
             read = list(map(_value, values)) or [True]
             if isinstance(read[0], int | float) and any(isinstance(value, str) for value in read[1:]):
-                rest += values[1:]  # a number and then words: the words belong to the command
+                rest += values[1:]  # a number followed by words: the words belong to the command
                 read = read[:1]
             found[key] = (read[0] if len(read) == 1 else read, line)
         else:
@@ -424,7 +426,7 @@ def _settings(words: list[tuple[str, int]], launch: Launch) -> list[str]:
 
 
 def _value(text: str, swept: bool = False) -> Any:
-    """What a word says; with ``swept`` numbers between commas are values of hydra's ``--multirun``."""
+    """Parse a word; with ``swept``, numbers between commas are values of Hydra's ``--multirun``."""
     values = [scalar(one.strip("'\"")) for one in text.split("," if swept and _NUMBERS.fullmatch(text) else SEVERAL)]
     if len(values) > 1 and all(isinstance(value, int | float) for value in values):
         return Several(values)

@@ -1,6 +1,6 @@
-"""What a script gives names to, statement by statement: values, options, fields, dictionaries, and what changes them.
+"""Collects the names of a script, statement by statement: values, options, fields, dictionaries and their changes.
 
-Nothing is run, and nothing is followed here: `definitions` works out what a name stands for.
+Nothing is executed or resolved here: `definitions` resolves names.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ CONFIGURES = re.compile(
 """Calls that configure reinforcement learning."""
 OWN = "own"
 NUMERICAL = 1e-4
-"""Below this a function's ``epsilon`` keeps a division from 0; bounds of whole sequences begin above it."""
+"""A function's ``epsilon`` below this value avoids a division by 0; sequence-level clip bounds are larger."""
 BRANCHES = 1_000
-"""Branches of a script at most; what stands in others is taken to run."""
+"""Maximum number of branches per script; other branches count as executed."""
 ELSEWHERE = re.compile(r"(?i)eval|valid|test|infer|judge|teacher|sft|dpo|reward_model|critic|demo")
-"""Names of functions, classes and dictionaries whose settings are not those of the training."""
+"""Names of functions, classes and dictionaries whose settings do not belong to the training."""
 
 
 _IS_MAIN = re.compile(r"\b__name__\b")
 
 
 class Branch(NamedTuple):
-    """The lines of a branch, and what decides whether it is taken: a test and what it has to come to, or nothing."""
+    """The lines of a branch, and its condition: a test and the required result, or none."""
 
     first: int
     last: int
@@ -38,7 +38,7 @@ class Branch(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What is put into a dictionary that has a name, where in the script; without a key all items of the value.
+    """An entry that is put into a named dictionary, and its line; without a key, all items of the value.
 
     ``least`` where it changes nothing that is there already.
     """
@@ -51,11 +51,11 @@ class Change(NamedTuple):
 
 
 class Gathered:
-    """What the trees of a script and of the modules beside it define; lines of the latter are 0."""
+    """The definitions in the trees of a script and its imported modules; lines of the latter are 0."""
 
     def __init__(self, trees: list[ast.Module], text: str, path: Path | None) -> None:
         self.text, self.trees, self.path = text, trees, path
-        self.said: dict[str, object] = {}  # by who starts it
+        self.said: dict[str, object] = {}  # set by the caller
         self.values: dict[str, list[tuple[int, ast.expr]]] = {}
         self.fields: dict[str, list[ast.expr]] = {}
         self.options: dict[str, tuple[ast.expr, int]] = {}
@@ -97,10 +97,10 @@ class Gathered:
                 self._definition(node, inside)
 
     def _definition(self, node: ast.AST, inside: str) -> None:
-        """What names something: assignments, imports, classes and functions."""
+        """Collect assignments, imports, classes and functions."""
         match node:
             case ast.Assign():
-                for target in node.targets:  # several as in ``config["lr"] = lr = 1e-6``
+                for target in node.targets:  # several, as in ``config["lr"] = lr = 1e-6``
                     self._assigned(target, node, inside)
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
                 self.values.setdefault(name, []).append((node.lineno, value))
@@ -127,7 +127,7 @@ class Gathered:
                 self._change(owner, Change(node.lineno, inside, None, value))
 
     def _flow(self, node: ast.AST) -> None:
-        """Loops, branches and opened files."""
+        """Collect loops, branches and opened files."""
         match node:
             case ast.For(target=ast.Name(id=name)):
                 self.loops[name] = node.iter
@@ -186,7 +186,7 @@ class Gathered:
             case ast.Subscript(value=ast.Name(id=owner), slice=ast.Constant(value=str(key))):
                 self._change(owner, Change(node.lineno, inside, key, node.value))
             case ast.Subscript(value=ast.Name(id=owner), slice=ast.Name(id=key)) if key in self.pairs:
-                # some or all of the items of another: ``for k, v in given.items(): owner[k] = v``
+                # some or all items of another mapping: ``for k, v in given.items(): owner[k] = v``
                 named, whole = self.pairs[key]
                 plain = isinstance(node.value, ast.Name) and node.value.id == named
                 self._change(owner, Change(node.lineno, inside, None, whole if plain else node.value))
@@ -197,7 +197,7 @@ class Gathered:
         self.changes.setdefault(owner, []).append(change)
 
     def _called(self, owner: str, call: ast.Call, inside: str) -> None:
-        """``owner.update(…)`` and ``owner.setdefault(…)``."""
+        """Collect ``owner.update(…)`` and ``owner.setdefault(…)``."""
         match name_of(call.func), call.args:
             case "update", given:
                 for value in (*given, as_dict(call)):
@@ -223,7 +223,7 @@ class Gathered:
         self.members.append((name, value, line))
 
     def _parameters(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        """The defaults of a function's parameters."""
+        """Collect the defaults of a function's parameters."""
         given = function.args
         if given.kwarg is not None:
             self.takers.setdefault(given.kwarg.arg, set()).add(function.name)
@@ -235,17 +235,17 @@ class Gathered:
             default = _default_of_field(value)
             self.parameters.setdefault(argument.arg, []).append((function.name, default))
             nothing = isinstance(default, ast.Constant) and _says_nothing(argument.arg, default.value)
-            if not ELSEWHERE.search(function.name) and argument.arg != "k" and not nothing:  # k: how many it looks up
+            if not ELSEWHERE.search(function.name) and argument.arg != "k" and not nothing:  # k: the number of look-ups
                 self.defaults.append((function.name, argument.arg, default, value.lineno))
 
     def _flag(self, call: ast.Call) -> None:
-        """absl's ``DEFINE_integer("k", 8, "…")``."""
+        """Collect absl's ``DEFINE_integer("k", 8, "…")``."""
         match call.args:
             case [ast.Constant(value=str(name)), value, *_]:
                 self._offer(name, value, call.lineno)
 
     def _option(self, call: ast.Call) -> None:
-        """``add_argument("--k", default=8)``."""
+        """Collect ``add_argument("--k", default=8)``."""
         names = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
         given = {k.arg: k.value for k in call.keywords}
         named = next((n.lstrip("-").replace("-", "_") for n in names if n.startswith("--")), "")
@@ -261,13 +261,13 @@ class Gathered:
             self._offer(named, ast.Constant(value=action.value == "store_false"), call.lineno)
 
     def _offer(self, name: str, value: ast.expr, line: int) -> None:
-        """An option; those of the modules beside the script, whose lines are 0, change none of its own."""
+        """Add an option; one from an imported module (line 0) does not change the script's own."""
         if line or name not in self.options:
             self.options[name] = (value, line)
 
 
 def _filled_from(handle: str, body: list[ast.stmt]) -> list[str]:
-    """The names that a file is loaded into: ``cfg = yaml.safe_load(f)``."""
+    """Return the names that a file is loaded into: ``cfg = yaml.safe_load(f)``."""
     return [
         target.id
         for line in body
@@ -279,7 +279,7 @@ def _filled_from(handle: str, body: list[ast.stmt]) -> list[str]:
 
 
 def _default_of_field(value: ast.expr) -> ast.expr:
-    """``field(default=8)`` and ``Option(8)`` as 8."""
+    """Return ``field(default=8)`` and ``Option(8)`` as 8."""
     if isinstance(value, ast.Call) and name_of(value.func) in _FIELDS:
         first = value.args[0] if value.args else value
         return next((k.value for k in value.keywords if k.arg == "default"), first)
@@ -289,11 +289,12 @@ def _default_of_field(value: ast.expr) -> ast.expr:
 MAPPINGS = frozenset("dict SimpleNamespace Namespace EasyDict DictConfig ConfigDict Munch".split())
 """Calls whose keywords are items."""
 _FIELDS = frozenset("field Field Option Argument ib attrib Factory HfArg".split())
-"""What stands for the value of a field or an option, in dataclasses, pydantic, attrs and typer."""
+"""Calls that declare the value of a field or an option, in dataclasses, pydantic, attrs and typer."""
 
 
 def _says_nothing(name: str, value: object) -> bool:
-    """Whether a parameter's default is no setting: a switch or an index, or what keeps a division from 0."""
+    """Return whether a parameter's default is not a setting: a switch, an index, or a number that avoids a division by
+    0."""
     return (type(value) is int and value <= 1) or (
         name in ("eps", "epsilon") and isinstance(value, float) and value < NUMERICAL
     )

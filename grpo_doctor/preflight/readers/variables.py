@@ -1,4 +1,4 @@
-"""What a script's variables hold, as text; a variable that holds one of several values holds all of them."""
+"""Evaluates the variables of a script as text; a variable with one of several possible values contains all of them."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ _VARIABLE = re.compile(
 _ARRAY = re.compile(r"\$\{(\w+)\[[@*]\]\}|\$[@*]|\$\{[@*]\}")
 _KEYED = re.compile(r"\[([^\]]{1,100})\]=")
 _NOT_SAID = re.compile(r"|\$\w+|\$\{\w+\}")
-"""What a variable with a default holds where nobody has set it: nothing, or what an option of the script may say."""
+"""A variable with a default that nothing sets: empty, or an option of the script."""
 SEVERAL = "\ue000"
-"""Stands between the values of which a variable holds one: those of a loop, of branches, of an array's elements."""
+"""Separator of the possible values of a variable: those of a loop, of branches, or of an array."""
 VALUES = 50
-"""Values of which a variable holds one at most."""
+"""Maximum number of possible values of a variable."""
 DEPTH = 8
-"""Variables in variables at most."""
+"""Maximum depth of variables in variables."""
 
 Words = list[tuple[str, int]]
 """Words of a command and the line of each; 0 in another file."""
 
 
 def joined(values: Iterable[str]) -> str:
-    """One of several values, each told once; of nothing, nothing."""
+    """Join possible values, each once; of none, an empty string."""
     distinct = dict.fromkeys(one for value in values for one in value.split(SEVERAL))
     return SEVERAL.join(list(distinct)[:VALUES])[:5000]
 
 
 @dataclass
 class Variables:
-    """The variables and arrays of a script; ``arrays["@"]`` are the words that it, or a function, was given."""
+    """The variables and arrays of a script; ``arrays["@"]`` contains the arguments of the script or function."""
 
     named: dict[str, str] = field(default_factory=dict)
     arrays: dict[str, Words] = field(default_factory=dict)
 
     def give(self, words: Words | None) -> None:
-        """The arguments of a script or a function that is started; None where nobody knows them."""
+        """Set the arguments of a script or function; None if unknown."""
         for name in [name for name in self.named if name.isdigit()]:
             del self.named[name]
         self.arrays.pop("@", None)
@@ -60,8 +60,8 @@ class Variables:
         self.named[name] = joined(values)
 
     def read(self, words: list[str], document: str = "") -> None:
-        """``read -r a b <<< text``, split at ``IFS``; or ``read -d '' name`` with all of a here-document, whose lines
-        are words where the name stands unquoted."""
+        """Process ``read -r a b <<< text``, split at ``IFS``; or ``read -d '' name`` with a here-document, whose lines
+        are words if the name is unquoted."""
         between = self.named.pop("IFS", "").strip("'\"") or None
         if document and words[-1].isidentifier() and any(word.startswith("-") and "d" in word for word in words[1:-1]):
             self.named[words[-1]] = self.fill(" ".join(document.replace("\\\n", " ").split()))
@@ -79,7 +79,7 @@ class Variables:
         self.named |= dict.fromkeys(names, "") | dict(zip(names, columns, strict=False))
 
     def words(self, words: list[Word]) -> Words:
-        """The words with variables filled in; an array's name becomes its elements."""
+        """Return the words with variables filled in; an array's name becomes its elements."""
         out: Words = []
         for word in words:
             raw = raw_text(word)
@@ -93,7 +93,7 @@ class Variables:
         return out
 
     def again(self, words: Words) -> Words:
-        """The words of ``eval``, which splits what it is given and fills in variables that were escaped before."""
+        """Return the words of ``eval``, which splits its input and fills in escaped variables."""
         out: Words = []
         for text, line in words:
             for statement in Lexer(text).statements():
@@ -101,7 +101,7 @@ class Variables:
         return out
 
     def fill(self, text: str, depth: int = 0) -> str:
-        """A text with the variables in it filled in; one that is not known stays as it is written."""
+        """Fill in the variables of a text; unknown variables stay as written."""
         if "$" not in text or depth == DEPTH or len(text) > 20_000:
             return text
 
@@ -120,7 +120,7 @@ class Variables:
         return re.sub(r"\$\(\(((?:[^()]|\([^()]*\))*)\)\)", self._arithmetic, filled)
 
     def _element(self, name: str, index: str) -> str:
-        """An element of an array; one of all where the index is not known, nothing where the array is not."""
+        """Return an element of an array; all elements if the index is unknown, nothing if the array is unknown."""
         elements = [word for word, _ in self.arrays.get(name, ())]
         keyed = {found[1]: word[found.end() :] for word in elements if (found := _KEYED.match(word))}
         if index.strip("'\"") in keyed:
@@ -133,7 +133,7 @@ class Variables:
         expression = re.sub(r"[A-Za-z_]\w*", lambda m: self.named.get(m[0], m[0]), found[1].replace("$", ""))
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of `1if`, which Python will refuse one day
+                warnings.simplefilter("ignore")  # of `1if`, a future syntax error
                 value = evaluate(ast.parse(expression.strip().replace("/", "//"), mode="eval").body)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return found[0]
@@ -141,7 +141,7 @@ class Variables:
 
 
 def _cut(value: str, how: str, pattern: str) -> str:
-    """``${x,,}``, ``${x^^}``, and ``${x%%:*}`` or ``${x#*:}`` whose pattern is one text and a star."""
+    """Process ``${x,,}``, ``${x^^}``, and ``${x%%:*}`` or ``${x#*:}`` with a pattern of one text and a star."""
     match how:
         case ",,":
             return value.lower()

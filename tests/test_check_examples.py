@@ -1,0 +1,98 @@
+"""Runs the examples on the pages of checks: each fires with the quoted message, or does not fire."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import grpo_doctor
+from grpo_doctor.diagnosis.catalogue import load
+from grpo_doctor.diagnosis.check import Check, Finding
+from grpo_doctor.diagnosis.examine import diagnose
+from grpo_doctor.readers import read
+from grpo_doctor.run import Sample
+from grpo_doctor.testing import run_check, series
+
+SECTION = re.compile(r"^## Example\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"```(\w+)\n(.*?)```\n(.*?)(?=```|\Z)", re.DOTALL)
+SUFFIXES = {"python": "py", "yaml": "yaml", "toml": "toml", "json": "json", "shell": "sh"}
+"""Languages of configurations, and their file suffixes."""
+
+
+class Example(NamedTuple):
+    """One fenced block of a page, and the sentence after it."""
+
+    language: str
+    text: str
+    expected: str
+
+
+def examples(check: Check) -> list[Example]:
+    """Return the examples on the page of a check."""
+    section = SECTION.search(check.page)
+    blocks = BLOCK.findall(section[1]) if section else []
+    return [Example(language, text, " ".join(after.split())) for language, text, after in blocks]
+
+
+def values(text: str) -> Any:
+    """Parse the values of a field: the words of `series`, or JSON values, each with an optional number of rows."""
+    if text[0] not in '[{"':
+        return text
+    found: list[Any] = []
+    while text:
+        value, end = json.JSONDecoder().raw_decode(text)
+        times = re.match(r" ?x(\d+)", text[end:])
+        found += [value] * int(times[1] if times else 1)
+        text = text[end + (times.end() if times else 0) :].strip()
+    return found
+
+
+def setting(text: str) -> Any:
+    """Parse the value of a setting: JSON, else a word."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def found_in(check: Check, example: Example, folder: Path) -> Finding | None:
+    """Run an example: a configuration, a log, or the fields of a run."""
+    if suffix := SUFFIXES.get(example.language):
+        (path := folder / f"train.{suffix}").write_text(example.text, encoding="utf-8")
+        return grpo_doctor.preflight(path).finding(check.code)
+    if example.language == "log":
+        (path := folder / "train.log").write_text(example.text, encoding="utf-8")
+        return diagnose(read(path)[0]).finding(check.code)
+    settings: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
+    samples: dict[int, list[Sample]] = {}
+    for line in example.text.splitlines():
+        name, text = line.split(": ", 1)
+        if name.startswith("settings."):
+            settings[name[9:]] = setting(text)
+        elif name.startswith("samples."):
+            samples[int(name[8:])] = [Sample(**{"step": int(name[8:]), "response": "", **of}) for of in values(text)]
+        else:
+            columns[name] = values(text)
+    return run_check(check.code, settings, samples=samples, eager=True, **(columns or {"loss": series("0")}))
+
+
+def sentence(finding: Finding | None, example: Example) -> str:
+    """Describe the result of an example as a page does; without fields there are no steps."""
+    if finding is None:
+        return "No finding."
+    fields = [line for line in example.text.splitlines() if not line.startswith("settings.")]
+    onset = f" at step {finding.onset_step}" if example.language == "text" and fields else ""
+    return f"{finding.severity.capitalize()}{onset}: {finding.message}"
+
+
+ALL = [(check, example) for check in load().checks.values() for example in examples(check)]
+
+
+@pytest.mark.parametrize(("check", "example"), ALL, ids=[check.code for check, _ in ALL])
+def test_an_example_of_a_page_has_the_quoted_result(check: Check, example: Example, tmp_path: Path) -> None:
+    assert sentence(found_in(check, example, tmp_path), example) == example.expected
