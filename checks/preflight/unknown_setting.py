@@ -5,13 +5,15 @@ from grpo_doctor.series import Column, where
 @check("CFG015", severity="warning", confidence="medium")
 def unknown_setting(
     names: Column = any_of("settings.unknown_settings"),
+    misspelt: Column = any_of("settings.misspelt_settings", optional=True),
     dropped: Column = any_of("settings.drops_unknown", optional=True),
 ) -> Fires:
     """The configuration has keys that the trainer never accepted.
 
     ## What it sees
-    Arguments of `GRPOConfig` that no version of TRL 0.14 to 1.16, transformers 4.40 to 5.23 and Unsloth accepts. Info
-    if the script filters arguments by the class, or catches the TypeError.
+    Arguments of `GRPOConfig` that no version of TRL 0.14 to 1.16, transformers 4.40 to 5.23 and Unsloth accepts.
+    Error if the name is a misspelling of an argument of `GRPOConfig` itself: the script ends with a TypeError. Info if
+    the script filters arguments by the class, or catches the TypeError.
 
     ## Why it matters
     A dataclass refuses them with a TypeError. If a filter removes them first, the default is used silently.
@@ -21,7 +23,7 @@ def unknown_setting(
     from trl import GRPOConfig
     GRPOConfig(num_generation=8)
     ```
-    Warning: GRPOConfig has never accepted num_generation (did you mean num_generations?).
+    Error: GRPOConfig has never accepted num_generation (did you mean num_generations?).
 
     ```python
     from trl import GRPOConfig
@@ -41,6 +43,7 @@ def unknown_setting(
     return fires(
         (names == names) & ~(dropped == 1),
         "GRPOConfig has never accepted {names}{filtered}.",
+        error=(misspelt == 1) & ~(dropped == 1),
         info=names == names,
         names=names,
         filtered=where(dropped == 1, "; the script drops unknown arguments", ""),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -77,32 +78,44 @@ def preflight(
         catalogue = common.chosen(chosen, PREFLIGHT)
         diagnoses: list[Diagnosis] = []
         unreadable = 0
-        for path in _expanded(files):
+        expanded = _expanded(files)
+        others: Counter[Path] = Counter()
+        for path, folder in expanded.items():
             try:
-                diagnoses += _diagnoses(path, catalogue, chosen, declared, fix=fix, verbose=verbose)
+                found = _diagnoses(path, catalogue, chosen, declared, fix=fix, verbose=verbose)
+                if folder is not None and not any(one.coverage.ran for one in found):
+                    others[folder] += 1
+                else:
+                    diagnoses += found
             except (ReadError, OverBudgetError) as error:
                 named = "" if isinstance(error, ReadError) else f"{path}: "
                 typer.echo(f"grpo-doctor: {clean(named + str(error))}", err=True)
                 unreadable += 1
         options = common.options(output_format or "", None, False, None, False)
         options = structs.replace(options, suppressions=chosen.suppressions())
-        common.write(diagnoses, output_format, output_file, report or [], options, map(Path, _expanded(files)))
+        common.write(diagnoses, output_format, output_file, report or [], options, expanded)
     if output_format is None:
         for diagnosis in diagnoses:
             _tell(diagnosis, verbose)
+        for folder, count in others.items():
+            typer.echo(f"{clean(str(folder))}: {counted(count, 'other file')} without reinforcement learning settings")
     raise typer.Exit(_exit_code(diagnoses, Severity.of(chosen.fail_on), unreadable, skip_others))
 
 
-def _expanded(files: list[Path]) -> list[Path]:
-    """Expand folders to the files in them that may be configurations."""
-    from ..preflight.reading import SUFFIXES
+def _expanded(files: list[Path]) -> dict[Path, Path | None]:
+    """Expand folders to the files in them that may be configurations, each with its folder; installed packages and
+    caches are left out."""
+    from ..preflight.reading import SUFFIXES, files_below
 
-    found: list[Path] = []
+    found: dict[Path, Path | None] = {}
     for path in files:
-        inside = sorted(p for p in path.rglob("*") if p.suffix in SUFFIXES and p.is_file()) if path.is_dir() else []
-        if path.is_dir() and not inside:
+        if not path.is_dir():
+            found[path] = None
+            continue
+        inside = list(files_below(path))
+        if not inside:
             raise ReadError(f"{path}: contains no configuration file ({', '.join(SUFFIXES)})")
-        found += inside or [path]
+        found |= {file: path for file in inside if file not in found}
     return found
 
 

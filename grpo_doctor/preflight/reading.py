@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, repeat
@@ -11,6 +12,7 @@ from ..advisories import names
 from ..limits import OverBudgetError, spending
 from ..readers import ReadError
 from ..readers.input import Input
+from ..readers.log_names import is_passed_over
 from .configuration import Configuration, understand
 from .frameworks import HAND_WRITTEN, frameworks
 from .launch import LARGEST_SCRIPT, Command, Entry, Items, Launch
@@ -46,10 +48,21 @@ _INPUT = re.compile(r"\$\{\{\s*(?:github\.event\.)?inputs\.([\w\-]+)\s*\}\}")
 """A placeholder that a GitHub workflow or an Azure job fills in."""
 COMMANDS = 100
 """Maximum number of commands in a file of another type."""
+_ENVIRONMENT = "pyvenv.cfg"
+"""The file at the top of a virtual environment."""
 SUFFIXES = (
     *(".sh", ".bash", ".slurm", ".sbatch", ".py", ".ipynb"),
     *(".yaml", ".yml", ".toml", ".json", ".jsonc", ".json5", ".gin", ".mk"),
 )
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """Yield the files of a folder that may be configurations, without those of environments, packages and caches."""
+    for parent, folders, files in os.walk(folder):
+        folders[:] = sorted(
+            name for name in folders if not (is_passed_over(name) or Path(parent, name, _ENVIRONMENT).exists())
+        )
+        yield from (Path(parent, name) for name in sorted(files) if name.endswith(SUFFIXES))
 
 
 def read(path: Path) -> list[Configuration]:

@@ -15,6 +15,8 @@ from .launch import Launch
 if TYPE_CHECKING:
     from .configuration import Configuration
 
+_OWN = "GRPOConfig "
+"""The class itself, without fields of a subclass."""
 SPELT = 50
 """Maximum number of unknown keys for which similar spellings are searched."""
 TOLD = 8
@@ -46,6 +48,8 @@ def name_unknown(launch: Launch, found: Configuration) -> None:
             near = difflib.get_close_matches(entry.key, framework.fields, 1, 0.85) if len(found.unknown) < SPELT else []
             found.unknown.append((entry, f"did you mean {near[0]}?" if near else ""))
             found.renames += [(entry.line, entry.key, name) for name in near]
+            if near and launch.program.startswith(_OWN):
+                found.settings["misspelt_settings"] = 1.0
     for name, told in (("unknown_settings", found.unknown), ("removed_settings", found.removed)):
         if told:
             more = f" and {len(told) - TOLD} more" if len(told) > TOLD else ""

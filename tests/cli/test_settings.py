@@ -85,8 +85,7 @@ def test_what_was_not_read_is_said(tmp_path: Path) -> None:
     told = settings(path).stdout
     assert "could not be resolved: learning_rate = rate()" in told
     assert (
-        f"{path}:2: CFG015 unknown-setting (warning) num_generation: GRPOConfig has never accepted num_generation"
-        in told
+        f"{path}:2: CFG015 unknown-setting (error) num_generation: GRPOConfig has never accepted num_generation" in told
     )
     assert "did you mean num_generations?" in told
     assert "unknown; set the values that you know: --set" in told
@@ -98,6 +97,22 @@ def test_a_configuration_of_something_else_is_no_pass(tmp_path: Path) -> None:
     result = settings(path)
     assert (result.exit_code, "No reinforcement learning settings found" in result.stdout) == (3, True)
     assert settings(path, "--skip-others").exit_code == 0
+
+
+def test_a_folder_shows_what_configures_a_training_and_counts_the_rest(tmp_path: Path) -> None:
+    (tmp_path / "compose.yaml").write_text("services:\n  web:\n    image: nginx\n")
+    (environment := tmp_path / "env" / "lib").mkdir(parents=True)
+    (tmp_path / "env" / "pyvenv.cfg").touch()
+    (environment / "trl.yaml").write_text(YAML)
+    result = settings(tmp_path)
+    assert (result.exit_code, result.stdout) == (
+        3, f"{tmp_path}: 1 other file without reinforcement learning settings\n"
+    )  # fmt: skip
+    (tmp_path / "grpo.yaml").write_text(YAML)
+    result = settings(tmp_path)
+    assert (result.exit_code, "compose.yaml" in result.stdout) == (1, False)
+    assert f"{tmp_path / 'grpo.yaml'}:3: CFG013" in result.stdout
+    assert result.stdout.endswith(f"{tmp_path}: 1 other file without reinforcement learning settings\n")
 
 
 def test_supervised_training_is_told_apart(tmp_path: Path) -> None:
@@ -129,7 +144,7 @@ def test_a_folder_is_every_configuration_in_it(tmp_path: Path) -> None:
     result = settings(tmp_path)
     assert result.exit_code == 1
     assert "a.yaml: Read" in result.stdout
-    assert "b.sh: No reinforcement learning settings" in result.stdout
+    assert result.stdout.endswith(f"{tmp_path}: 1 other file without reinforcement learning settings\n")
 
 
 @pytest.mark.parametrize("name", ["json", "markdown", "html", "sarif"])

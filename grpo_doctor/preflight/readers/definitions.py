@@ -55,6 +55,7 @@ class Definitions(Gathered):
         self.at = self.steps = 0
         self.inside = ""
         self.deciding: list[Branch] = []
+        self._around: dict[int, list[Branch]] = {}
 
     def meant(self) -> list[tuple[str, ast.expr, int]]:
         """Return fields of imported classes that the script instantiates, or has a parser fill in."""
@@ -242,7 +243,9 @@ class Definitions(Gathered):
 
         An option that is not passed has its default.
         """
-        around = [b for b in self.branches if b.first <= line <= b.last and not b.first <= self.at <= b.last]
+        if line not in self._around:
+            self._around[line] = [b for b in self.branches if b.first <= line <= b.last]
+        around = [b for b in self._around[line] if not b.first <= self.at <= b.last]
         told = [self._decided(branch) for branch in around]
         return False if False in told else None if None in told else True
 

@@ -25,6 +25,9 @@ def test_a_script_that_drops_what_it_knows_not_is_reported_so() -> None:
     ("settings", "severity"),
     [
         ({}, None),
+        ({"unknown_settings": "beta_"}, "warning"),
+        ({"unknown_settings": "beta_ (did you mean beta?)", "misspelt_settings": 1}, "error"),
+        ({"unknown_settings": "beta_", "misspelt_settings": 1, "drops_unknown": 1}, "info"),
     ],
 )
 def test_boundary(settings: dict[str, Any], severity: str | None) -> None:
