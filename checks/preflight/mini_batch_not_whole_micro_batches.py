@@ -2,14 +2,14 @@ from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, is_any, where
 
 
-@check("CFG038", severity="error", confidence="high")
+@check("CFG038", severity="info", confidence="high")
 def mini_batch_not_whole_micro_batches(
     prompts: Column = any_of("settings.update_prompts"),
     group_size: Column = any_of("settings.group_size"),
     world: Column = any_of("settings.world_size"),
     micro: Column = any_of("settings.micro_responses"),
     refuses: Column = any_of("settings.refuses_uneven_micro_batch"),
-    launched: Column = any_of("settings.by_command"),
+    launched: Column = any_of("settings.by_command", optional=True),
     parallel: Column = any_of("settings.sequence_parallel", optional=True),
     dynamic: Column = any_of("settings.dynamic_batch", optional=True),
     strategy: Column = any_of("settings.strategy", optional=True),
@@ -19,8 +19,9 @@ def mini_batch_not_whole_micro_batches(
     """The mini-batch per GPU is not divisible by the micro-batch size.
 
     ## What it sees
-    A verl or SkyRL command with FSDP: the mini-batch in responses, divided by the data-parallel ranks, is not divisible
-    by the micro-batch per GPU, or is below one response.
+    verl or SkyRL with FSDP: the mini-batch in responses, divided by the data-parallel ranks, is not divisible by the
+    micro-batch per GPU, or is below one response. Info for a configuration file, whose number of GPUs the command line
+    usually overrides.
 
     ## Why it matters
     Both frameworks assert it at the start; verl does so only after it has loaded the model.
@@ -54,9 +55,11 @@ def mini_batch_not_whole_micro_batches(
     share = prompts * group_size / ranks
     share = share - share % 1
     plain = ~(dynamic == 1) & ~is_any(strategy, "megatron") & ~(megatron == megatron) & ~(apart > 0)
+    uneven = ((share % micro != 0) | (share < 1)) & plain & (refuses == 1)
     return fires(
-        ((share % micro != 0) | (share < 1)) & (launched == 1) & plain & (refuses == 1),
+        uneven,
         "The mini-batch per GPU ({share:.0f} responses) is not divisible by the micro-batch size ({micro:.0f}).",
+        error=uneven & (launched == 1),
         share=share,
         micro=micro,
     )

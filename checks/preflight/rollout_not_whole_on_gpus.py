@@ -2,12 +2,12 @@ from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import Column, is_any
 
 
-@check("CFG037", severity="error", confidence="high")
+@check("CFG037", severity="info", confidence="high")
 def rollout_not_whole_on_gpus(
     responses: Column = any_of("settings.rollout_responses"),
     world: Column = any_of("settings.world_size"),
     refuses: Column = any_of("settings.refuses_uneven_rollout"),
-    launched: Column = any_of("settings.by_command"),
+    launched: Column = any_of("settings.by_command", optional=True),
     dynamic: Column = any_of("settings.dynamic_batch", optional=True),
     strategy: Column = any_of("settings.strategy", optional=True),
     megatron: Column = any_of("settings.megatron", "settings.hydra_config", optional=True),
@@ -17,8 +17,8 @@ def rollout_not_whole_on_gpus(
     """The responses of a rollout are not divisible by the number of GPUs.
 
     ## What it sees
-    A verl command with FSDP and no dynamic batches, or an EasyR1 command: prompts per rollout x responses per prompt is
-    not divisible by the number of GPUs.
+    verl with FSDP and no dynamic batches, or EasyR1: prompts per rollout x responses per prompt is not divisible by the
+    number of GPUs. Info for a configuration file, whose number of GPUs the command line usually overrides.
 
     ## Why it matters
     verl asserts it before the first step: "real_train_batch_size must be divisible by minimal possible batch size".
@@ -48,9 +48,11 @@ def rollout_not_whole_on_gpus(
     verl `utils/config.py`, `validate_config`; hiyouga/EasyR1#44.
     """
     plain = ~(dynamic == 1) & ~is_any(strategy, "megatron") & ~(megatron == megatron) & ~(apart > 0) & ~(own == 1)
+    uneven = (responses % world != 0) & plain & (refuses == 1)
     return fires(
-        (responses % world != 0) & (launched == 1) & plain & (refuses == 1),
+        uneven,
         "The rollout ({responses:.0f} responses) is not divisible by the number of GPUs ({world:.0f}).",
+        error=uneven & (launched == 1),
         responses=responses,
         world=world,
     )

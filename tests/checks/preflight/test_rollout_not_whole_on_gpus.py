@@ -19,7 +19,7 @@ def test_message() -> None:
     ("settings", "severity"),
     [
         ({"rollout_responses": 104, "world_size": 8, "framework": "verl", "by_command": True}, None),
-        ({"rollout_responses": 100, "world_size": 8, "framework": "verl", "by_command": False}, None),
+        ({"rollout_responses": 100, "world_size": 8, "framework": "verl", "by_command": False}, "info"),
         (
             {"rollout_responses": 100, "world_size": 8, "framework": "verl", "by_command": True, "dynamic_batch": True},
             None,
