@@ -28,7 +28,7 @@ def test_message() -> None:
         ({"micro_responses": 3, "engine_nodes": 1}, None),
         ({"micro_responses": 3, "framework": "SkyRL"}, "error"),
         ({"micro_responses": 3, "dynamic_batch": True}, None),
-        ({"micro_responses": 3, "by_command": False}, None),
+        ({"micro_responses": 3, "by_command": False}, "info"),
     ],
 )
 def test_boundary(settings: dict[str, Any], severity: str | None) -> None:
