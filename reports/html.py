@@ -12,6 +12,7 @@ import numpy as np
 from markupsafe import Markup
 
 from grpo_doctor import Diagnosis, __version__
+from grpo_doctor.diagnosis.framework import framework
 from grpo_doctor.readers.input import Input, ReadError, broken
 from grpo_doctor.report import model as words
 from grpo_doctor.report.chart_layout import drawings, unit
@@ -82,7 +83,7 @@ def _run(diagnosis: Diagnosis, index: int, options: Options, most: int) -> dict[
         "told": Markup(embedded(told)) if charts and not options.static else "",
         "legend": legend(shown, green=green),
         "unit": unit(shown[0].ground) if shown else "",
-        "framework": words.framework(diagnosis.run),
+        "framework": framework(diagnosis.run),
         "proofs": proofs(diagnosis) if options.samples else [],
         "responses": words.responses(diagnosis) if options.samples else [],
     }

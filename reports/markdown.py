@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from grpo_doctor import Diagnosis, Finding, Remedy, Withheld
+from grpo_doctor.diagnosis.framework import FRAMEWORKS
 from grpo_doctor.diagnosis.wording import counted
 from grpo_doctor.report.charts import file_name, panels
 from grpo_doctor.report.model import (  # fmt: skip
-    FRAMEWORKS,
     Options,
     authored,
     cost,

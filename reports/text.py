@@ -14,17 +14,16 @@ from rich.text import Text
 
 from grpo_doctor import Diagnosis, Finding, Remedy, Withheld
 from grpo_doctor.diagnosis.check import Severity
+from grpo_doctor.diagnosis.framework import FRAMEWORKS, framework
 from grpo_doctor.diagnosis.verdict import weight
 from grpo_doctor.diagnosis.wording import counted
 from grpo_doctor.report.charts import panels
 from grpo_doctor.report.model import (  # fmt: skip
-    FRAMEWORKS,
     Options,
     cost,
     coverage,
     facts,
     first_step_to_take,
-    framework,
     leading,
     level,
     measured,

@@ -17,7 +17,6 @@ from grpo_doctor.series import Column, best, each, isnan, latest, previous, row,
     ),
     run_types=("rl", "supervised", "preference"),
     invalidates=("checkpoints since step {onset}: their weights may contain NaN",),
-    withholds={"lower-learning-rate": "the weights contain NaN; roll back to the last finite checkpoint first"},
 )
 def nan_or_inf(
     events: Column,

@@ -10,11 +10,11 @@ import numpy as np
 
 from ..diagnosis.catalogue import Catalogue
 from ..diagnosis.examine import diagnose
+from ..diagnosis.framework import framework
 from ..diagnosis.verdict import Diagnosis
 from ..limits import OverBudgetError
 from ..readers import ReadError
 from ..readers.input import Input
-from ..report.model import framework
 from ..run import Run
 from .database import normal
 from .entry import Advisory

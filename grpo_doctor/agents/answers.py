@@ -9,13 +9,13 @@ from ..advisories.in_logs import diagnose_with_advisories
 from ..diagnosis.catalogue import load
 from ..diagnosis.check import Finding
 from ..diagnosis.examine import diagnose
+from ..diagnosis.framework import framework
 from ..diagnosis.verdict import Diagnosis
 from ..readers import survey
 from ..readers.mapping import refuse_unknown_fields, refuse_unknown_keys
 from ..report.check_pages import page
 from ..report.model import (
     first_step_to_take,
-    framework,
     level,
     missing,
     next_run,

@@ -92,11 +92,15 @@ class Rival(msgspec.Struct, frozen=True):
     separated_by: str
 
 
-class Step(msgspec.Struct, frozen=True, rename={"who": "for"}):
-    """What to do in one framework; ``for`` is trl, verl, openrlhf or by-hand (a custom trainer)."""
+class Step(msgspec.Struct, frozen=True, omit_defaults=True, rename={"who": "for"}):
+    """What to do in one framework; ``for`` is trl, verl, openrlhf or by-hand (a custom trainer).
+
+    ``built_in`` says that the trainer of the framework does it already, so only code of the user's own can lack it.
+    """
 
     who: str
     do: str
+    built_in: bool = False
 
 
 class Remedy(msgspec.Struct, frozen=True):

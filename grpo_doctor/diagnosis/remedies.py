@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .check import CheckError, Remedy, Rival, Step
+from .framework import FRAMEWORKS
 from .lab_results import of_lab
 
 SHARED = Path(__file__).with_name("remedies.toml")
-FRAMEWORKS = ("by-hand", "trl", "verl", "openrlhf")
-"""The framework that a remedy step applies to."""
 _LAB = re.compile(r"\{lab:([\w-]+)(?:/([\w-]+))?\}")
 
 
@@ -67,10 +66,17 @@ def _remedies(path: Path, document: Mapping[str, Any]) -> dict[str, Remedy]:
             raise CheckError(f"{path}: the remedy {name!r} lacks {missing[0]!r}")
         if unknown := entry.keys() - {"title", "evidence", "source", *FRAMEWORKS}:
             raise CheckError(f"{path}: the remedy {name!r} has {min(unknown)!r}; steps are for {', '.join(FRAMEWORKS)}")
-        steps = tuple(Step(who, do) for who, do in entry.items() if who in FRAMEWORKS)
+        steps = tuple(_step(who, do) for who, do in entry.items() if who in FRAMEWORKS)
         evidence = _LAB.sub(lambda m: of_lab(m[1], m[2] or "mended"), entry["evidence"])
         found[name] = Remedy(name, entry["title"], steps, evidence, entry["source"])
     return found
+
+
+def _step(who: str, do: str | dict[str, str]) -> Step:
+    """What to do; in TOML, a table ``{built-in = "…"}`` says how the trainer of the framework does it already."""
+    if isinstance(do, str):
+        return Step(who, do)
+    return Step(who, f"Built in: {do['built-in']}. Apply it to code of your own.", built_in=True)
 
 
 def _advice(path: Path, code: str, entry: Mapping[str, Any], known: Mapping[str, Remedy]) -> Advice:

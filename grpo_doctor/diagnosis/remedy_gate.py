@@ -63,11 +63,14 @@ def contradicting(given: Mapping[str, str]) -> dict[str, str]:
     return {other: f"{given[one]} asks for the opposite" for one, other in pairs if one in given}
 
 
-def unfounded(finding: Finding) -> str:
-    """Why a rollback alone does not help with this finding; empty if its cause is known and can be removed."""
-    if finding.kind == "outcome" and not finding.explained_by:
-        return "no cause is known, so the same settings would fail again"
-    return ""
+def unfounded(finding: Finding) -> bool:
+    """Whether a rollback alone does not help with this finding: no cause is known, so the same settings fail again."""
+    return finding.kind == "outcome" and not finding.explained_by
+
+
+def built_in(remedy: Remedy, framework: str | None) -> bool:
+    """Whether the trainer of this framework does it already."""
+    return any(step.built_in for step in remedy.steps if step.who == framework)
 
 
 def placed(remedy: Remedy, finding: Finding) -> Remedy:

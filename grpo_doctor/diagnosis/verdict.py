@@ -22,8 +22,9 @@ from ..series.trend import Outcome
 from .check import Confidence, Finding, Fires, Severity, Withheld
 from .early_indicators import Before, Moved, Recorded, before
 from .faq import answers_of
+from .framework import framework
 from .headline import ENOUGH, failing_sentence, lost, overview_sentence, shown, stuck, together, too_few
-from .remedy_gate import BACK, contradicting, placed, senseless, unfounded
+from .remedy_gate import BACK, built_in, contradicting, placed, senseless, unfounded
 from .tables import before_next_run, tables_of
 from .wording import rendered
 
@@ -286,34 +287,38 @@ def _treat(
     catalogue: Catalogue,
     findings: list[Finding],
     active: list[Finding],
-    settings: Mapping[str, Any],
+    run: Run,
     first: float,
-    proven: bool,
 ) -> None:
     """Attaches rivals and remedies, in the order of the findings; a remedy that an active finding, a declared setting,
     the log or an earlier remedy rules out is withheld with the reason.
 
-    If the finding is ``proven`` on the code, the probe's remedies come first.
+    If probes proved the findings on the code, the probe's remedies come first. What the trainer of the framework does
+    already comes last.
     """
     ruled_out = [
         (remedy_id, f"{finding.code} {finding.name}: {because}", finding.explained_by)
         for finding in sorted(active, key=_strength, reverse=True)
         for remedy_id, because in catalogue.checks[finding.code].withholds.items()
     ]
-    ruled_out += [(remedy_id, because, []) for remedy_id, because in senseless(settings, active, first)]
+    ruled_out += [(remedy_id, because, []) for remedy_id, because in senseless(run.settings, active, first)]
     given: dict[str, str] = {}
+    writer = framework(run)
     for finding in findings:
         check = catalogue.checks[finding.code]
-        offered = dict.fromkeys((*check.advice.probe_remedies, *check.remedies)) if proven else check.remedies
+        offered = (
+            dict.fromkeys((*check.advice.probe_remedies, *check.remedies))
+            if run.run_type == "probe"
+            else check.remedies
+        )
         finding.rivals = list(check.rivals)
         if finding.level >= Severity.WARNING:
             finding.invalidates = [text.format(onset=finding.onset_step) for text in check.invalidates]
         # what follows from a problem does not rule out the remedy of that problem
         withheld = {r: because for r, because, causes in reversed(ruled_out) if finding.code not in causes}
         withheld |= contradicting(given)
-        if back := unfounded(finding):
-            withheld[BACK] = back
-        finding.remedies = [placed(r, finding) for r in offered if r.id not in withheld]
+        useful = [r for r in offered if r.id not in withheld and not (r.id == BACK and unfounded(finding))]
+        finding.remedies = [placed(r, finding) for r in sorted(useful, key=lambda r: built_in(r, writer))]
         reasons = {r: because[:1].upper() + because[1:] for r, because in withheld.items()}
         finding.withheld = [Withheld(r.id, r.title, reasons[r.id]) for r in offered if r.id in reasons]
         if finding in active:
@@ -353,7 +358,7 @@ def diagnosis_of(
     if outcome is not None and head is not outcome:  # the explaining finding has the details, with a number
         outcome.message = outcome.message.replace(str(outcome.evidence.get("more", "")), "")
     _arrange(run, findings, head, outcome)
-    _treat(catalogue, findings, active, run.settings, -math.inf if first is None else first, run.run_type == "probe")
+    _treat(catalogue, findings, active, run, -math.inf if first is None else first)
     verdict = _verdict(run, active, coverage, stands, rows)
     earlier = before(recorded or Recorded(run.steps, run.column), int(fell)) if fell < math.inf else Before([], {})
     headline = (

@@ -15,6 +15,7 @@ import numpy as np
 from ..config import Suppression
 from ..diagnosis.catalogue import load, report, report_names
 from ..diagnosis.check import Finding, Remedy, Severity, Step, Withheld
+from ..diagnosis.framework import FRAMEWORKS, framework
 from ..diagnosis.lab_results import stored
 from ..diagnosis.verdict import Diagnosis
 from ..diagnosis.wording import counted
@@ -31,32 +32,6 @@ SURE = {
 }
 """The meaning of each confidence."""
 
-FRAMEWORKS = {"trl": "TRL", "verl": "verl", "openrlhf": "OpenRLHF", "by-hand": "custom trainer"}
-"""Display names of the frameworks in remedies."""
-_WRITERS = {
-    "trainer-state": "trl",
-    "completions": "trl",
-    "aflow-console": "by-hand",
-    "dual-console": "by-hand",
-    "key-value-console": "by-hand",
-    "records": "by-hand",
-    "adapter": "by-hand",
-}
-"""Formats that only one framework, or custom trainers, write."""
-_OWN_KEYS = {
-    "trl": re.compile(
-        r"(?:.*/)?(?:completions/(?:mean|min|max)_length|completions/clipped_ratio|train/completion_length"
-        r"|rewards/\w+_func|profiling/Time taken: \w+Trainer\.\w+|objective/(?:non_score_reward|scores|rlhf_reward)"
-        r"|ppo/mean_non_score_reward)"
-    ),
-    "verl": re.compile(
-        r"(?:.*/)?(?:actor/pg_(?:loss|clipfrac)|critic/(?:rewards|score|advantages|returns)/(?:mean|min|max)"
-        r"|response_length/clip_ratio|global_seqlen/mean)"
-    ),
-    "openrlhf": re.compile(r"(?:.*/)?train/(?:actor_lr|critic_lr|policy_clip_ratio|tis_clip_ratio)"),
-}
-"""Metric names that identify a framework in any file: TRL's trainers of GRPO, RLOO and PPO, verl's
-``compute_data_metrics`` and OpenRLHF's logger."""
 CASES = 20
 """Minimum number of cases for printing a share."""
 TOLD = 40
@@ -437,14 +412,6 @@ def texts_by_step(diagnosis: Diagnosis) -> dict[str, list[str]]:
 def spread(these: Sequence[int], most: int) -> list[int]:
     """Return all items, or as many as requested, evenly spread from first to last."""
     return [*these] if len(these) <= most else [these[round(i * (len(these) - 1) / (most - 1))] for i in range(most)]
-
-
-def framework(run: Run) -> str | None:
-    """Return the framework that wrote a log, as named in remedies, by its format or keys; None if unknown."""
-    said = f"{run.format} {run.settings.get('framework', '')}".lower()
-    told = next((name for name in FRAMEWORKS if re.search(rf"\b{name}\b", said)), _WRITERS.get(run.format))
-    keys = [*run.mapping, *run.unread]
-    return told or next((name for name, own in _OWN_KEYS.items() if any(map(own.fullmatch, keys))), None)
 
 
 def steps_for(remedy: Remedy, who: str | None) -> tuple[list[Step], list[Step]]:
