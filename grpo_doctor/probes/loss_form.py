@@ -293,27 +293,31 @@ class _Whole:
     def __init__(self, loss: Any, model: Any, render: Any, tokenizer: Any, prompts: Any, temperature: float) -> None:
         self.loss, self.model, self.temperature = loss, model, temperature
         self.render, self.tokenizer, self.prompts = render, tokenizer, prompts
+        self._made: dict[tuple[int, ...], tuple[list[Any], list[Any], list[Tensor]]] = {}
 
     def weights(self, lengths: Sequence[int], log_ratios: Sequence[float]) -> list[Tensor]:
         """`Weights` of the loss."""
-        made, responses = self._samples(lengths)
+        made, responses, shares = self._samples(tuple(lengths))
         found = gradient_effect.pushes(
             self.loss, self.model, made, responses, log_ratios=log_ratios, temperature=self.temperature
         )
-        shares = self._shares(made, responses)
         return [p.towards / s * sign for p, s, sign in zip(found, shares, gradient_effect.SIGNS, strict=True)]
 
     def pulls(self) -> Tensor:
         """(4,) as the second of `gradient_effect.pulls`; empty where no forward without gradient pulls."""
-        made, responses = self._samples((2, 2, 2, 2))
+        made, responses, shares = self._samples((2, 2, 2, 2))
         moved = gradient_effect.moved_by_anchor(
             self.loss, self.model, made, responses, [-t for t in gradient_effect.TOWARDS]
         )
-        first = torch.stack([share[0] for share in self._shares(made, responses)]).cpu()
+        first = torch.stack([share[0] for share in shares]).cpu()
         return torch.tensor(moved) / first if moved else torch.empty(0)
 
-    def _samples(self, lengths: Sequence[int]) -> tuple[list[Any], list[Any]]:
-        return gradient_effect.four(self.render, self.tokenizer, self.model, self.prompts, lengths)
+    def _samples(self, lengths: tuple[int, ...]) -> tuple[list[Any], list[Any], list[Tensor]]:
+        """Four samples with responses of these lengths, the responses, and the shares of their tokens."""
+        if lengths not in self._made:
+            made, responses = gradient_effect.four(self.render, self.tokenizer, self.model, self.prompts, lengths)
+            self._made[lengths] = made, responses, self._shares(made, responses)
+        return self._made[lengths]
 
     def _shares(self, made: list[Any], responses: list[Any]) -> list[Tensor]:
         """(1 - p) / temperature of each response token."""
