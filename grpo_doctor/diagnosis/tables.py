@@ -216,6 +216,10 @@ def _change(means: list[float]) -> str:
 # -- before the next run -----------------------------------------------------------------------------------------
 
 
+TESTS = 3
+"""Maximum number of tests before the next run; the report lists every other explanation with its test."""
+
+
 def before_next_run(findings: Sequence[Finding]) -> list[str]:
     """What to verify, what is invalid, what to change first and what to watch, in the order of the findings."""
     grave = [f for f in findings if f.level >= Severity.WARNING and f.role != "symptom"]
@@ -225,4 +229,4 @@ def before_next_run(findings: Sequence[Finding]) -> list[str]:
     change = [f"Then change only this ({f.code}): {f.remedies[0].title}" for f in grave if f.remedies][:1]
     watched = list(dict.fromkeys(name for f in grave for name in f.columns))[:6]
     watch = [f"In the first two steps of the next run, watch {', '.join(watched)}"] if watched else []
-    return list(dict.fromkeys([*verify, *discard, *change, *watch]))
+    return list(dict.fromkeys([*verify[:TESTS], *discard, *change, *watch]))

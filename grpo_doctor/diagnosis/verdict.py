@@ -394,7 +394,7 @@ def diagnosis_of(
         notes=[*run.notes, *unfinished(run, last)],
         tables=[*run.tables, *earlier.tables(), *tables_of(run)],
         answers=answers_of(run),
-        next_run=before_next_run(active),
+        next_run=before_next_run([*([head] if head else []), *(f for f in active if f is not head)]),
         run=run,
     )
 

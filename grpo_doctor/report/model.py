@@ -114,8 +114,9 @@ def story(diagnosis: Diagnosis) -> Story:
 
 
 def leading(diagnosis: Diagnosis) -> Finding | None:
-    """Return the finding that a list of runs shows: the headline, else the worst note."""
-    first = diagnosis.findings[0] if diagnosis.findings else None
+    """Return the finding that a list of runs shows: the cause, else the worst note."""
+    cause = diagnosis.finding(diagnosis.cause) if diagnosis.cause else None
+    first = cause or (diagnosis.findings[0] if diagnosis.findings else None)
     return first if first is not None and first.level >= Severity.WARNING else None
 
 
