@@ -158,11 +158,17 @@ def _short_of(headline: str, results: list[Result], useless: list[str], adapter:
         )
     if unfinished:
         return "unjudged", f"{len(unfinished)} probes could not finish; {passed}"
+    codes, proven = {r.check.code: r.why for r in withheld}, {r.check.code for r in results if r.passed}
+    lacking = {r.check.code for r in results} - proven - codes.keys()
+    unseen = [name for name, proving in CORE.items() if {*proving} <= lacking]
+    if unseen:
+        headline += f" Not probed, for lack of entry points: {', '.join(unseen)}."
+    if len(unseen) == len(CORE):
+        return "unproven", headline
     if not withheld:
         return "healthy", headline
     named = ", ".join(f"{r.check.code} {r.check.name}" for r in withheld[:NAMED])
     rest = f" and {len(withheld) - NAMED} more" if len(withheld) > NAMED else ""
-    codes, proven = {r.check.code: r.why for r in withheld}, {r.check.code for r in results if r.passed}
     open_ = {
         name: next(c for c in proving if c in codes)
         for name, proving in CORE.items()
