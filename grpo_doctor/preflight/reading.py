@@ -9,6 +9,7 @@ from itertools import islice, repeat
 from pathlib import Path
 
 from ..advisories import names
+from ..advisories.versions import stated
 from ..limits import OverBudgetError, spending
 from ..readers import ReadError
 from ..readers.input import Input
@@ -20,11 +21,11 @@ from .readers import dockerfile, justfile
 from .readers.document import read_document
 from .readers.includes import documents
 from .readers.makefile import makefile
-from .readers.markdown import blocks
+from .readers.markdown import Block, blocks
 from .readers.notebook import read_notebook
 from .readers.python import read_python
 from .readers.shell import ENVIRONMENT, read_shell, read_words
-from .versions import pinned
+from .versions import Pin, pinned
 
 LARGEST = 1 << 20
 """Maximum size of a configuration in bytes."""
@@ -80,6 +81,8 @@ def _read(path: Path) -> list[Configuration]:
         launches = _holding(_launches(path, text))
         if path.suffix.lower() not in LOGS and launches:
             versions = pinned({f.package for f in frameworks() if f.package} | names(), text, path)
+            if path.suffix.lower() in MARKDOWN:
+                versions = {name: Pin(version, False) for name, version in stated(text.splitlines()).items()} | versions
             for launch in launches:
                 launch.versions, launch.title = versions, path.stem
         found = [understand(launch) for launch in launches]
@@ -224,11 +227,11 @@ def _launches(path: Path, text: str) -> list[Launch]:
 
 
 def _markdown(text: str, path: Path) -> list[Launch]:
-    """Read the code blocks of a comment or page, each in its language. A document in a block may be an excerpt, so
-    absent settings have no defaults."""
+    """Read the code blocks of a comment or page, each in its language. A document, or flags without their command, may
+    be an excerpt, so absent settings have no defaults."""
     rest, held = blocks(text)
     found: list[Launch] = []
-    for block in held:
+    for block in [*held, Block(".sh", rest, 0)]:
         try:
             launches = _launches(path.with_suffix(block.suffix), block.text)
         except ReadError as error:
@@ -240,11 +243,10 @@ def _markdown(text: str, path: Path) -> list[Launch]:
             launch.broken = None  # an excerpt may end anywhere
             if launch.entries and not launch.program:
                 launch.complete = False
-                launch.notes.append(
-                    f"the block after line {block.before} may be an excerpt, so defaults are not applied"
-                )
+                before = block.before or launch.entries[0].line - 1
+                launch.notes.append(f"the block after line {before} may be an excerpt, so defaults are not applied")
         found += launches
-    return found + read_shell(rest, path)
+    return found
 
 
 def _script(text: str, path: Path) -> list[Launch]:
