@@ -27,6 +27,17 @@ class Answer(NamedTuple):
 
 
 Candidate = tuple[Path, Answer | None]
+FileState = tuple[int, int, int]
+"""Inode, size and time of a file, by which a changed one is known."""
+
+
+def state_of(file: Path) -> FileState | None:
+    """The state of a file; None where it is missing, or has been deleted since it was listed."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def candidates(folder: Path) -> Iterator[Candidate]:
