@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import msgspec
+
 from ..run import Call, Sample
 from .tools import OF_ENVIRONMENT, failure, judged, of_action, of_message, offered, split
 from .words import FINISHES, NAMES, WORDS
@@ -205,9 +207,15 @@ def _messages(turns: list[Any]) -> Iterator[tuple[str, str, list[Call]]]:
             turn, role = inner, _role(inner) or "assistant"
         if role is not None:
             kind = "assistant" if role in _ASSISTANT else "tool" if role in _TOOL else "user"
-            yield kind, prompt_text(turn), of_message(turn)
+            yield kind, prompt_text(turn) or (_shown(turn.get("content")) if kind == "tool" else ""), of_message(turn)
             continue
         yield from _turn(turn)
+
+
+def _shown(value: Any) -> str:
+    """An action or what came of it: its text, or the data that it is."""
+    text = prompt_text(value)
+    return text if text or not isinstance(value, dict | list) else msgspec.json.encode(value).decode()
 
 
 def _turn(turn: Mapping[str, Any]) -> Iterator[tuple[str, str, list[Call]]]:
@@ -221,12 +229,12 @@ def _turn(turn: Mapping[str, Any]) -> Iterator[tuple[str, str, list[Call]]]:
             if isinstance(value, dict) and (call := of_action(value)) is not None:
                 made.append(call)
             else:
-                said.append(prompt_text(value))
+                said.append(_shown(value))
             continue
         if said or made:
             yield "assistant", "\n".join(said), made
             said, made = [], []
-        yield "user", prompt_text(value), []
+        yield "user", _shown(value), []
     if said or made:
         yield "assistant", "\n".join(said), made
 
