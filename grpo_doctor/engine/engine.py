@@ -122,7 +122,7 @@ class Engine:
         return logits
 
     def next_logits(self, tokens: Tensor, logits: Tensor, prompt_length: int) -> Tensor:
-        """Logits [N, V] that the next tokens are drawn from: penalised, or certain where a tool is answering."""
+        """Return the logits [N, V] of the next tokens: penalised, or certain while a tool is answering."""
         logits = self.penalize(tokens, logits, prompt_length)
         if not isinstance(self.task, ToolTask):
             return logits
@@ -135,12 +135,12 @@ class Engine:
         return logits
 
     def reply(self, call: Sequence[str], row: int) -> list[str]:
-        """What a tool answers to a call of a response: its name, and the words between the tags."""
+        """Return the answer of a tool to a call: the name of the tool and the words between the tags."""
         assert isinstance(self.task, ToolTask)
         return self.task.reply(call)
 
     def written(self, response: Ids) -> list[bool]:
-        """Which tokens of a response the policy wrote itself: all but the answers of its tools."""
+        """Return for each token of a response whether the policy wrote it; tools wrote the others."""
         if not isinstance(self.task, ToolTask):
             return [True] * len(response)
         return [place == 0 for place in places(self.tokenizer.convert_ids_to_tokens(response))[:-1]]
@@ -303,7 +303,7 @@ class Engine:
         return self.own((place < end[:, None]) & (place >= (end - lengths)[:, None]), responses)
 
     def own(self, there: Tensor, responses: Sequence[Ids]) -> Tensor:
-        """Of the places of the responses' tokens, those of tokens that the policy wrote."""
+        """Return the positions of the responses without those of tokens that tools wrote."""
         written = torch.tensor([own for ids in responses for own in self.written(ids)], device=there.device)
         return there.masked_scatter(there, written)
 
@@ -448,7 +448,7 @@ def _concatenated(column: Sequence[Any]) -> Any:
 
 
 def call_of(words: Sequence[str]) -> list[str]:
-    """The last call of a response that ends with one: the name of the tool and the words between its tags."""
+    """Return the call at the end of a response: the name of the tool and the words between its tags."""
     name = words[-1].strip("</>")
     opened = max((place for place, word in enumerate(words) if word == f"<{name}>"), default=len(words))
     return [name, *words[opened + 1 : -1]]

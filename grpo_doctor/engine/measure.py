@@ -158,7 +158,7 @@ def agreement_fields(engine: Engine, rollout: Rollout, prepared: Prepared) -> Fi
     lengths = torch.tensor([len(ids) for ids in rollout.drawn], device=drawn.device)
     width = rollout.generated.logprobs.shape[1]
     there = engine.own(torch.arange(width, device=drawn.device) < lengths[:, None], rollout.drawn)
-    if int(there.sum()) != int(drawn.sum()):  # the batch has lost tokens that were drawn: nothing to lay side by side
+    if int(there.sum()) != int(drawn.sum()):  # the batch has lost sampled tokens: nothing to compare
         return {}
     return {
         "rollout_mismatch_kl": k3(rollout.generated.logprobs[there], prepared.old[drawn]),

@@ -31,7 +31,7 @@ def load_model(settings: Settings) -> tuple[Any, Any]:
     if small:
         from .tiny import embedded
 
-        torch.set_num_threads(1)  # on matrices this small a second thread only waits
+        torch.set_num_threads(1)  # with matrices this small, a second thread does not help
         model, tokenizer = embedded(settings.model, settings.task)
     elif settings.model == "smollm2":
         loaded, tokenizer = _smollm2()

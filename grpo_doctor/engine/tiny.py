@@ -49,14 +49,14 @@ SIZES: dict[str, dict[str, Any]] = {
         **{"num_attention_heads": 2, "num_key_value_heads": 2},
     },
 }
-"""The embedded models by their names. A step of the small one costs a third, and it learns less."""
+"""The embedded models by name. A step of the small one takes a third of the time, and it learns less."""
 BATCH, RATE, SEED = 32, 2e-3, 0
-"""Of the warm-up."""
+"""Batch size, learning rate and seed of the warm-up."""
 
 
 class Course(NamedTuple):
-    """What a model is warmed up on: the words of its tokenizer, supervised steps, and how a prompt with the words of
-    its response is drawn."""
+    """What a model is warmed up on: words of its tokenizer, number of steps, and a function that draws a prompt and the
+    words of its response."""
 
     words: tuple[str, ...]
     steps: int
@@ -76,11 +76,11 @@ def _with_tools(rng: random.Random) -> tuple[Dialogue, list[str]]:
 
 WORKFLOWS = Course(WORDS, 260, _workflow)
 COURSES = {"tools": Course((*TURNS, *tools.WORDS), 700, _with_tools)}
-"""The courses of tasks; every other task begins with a model that writes workflows."""
+"""Course by task; all other tasks start from the model that writes workflows."""
 
 
 def make_tokenizer(words: tuple[str, ...] = WORDS) -> PreTrainedTokenizerFast:
-    """Whole words; a turn ends with the token that also ends a response."""
+    """Build a tokenizer of whole words; the end of a turn is also the end of a response."""
     words = (*words, *(f"<unused{n}>" for n in range(VOCABULARY - len(words))))
     inner = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token=UNK))
     inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -127,7 +127,7 @@ def cache_file(name: str = "embedded", task: str = "embedded") -> Path:
     from platformdirs import user_cache_path
 
     folder, course, rng = os.environ.get("GRPO_DOCTOR_CACHE"), COURSES.get(task, WORKFLOWS), random.Random(SEED)
-    drawn = [course.draw(rng) for _ in range(100)]  # of what the warm-up is made of, none is left out by chance
+    drawn = [course.draw(rng) for _ in range(100)]
     parts = [SIZES[name], course.steps, BATCH, RATE, course.words, TEMPLATE, drawn, torch.__version__]
     key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
     return (Path(folder) if folder else user_cache_path("grpo-doctor", appauthor=False)) / f"embedded-{key}.pt"

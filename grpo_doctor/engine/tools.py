@@ -1,4 +1,4 @@
-"""A task with tools: what one or two items cost in a shop, by a lookup and a calculator that answer in the response."""
+"""A task with tools: prices of items in a shop, by a lookup and a calculator that answer within the response."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ITEMS = "tin cup key map bag pen hat box lid jar mat net".split()
 SHOPS, PRICES = 10, 20
 NUMBERS = tuple(str(n) for n in range(2 * PRICES + 1))
 LOOKUP, ADD = "search", "python"
-"""Tags of the calls: an item and a shop, and a sum."""
+"""Tags of the two calls: the lookup of an item in a shop, and a sum."""
 ENDS = frozenset(f"</{name}>" for name in (LOOKUP, ADD))
 OPENS, CLOSES = "<observation>", "</observation>"
 REFUSED = "Error: missing required argument".split()
@@ -25,13 +25,13 @@ _ANSWER = re.compile(r"(?:^| )<answer> (\d+) </answer>$")
 
 
 def price(item: str, shop: int) -> int:
-    """What an item costs in a shop: too many pairs to be learnt by heart in a short run."""
+    """Return the price of an item in a shop; there are too many pairs to memorise in a short run."""
     place = ITEMS.index(item)
     return 1 + (7 * place + 11 * shop + place * shop) % PRICES
 
 
 def places(words: Sequence[str]) -> list[int]:
-    """For each word, and for the one that comes next, its place in what a tool answers, from 1; 0 is the policy's."""
+    """Return for each word, and for the next one, its position in the answer of a tool, from 1; 0 for the policy's."""
     found, place = [], 0
     for word in words:
         found.append(place)
@@ -40,7 +40,7 @@ def places(words: Sequence[str]) -> list[int]:
 
 
 class ToolTask:
-    """Prompts that no model can answer without its tools; a tool answers as soon as its call is closed."""
+    """Prompts that need the tools; a tool answers as soon as its call is closed."""
 
     first_words: frozenset[str] | None = frozenset(("<answer>", *(f"<{name}>" for name in (LOOKUP, ADD))))
     bounds: tuple[float, float] | None = (0.0, 1.0)
@@ -51,7 +51,7 @@ class ToolTask:
         self.examples: Sequence[Example] = [make_example(rng) for _ in range(count)]
 
     def reply(self, call: Sequence[str]) -> list[str]:
-        """What the tool answers to the words between the tags of a call, the name of the tool before them."""
+        """Return the answer to a call: the name of the tool and the words between its tags."""
         match call:
             case [name, item, shop] if name == LOOKUP and item in ITEMS and shop in NUMBERS[:SHOPS]:
                 return [str(price(item, int(shop)))]
@@ -60,7 +60,7 @@ class ToolTask:
         return REFUSED
 
     def score(self, examples: Sequence[Example], texts: Sequence[str], finished: Sequence[bool]) -> list[Score]:
-        """0.1 for an answer, 1 for the right one."""
+        """Return 0.1 for a wrong answer and 1 for the right one."""
         scores = []
         for example, text, whole in zip(examples, texts, finished, strict=True):
             given = _ANSWER.search(text) if whole else None
@@ -70,7 +70,7 @@ class ToolTask:
         return scores
 
     def graded(self) -> list[tuple[Example, str, str, str]]:
-        """An example of each kind, its answer, and a right and a wrong response."""
+        """Return an example of each kind, its answer, and a right and a wrong response."""
         found = {example.kind: example for example in self.examples}.values()
         return [(e, e.columns["answer"], *(f"<answer> {n} </answer>" for n in (e.columns["answer"], 0))) for e in found]
 
@@ -79,7 +79,7 @@ class ToolTask:
 
 
 def make_example(rng: random.Random) -> Example:
-    """The price of one item in a shop, or of two."""
+    """Return a prompt for the price of one or two items in a shop."""
     shop, items = rng.randrange(SHOPS), rng.sample(ITEMS, rng.choice((1, 2)))
     dialogue = [
         {"role": "system", "content": "tools"},
@@ -91,9 +91,9 @@ def make_example(rng: random.Random) -> Example:
 
 
 def demonstration(rng: random.Random, example: Example, *, careful: float, direct: float) -> list[str]:
-    """Words of a response for the warm-up, answers of the tools included.
+    """Return the words of a response for the warm-up, including the answers of the tools.
 
-    ``direct`` is the chance that it answers without a call, ``careful`` that each call is made, and made rightly.
+    ``direct`` is the probability of an answer without a call, ``careful`` that of each call, and of its right form.
     """
     reply, shop, items = ToolTask(0).reply, example.columns["shop"], example.columns["items"]
     words: list[str] = []

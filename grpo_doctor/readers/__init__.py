@@ -40,7 +40,7 @@ def read(path: Path, mapping: Mapping[str, str] | None = None) -> list[Run]:
 
 
 Kept = dict[Path, tuple[FileState, list[Run]]]
-"""What was read of files of rollouts: those of earlier steps do not change."""
+"""Files of rollouts with their state and their runs: those of earlier steps do not change."""
 
 
 def survey(path: Path, mapping: Mapping[str, str] | None = None, kept: Kept | None = None) -> Survey:

@@ -28,11 +28,11 @@ class Answer(NamedTuple):
 
 Candidate = tuple[Path, Answer | None]
 FileState = tuple[int, int, int]
-"""Inode, size and time of a file, by which a changed one is known."""
+"""Inode, size and modification time of a file."""
 
 
 def state_of(file: Path) -> FileState | None:
-    """The state of a file; None where it is missing, or has been deleted since it was listed."""
+    """Return the state of a file; None if it is missing or was deleted since it was listed."""
     try:
         found = file.stat()
     except OSError:

@@ -44,11 +44,11 @@ class _Layout(NamedTuple):
     """What the keys of a row mean."""
 
     places: dict[str, tuple[str, ...]]
-    """Field to the keys that hold it, the surest first."""
+    """Fields with their keys, the most reliable first."""
     texts: frozenset[str]
     """Keys of the prompt and the response."""
     spare: tuple[str, ...]
-    """Keys that may hold a reward: all that have no other meaning."""
+    """Keys without a known meaning, one of which may be the reward."""
 
 
 @lru_cache(512)
@@ -64,7 +64,7 @@ def _layout(keys: tuple[str, ...]) -> _Layout:
 
 
 class _Row(NamedTuple):
-    """A row, and the value of each field that it or a mapping in it holds."""
+    """A row, and the values of the fields in it and in its nested mappings."""
 
     values: Mapping[str, Any]
     fields: dict[str, Any]
@@ -159,7 +159,7 @@ def _sample(row: _Row, step: int | None) -> Sample | None:
 
 
 def _talk(row: _Row) -> list[Any] | None:
-    """The conversation of a row without a response."""
+    """Return the conversation of a row that has no response."""
     held = (row.fields.get(field) for field in ("messages", "turns"))
     return next((value for value in held if isinstance(value, list) and _spoken(value)), None)
 
@@ -213,7 +213,7 @@ def _messages(turns: list[Any]) -> Iterator[tuple[str, str, list[Call]]]:
 
 
 def _shown(value: Any) -> str:
-    """An action or what came of it: its text, or the data that it is."""
+    """Return an action or its result as text; data without a text becomes JSON."""
     text = prompt_text(value)
     return text if text or not isinstance(value, dict | list) else msgspec.json.encode(value).decode()
 

@@ -31,10 +31,10 @@ _MEANS = (
 ).split()
 """Measures whose mean is a record field, and that a part of the responses estimates well."""
 PLAIN, SIGNED, CUT = 4, 3, 2000
-"""Responses of a step that are kept to be shown, those for each sign beyond them, and the characters of each."""
+"""Number of stored responses per step, additional responses per sign, and maximum length of each in characters."""
 EXAMINED, EVERY = 128, 8
-"""Responses of a step, the first, whose texts are examined, and of how many after them one is: a mean over 5 steps of a
-share of 128 has a standard error of 2 points at most."""
+"""The texts of the first 128 responses of a step are examined, and of every 8th after them: the mean of a share over
+5 steps then has a standard error of at most 2 points."""
 _COMPARED = 64
 """Number of responses of a step, from the first, that are compared with each other."""
 _SAMPLED = frozenset(
@@ -64,14 +64,14 @@ class Steps:
         return len(self._steps)
 
     def note(self) -> str | None:
-        """What is said of rollouts whose texts were not all examined; None where all were."""
+        """Return how many texts were examined; None if all were."""
         total = sum(len(step.texts) for step in self._steps.values())
         examined = sum(step.examined for step in self._steps.values())
         if examined == total:
             return None
         return (
-            f"The texts of {examined:,} of {total:,} responses were examined: the first {EXAMINED} of each step, and "
-            f"one in {EVERY} after them; rewards, lengths and tool calls are those of all."
+            f"The texts of {examined:,} of {total:,} responses were examined: the first {EXAMINED} of each step and "
+            f"every {EVERY}th after them; rewards, lengths and tool calls include all responses."
         )
 
     def add(self, sample: Sample) -> None:
@@ -308,7 +308,7 @@ class _Step:
 
 
 def _measured(sample: Sample) -> dict[str, float]:
-    """The numbers of one rollout, by `_MEASURES`; NaN for those that `_examined` adds."""
+    """Return the numbers of one rollout, in the order of `_MEASURES`; `_examined` adds those that are NaN here."""
     text, calls = sample.response, sample.calls
     measured = dict.fromkeys(_MEASURES, math.nan)
     measured["chars"] = len(text)
@@ -335,14 +335,16 @@ def _measured(sample: Sample) -> dict[str, float]:
 
 
 def _lost(sample: Sample) -> bool:
-    """Whether a rollout came back without a response."""
+    """Return whether a rollout has no response."""
     return sample.finish == "aborted" or not (sample.calls or sample.response.strip())
 
 
 def _examined(sample: Sample) -> dict[str, float]:
-    """What the text of one rollout says: each takes longer than all of `_measured`."""
+    """Return the measures of a text, which take most of the time."""
     text, prompt = sample.response, sample.prompt or ""
-    whole = sample.finish != "length" and sample.valid is not False  # else a reward of 0 may be for the form
+    whole = (
+        sample.finish != "length" and sample.valid is not False
+    )  # otherwise the form may be the reason for a reward of 0
     answer = final_answer(text) if whole and sample.reference else None
     return {
         "repetition_rate": repeats(text),

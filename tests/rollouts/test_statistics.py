@@ -30,8 +30,8 @@ def test_a_note_says_how_many_texts_were_examined_where_not_all_were(
     path.write_text("".join(json.dumps(row) + "\n" for row in rollouts(number, 2)), encoding="utf-8")
     (run,) = read(path)
     told = (
-        f"The texts of {examined} of {number} responses were examined: the first {EXAMINED} of each step, and one in "
-        f"{EVERY} after them; rewards, lengths and tool calls are those of all."
+        f"The texts of {examined} of {number} responses were examined: the first {EXAMINED} of each step and every "
+        f"{EVERY}th after them; rewards, lengths and tool calls include all responses."
     )
     assert (told in run.notes) is (examined is not None)
     assert any("were examined" in note for note in run.notes) is (examined is not None)

@@ -199,8 +199,10 @@ def _rows_at_once(file: Input, group: Any, number: int) -> int:
 
 
 def _shared(file: Input, number: int, names: list[str]) -> dict[str, int]:
-    """Bytes of the longest text in the dictionary of a column, which is read with its first row; 0 for a column that
-    has none. A column of which the first row does not show it is left out."""
+    """Return the bytes of the longest text in the dictionary of each column, or 0 without a dictionary.
+
+    It is read with the first row. A column whose first row does not show it is left out.
+    """
     import pyarrow.compute
 
     with _opened(file, names) as parquet:
@@ -224,7 +226,7 @@ def _names(file: Input) -> list[str]:
 
 @contextmanager
 def _opened(file: Input, dictionaries: list[str] | None = None) -> Iterator[Any]:
-    """A Parquet file; the columns that are named in ``dictionaries`` are read as such."""
+    """Open a Parquet file; the columns named in ``dictionaries`` are read as dictionaries."""
     try:
         import pyarrow
         import pyarrow.parquet
