@@ -1,4 +1,4 @@
-"""Reading rollouts: CPU time and peak memory, beside decoding the same lines. ``python -m benchmarks.rollouts [N]``
+"""Reading rollouts: time and peak memory, beside decoding the same lines. ``python -m benchmarks.rollouts [N]``
 
 The peak is the process's own on Linux (``VmHWM``)."""
 
@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from grpo_doctor.readers import read
 
 ROLLOUTS, PER_STEP, GROUP, WORDS = 50_000, 1_000, 8, 210
 """210 words are about 300 tokens and 1.5 kB."""
+AT_ONCE = 100_000
+"""Rows of a row group."""
 VOCABULARY = [f"word{n}" for n in range(2000)]
 
 
@@ -40,9 +43,15 @@ def write(folder: Path, number: int) -> dict[str, Path]:
     import pyarrow.parquet
 
     files = {"JSONL": folder / "rollouts.jsonl", "Parquet": folder / "rollouts.parquet"}
+    made, writer = rows(number), None
     with files["JSONL"].open("wb") as file:
-        file.writelines(msgspec.json.encode(row) + b"\n" for row in rows(number))
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(rows(number))), files["Parquet"])
+        while some := list(islice(made, AT_ONCE)):
+            file.writelines(msgspec.json.encode(row) + b"\n" for row in some)
+            table = pyarrow.Table.from_pylist(some)
+            writer = writer or pyarrow.parquet.ParquetWriter(files["Parquet"], table.schema)
+            writer.write_table(table)
+    assert writer is not None
+    writer.close()
     return files
 
 
@@ -66,19 +75,22 @@ def main(number: int) -> None:
         floor = cost(decode, files["JSONL"])
         for name, path in files.items():
             command = [sys.executable, "-m", "benchmarks.rollouts", "read", str(path)]  # a process each: its own peak
-            seconds, megabytes = subprocess.check_output(command, text=True).split()
+            seconds, wall, megabytes = subprocess.check_output(command, text=True).split()
             each = 1e6 * float(seconds) / number
             print(
-                f"{number:,} rollouts, {name}, {path.stat().st_size / 1e6:.0f} MB: {float(seconds):.1f} s CPU, "
-                f"{each:.0f} us each, {float(seconds) / floor:.0f}x decoding the JSON lines, {megabytes} MB at most",
+                f"{number:,} rollouts, {name}, {path.stat().st_size / 1e6:.0f} MB: {float(seconds):.1f} s CPU "
+                f"({float(wall):.1f} s), {each:.0f} us each, {float(seconds) / floor:.0f}x decoding the JSON lines, "
+                f"{megabytes} MB at most",
                 flush=True,
             )
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["read"]:
+        began = time.perf_counter()
         spent = cost(read, Path(sys.argv[2]))
+        wall = time.perf_counter() - began
         status = Path("/proc/self/status").read_text()
-        print(f"{spent:.3f} {int(status.split('VmHWM:')[1].split()[0]) // 1024}")
+        print(f"{spent:.3f} {wall:.3f} {int(status.split('VmHWM:')[1].split()[0]) // 1024}")
     else:
         main(int(sys.argv[1]) if len(sys.argv) > 1 else ROLLOUTS)

@@ -57,6 +57,8 @@ OWN = {
     "Attached": ("before_update", "end_step"),
 }
 """Functions of the doctor in which it spends its time, by class; none of them calls another here."""
+TEXTS = frozenset(("rollouts_of", "with_rollouts"))
+"""Functions below them that read what the responses say."""
 
 
 class Clock:
@@ -65,17 +67,17 @@ class Clock:
     def __init__(self, now: Callable[[], float]) -> None:
         self.now = now
         self.own, self.steps, self.began = 0.0, [], 0.0
-        self.parts: dict[str, float] = {name: 0.0 for names in OWN.values() for name in names}
+        self.parts: dict[str, float] = {}
 
-    def counted(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, timed."""
+    def counted(self, name: str, function: Callable[..., Any], inner: bool = False) -> Callable[..., Any]:
+        """The function, timed; an ``inner`` one is called by another of them."""
 
         def call(*arguments: Any, **named: Any) -> Any:
             began = self.now()
             result = function(*arguments, **named)
             taken = self.now() - began
-            self.own += taken
-            self.parts[name] += taken * (len(self.steps) >= WARM)
+            self.own += 0.0 if inner else taken
+            self.parts[name] = self.parts.get(name, 0.0) + taken * (len(self.steps) >= WARM)
             return result
 
         return call
@@ -85,6 +87,7 @@ def measured(steps: int, cuda: bool = False, now: Callable[[], float] = time.pro
     """Seconds of so many steps, whole and the doctor's own, and the weights of the model."""
     from transformers import TrainerCallback
 
+    from grpo_doctor.integrations import session, trl_record
     from grpo_doctor.integrations.trl import Attached, attach
     from grpo_doctor.integrations.trl_hooks import Seams
     from grpo_doctor.integrations.trl_record import Local
@@ -103,6 +106,9 @@ def measured(steps: int, cuda: bool = False, now: Callable[[], float] = time.pro
     for owner in (Seams, Local, Attached):
         for name in OWN[owner.__name__]:
             setattr(owner, name, clock.counted(name, getattr(owner, name)))
+    for module in (trl_record, session):
+        for name in TEXTS.intersection(vars(module)):
+            setattr(module, name, clock.counted(name, getattr(module, name), inner=True))
     with tempfile.TemporaryDirectory() as folder:
         trainer = make_trainer(Path(folder) / "trl", steps + WARM + 1, cuda)
         trainer.add_callback(Steps())

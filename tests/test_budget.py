@@ -136,12 +136,24 @@ def test_a_list_longer_than_memory_is_refused_before_it_is_read(tmp_path: Path) 
     assert (result.exit_code, "a column of lists of 95 MB" in result.stderr) == (2, True), result.output
 
 
-def test_a_text_that_comes_again_in_every_row_is_read_few_rows_at_once(tmp_path: Path) -> None:
-    texts = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * 5000, pyarrow.int32()), ["x" * 2_000_000])
-    table = pyarrow.table({"step": [1] * 5000, "reward": [0.5] * 5000, "note": texts})
-    pyarrow.parquet.write_table(table, tmp_path / "text.parquet", compression="zstd", use_dictionary=["note"])
-    found = pyarrow.parquet.ParquetFile(tmp_path / "text.parquet").metadata.row_group(0)
-    assert completions._rows_at_once(found) * 2_000_000 <= 1 << 28
+@pytest.mark.parametrize("others", [0, 20_000])
+def test_a_text_that_comes_again_in_every_row_is_read_few_rows_at_once(tmp_path: Path, others: int) -> None:
+    """Alone, and in a column of many texts, whose size says nothing of the longest."""
+    words = ["x" * 2_000_000, *(f"{n}" * 100 for n in range(others))]
+    texts = pyarrow.DictionaryArray.from_arrays(pyarrow.array([*range(1, others + 1), *[0] * 5000], "int32"), words)
+    table = pyarrow.table({"step": [1] * len(texts), "reward": [0.5] * len(texts), "note": texts})
+    limit = {"dictionary_pagesize_limit": 1 << 30}
+    pyarrow.parquet.write_table(table, tmp_path / "a.parquet", compression="zstd", use_dictionary=["note"], **limit)
+    group = pyarrow.parquet.ParquetFile(tmp_path / "a.parquet").metadata.row_group(0)
+    assert completions._rows_at_once(Input(tmp_path / "a.parquet", {}), group, 0) * 2_000_000 <= 1 << 28
+
+
+def test_texts_that_come_once_are_read_many_at_once(tmp_path: Path) -> None:
+    table = pyarrow.table({"response": [f"{n} " * 300 for n in range(50_000)], "reward": [0.5] * 50_000})
+    pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
+    group = pyarrow.parquet.ParquetFile(tmp_path / "a.parquet").metadata.row_group(0)
+    assert group.column(0).total_uncompressed_size > 5e7
+    assert completions._rows_at_once(Input(tmp_path / "a.parquet", {}), group, 0) == 4096
 
 
 def test_rows_of_every_batch_and_row_group_are_read(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 import math
 
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, began, fmax, recent_mean, total, where
+from grpo_doctor.series import Column, baseline, began, fmax, recent_mean, total, where
 
 
 @check(
@@ -22,19 +22,21 @@ def tool_calls_fail(
     *,
     most: float = 0.5,
     nearly_all: float = 0.9,
+    risen: float = 0.5,
     rows: int = 10,
 ) -> Fires:
     """Most tool calls fail, so the policy learns from responses without tool results.
 
     ## What it sees
-    The share of failed calls, over the whole run and over its last 5 rows, above 50 %: an info on the first row, a
-    **warning** from the second. Above 90 % it is an outcome, and starting at row 10 an **error** where the reward is
-    known and has not gained. Below 90 % it is an info in a run whose reward has gained. Rows without tool calls are
-    skipped.
+    The share of failed calls over the last 5 rows above 50 %, and over the whole run too, or 50 points above the first
+    rows' share: an info on the first row, a **warning** from the second. Above 90 % it is an outcome, and starting at
+    row 10 an **error** where the reward is known and has not gained. Below 90 % it is an info in a run whose reward has
+    gained. Rows without tool calls are skipped.
 
     ## Thresholds
     - `most`: share of failed calls, 0 to 1, above which more fail than succeed.
     - `nearly_all`: share of failed calls, 0 to 1, above which the tools are practically unavailable.
+    - `risen`: rise of the share since the first rows: a tool that has broken during the run.
     - `rows`: rows before that is an error.
 
     ## Why it matters
@@ -66,8 +68,9 @@ def tool_calls_fail(
     n = total(share == share)
     so_far = total(share) / n
     lately = fmax(recent_mean(share, 5), where(n < 5, so_far, math.nan))
-    often = (lately > most) & (so_far > most)
-    always = (lately > nearly_all) & (so_far > nearly_all)
+    broke = lately - baseline(share) >= risen
+    often = (lately > most) & ((so_far > most) | broke)
+    always = (lately > nearly_all) & ((so_far > nearly_all) | broke)
     learns = reward_gained & ~reward_fallen
     return fires(
         often & (n > 1) & (always | ~learns),

@@ -6,6 +6,7 @@ from grpo_doctor.series import Column, began, best, known_median
     "GEN010",
     severity="warning",
     confidence="medium",
+    explains=("REW009", "REW015", "DIV008"),
     invalidates=("checkpoints saved since step {onset}, where tool use matters",),
 )
 def tool_use_dies(
@@ -24,7 +25,7 @@ def tool_use_dies(
     ## What it sees
     Tool calls per response, median of 3 rows that have it: at most 10 % of the highest such median, which was 0.5 or
     more. **error** where the reward or the held-out score has fallen, **info** where the reward has gained and neither
-    has fallen, else a warning.
+    has fallen, else a warning. It begins at the step since which the calls are below half of the highest median.
 
     ## Thresholds
     - `rows`: rows of the median: evaluations, on which calls are often counted, are few.
@@ -67,7 +68,7 @@ def tool_use_dies(
         info=gone,
         error=gone & worse,
         hold=(1, 1),
-        onset=began(gone, tool_calls_per_response <= left * most, step),
+        onset=began(gone, tool_calls_per_response <= most / 2, step),
         most=most,
         now=now,
     )

@@ -22,8 +22,8 @@ def right_answers_unrewarded(
     ## What it sees
     Rollouts whose marked final answer (`\\boxed{}`, `<answer>`, `####`) equals the reference answer, after removing
     spacing, units, money signs and thousands separators, and with fractions as numbers: the share that is not rewarded,
-    mean of 5 rows with three or more such answers. From 10 % a **warning**, from 50 % an **error**. Rewarded means in
-    the upper half of the step's rewards, or marked as correct.
+    mean of 5 rows with three or more such answers; truncated and invalid responses are left out. From 10 % a
+    **warning**, from 50 % an **error**. Rewarded means in the upper half of the step's rewards, or marked as correct.
 
     ## Thresholds
     - `some`: share of right answers that are not rewarded, 0 to 1: above the noise of a good verifier.

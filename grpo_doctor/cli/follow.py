@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from ..readers.walk import FileState, state_of
+
 HEAD = 2
 """Number of first lines that distinguish a rewritten log from a rotated one."""
 
@@ -109,11 +111,11 @@ class InPlace:
 
     def __init__(self, path: Path) -> None:
         self.path = self.copy = path
-        self._seen: dict[str, tuple[int, int, int]] = {}
+        self._seen: dict[str, FileState] = {}
 
     def poll(self) -> bool:
         """Return whether anything has changed."""
-        now = {str(file): state for file in self._files() if (state := _state(file)) is not None}
+        now = {str(file): state for file in self._files() if (state := state_of(file)) is not None}
         changed, self._seen = now != self._seen, now
         return changed
 
@@ -125,14 +127,6 @@ class InPlace:
             yield from (self.path, self.path.with_name(self.path.name + "-wal"))  # SQLite's write-ahead log
         for parent, _, files in os.walk(self.path):
             yield from (Path(parent) / name for name in files if not name.startswith("."))
-
-
-def _state(file: Path) -> tuple[int, int, int] | None:
-    try:
-        found = file.stat()
-    except OSError:  # missing, or deleted since it was listed
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def follow(path: Path, folder: Path) -> Follower | InPlace:

@@ -43,7 +43,9 @@ Model: TypeAlias = Annotated[
 ]
 Task: TypeAlias = Annotated[
     str | None,
-    typer.Option("--task", help="embedded, module:function, or a JSONL file of prompts.", show_default="embedded"),
+    typer.Option(
+        "--task", help="embedded, tools, module:function, or a JSONL file of prompts.", show_default="embedded"
+    ),
 ]
 EngineName: TypeAlias = Annotated[
     str, typer.Option("--engine", help="own, or trl: use TRL's trainer with the same settings (also under torchrun).")
@@ -223,17 +225,17 @@ def _trainer(settings: Settings, engine: Any) -> Trainer:
     from ..engine.trainer import Trainer
 
     task = load_task(settings.task, settings.reward)
-    typer.echo(one_line(f"grpo-doctor: loading {_named(settings.model)}"), err=True)
+    typer.echo(one_line(f"grpo-doctor: loading {_named(settings)}"), err=True)
     return Trainer(engine(settings, *load_model(settings), task))
 
 
-def _named(model: str) -> str:
+def _named(settings: Settings) -> str:
     from ..engine.model import EMBEDDED
     from ..engine.tiny import cache_file
 
-    if model in EMBEDDED and not cache_file(model).is_file():
-        return "the embedded model (the first time takes about 20 s)"
-    return "the embedded model" if model in EMBEDDED else model
+    if settings.model in EMBEDDED and not cache_file(settings.model, settings.task).is_file():
+        return "the embedded model (the first time takes about a minute)"
+    return "the embedded model" if settings.model in EMBEDDED else settings.model
 
 
 def _prove(trainer: Trainer, examined: Config) -> None:

@@ -27,6 +27,7 @@ from .notify import Channel, channel
 
 if TYPE_CHECKING:
     from ..diagnosis.verdict import Diagnosis
+    from ..readers import Kept
 
 
 class Stop(NamedTuple):
@@ -68,6 +69,7 @@ class Watcher:
         self._known: dict[tuple[str, str], Severity] = {}
         self._said: set[str] = set()
         self._paces: dict[str, Pace] = {}
+        self._rollouts: Kept = {}
 
     def poll(self) -> bool:
         """Read new data, report findings and act on them; return whether there was new data."""
@@ -87,7 +89,7 @@ class Watcher:
         if self.reader.copy != self.path:
             self._link_beside()
         try:
-            found = survey(self.reader.copy, self.config.map)
+            found = survey(self.reader.copy, self.config.map, self._rollouts)
         except ReadError as error:
             self._once(str(error))
             self.unreadable = 1

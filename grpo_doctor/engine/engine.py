@@ -14,12 +14,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from ..config import ConfigError
 from ..probes.entry_points import Batch, Ids
 from .generation import Generated, enable_checkpointing, generate, generation_state
 from .logits import LogitStatistics, logit_statistics
 from .losses import Terms, advantages, objective_terms
 from .settings import Settings
 from .task import Dialogue, Example, Score, Task
+from .tools import CLOSES, OPENS, ToolTask, places
 
 
 class Scores(NamedTuple):
@@ -36,7 +38,7 @@ class Prepared(NamedTuple):
     """A batch with everything that its update needs. The last R tokens of each row are scored."""
 
     batch: Batch
-    response: Tensor  # [N, T] of bool: the positions of the generated tokens, regardless of the mask
+    response: Tensor  # [N, T] of bool: what the policy has drawn, whatever the mask says
     mask: Tensor  # [N, R] float
     reference: Tensor | None  # [N, R] log-probabilities under the reference
     advantages: Tensor  # [N]
@@ -79,6 +81,8 @@ class Engine:
         )
         self.eos: Ids = end_ids(model, tokenizer)
         self.pad: int = tokenizer.pad_token_id
+        if isinstance(task, ToolTask) and CLOSES not in tokenizer.get_vocab():
+            raise ConfigError("--task tools: choose --model embedded or embedded-small, whose tokens its calls are")
         self.step_number = 0
         self.optimizer_step = 0
         self.generated: Generated | None = None
@@ -109,13 +113,37 @@ class Engine:
         """Return tokens [N, P + R] for prompts [N, P], and the log-probabilities [N, R] of the sampled tokens."""
         with self.generating(), self.precision():
             self.generated = generate(
-                self.model, input_ids, attention_mask, self.settings, self.eos, self.pad, self.penalize
+                self.model, input_ids, attention_mask, self.settings, self.eos, self.pad, self.next_logits
             )
         return self.generated.tokens, self.generated.logprobs
 
     def penalize(self, tokens: Tensor, logits: Tensor, prompt_length: int) -> Tensor:
         """Apply penalties to the logits [N, V] of one generation step: none by default."""
         return logits
+
+    def next_logits(self, tokens: Tensor, logits: Tensor, prompt_length: int) -> Tensor:
+        """Return the logits [N, V] of the next tokens: penalised, or certain while a tool is answering."""
+        logits = self.penalize(tokens, logits, prompt_length)
+        if not isinstance(self.task, ToolTask):
+            return logits
+        for row, ids in enumerate(tokens[:, prompt_length:].tolist()):
+            words = self.tokenizer.convert_ids_to_tokens(ids)
+            if place := places(words)[-1]:
+                answer = [OPENS, *self.reply(call_of(words[: len(words) + 1 - place]), row), CLOSES]
+                logits[row] = float("-inf")
+                logits[row, self.tokenizer.convert_tokens_to_ids(answer[place - 1])] = 0
+        return logits
+
+    def reply(self, call: Sequence[str], row: int) -> list[str]:
+        """Return the answer of a tool to a call: the name of the tool and the words between the tags."""
+        assert isinstance(self.task, ToolTask)
+        return self.task.reply(call)
+
+    def written(self, response: Ids) -> list[bool]:
+        """Return for each token of a response whether the policy wrote it; tools wrote the others."""
+        if not isinstance(self.task, ToolTask):
+            return [True] * len(response)
+        return [place == 0 for place in places(self.tokenizer.convert_ids_to_tokens(response))[:-1]]
 
     def extract(self, tokens: Tensor, input_ids: Tensor, attention_mask: Tensor) -> list[Ids]:
         """Return the responses after the padded width of the prompts, each up to its first EOS."""
@@ -148,7 +176,7 @@ class Engine:
         pairs = list(zip(prompts, responses, strict=True))
         ids = [[self.pad] * (p - len(a)) + a + b + [self.pad] * (r - len(b)) for a, b in pairs]
         attention = [[0] * (p - len(a)) + [1] * (len(a) + len(b)) + [0] * (r - len(b)) for a, b in pairs]
-        trained = [[0] * p + [1] * len(b) + [0] * (r - len(b)) for _, b in pairs]
+        trained = [[0] * p + list(map(int, self.written(b))) + [0] * (r - len(b)) for _, b in pairs]
         return Batch(*(torch.tensor(rows, device=self.device) for rows in (ids, attention, trained)))
 
     def forward(self, model: Any, input_ids: Tensor, attention_mask: Tensor, scored: int) -> Tensor:
@@ -267,13 +295,17 @@ class Engine:
         size = -(-count // (parts or self.settings.gradient_accumulation_steps))
         yield from (slice(start, min(start + size, count)) for start in range(0, count, size))
 
-    @staticmethod
-    def drawn_positions(batch: Batch, responses: Sequence[Ids]) -> Tensor:
+    def drawn_positions(self, batch: Batch, responses: Sequence[Ids]) -> Tensor:
         """Return the positions of the responses: the last attended tokens of each row, [N, T] of bool."""
         place = torch.arange(batch.input_ids.shape[1], device=batch.input_ids.device)
         end = (batch.attention_mask * (place + 1)).amax(1)  # one after the last attended token
         lengths = torch.tensor([len(r) for r in responses], device=end.device)
-        return (place < end[:, None]) & (place >= (end - lengths)[:, None])
+        return self.own((place < end[:, None]) & (place >= (end - lengths)[:, None]), responses)
+
+    def own(self, there: Tensor, responses: Sequence[Ids]) -> Tensor:
+        """Return the positions of the responses without those of tokens that tools wrote."""
+        written = torch.tensor([own for ids in responses for own in self.written(ids)], device=there.device)
+        return there.masked_scatter(there, written)
 
     @torch.no_grad()
     def _scores(self, prepared: Prepared, rows: slice, logits: Tensor, logprobs: Tensor, tokens: int | None) -> Scores:
@@ -413,6 +445,13 @@ def _concatenated(column: Sequence[Any]) -> Any:
     if isinstance(column[0], LogitStatistics):
         return LogitStatistics(*map(torch.cat, zip(*column, strict=True)))
     return torch.cat(list(column))
+
+
+def call_of(words: Sequence[str]) -> list[str]:
+    """Return the call at the end of a response: the name of the tool and the words between its tags."""
+    name = words[-1].strip("</>")
+    opened = max((place for place, word in enumerate(words) if word == f"<{name}>"), default=len(words))
+    return [name, *words[opened + 1 : -1]]
 
 
 def end_ids(model: Any, tokenizer: Any) -> Ids:

@@ -152,12 +152,12 @@ def k3(sampled: Tensor, other: Tensor) -> float:
     return float(kl_tokens(sampled, other, "k3").clamp(max=LARGEST_K3).mean())
 
 
-def agreement_fields(rollout: Rollout, prepared: Prepared) -> Fields:
+def agreement_fields(engine: Engine, rollout: Rollout, prepared: Prepared) -> Fields:
     """Compare the log-probabilities of trainer and generator on the sampled tokens."""
     drawn = prepared.last(prepared.response)
     lengths = torch.tensor([len(ids) for ids in rollout.drawn], device=drawn.device)
     width = rollout.generated.logprobs.shape[1]
-    there = torch.arange(width, device=drawn.device) < lengths[:, None]
+    there = engine.own(torch.arange(width, device=drawn.device) < lengths[:, None], rollout.drawn)
     if int(there.sum()) != int(drawn.sum()):  # the batch has lost sampled tokens: nothing to compare
         return {}
     return {
@@ -208,7 +208,7 @@ def reference_fields(engine: Engine, prepared: Prepared) -> Fields:
 def policy_fields(engine: Engine, rollout: Rollout, rewards: Tensor, prepared: Prepared) -> Fields:
     """Return fields of a forward pass of the policy over the batch, before the update."""
     return {
-        **agreement_fields(rollout, prepared),
+        **agreement_fields(engine, rollout, prepared),
         **sharpness_fields(engine, prepared),
         **reference_fields(engine, prepared),
         "by_task": task_fields(rollout, rewards, prepared),

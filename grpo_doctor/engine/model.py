@@ -32,7 +32,7 @@ def load_model(settings: Settings) -> tuple[Any, Any]:
         from .tiny import embedded
 
         torch.set_num_threads(1)  # with matrices this small, a second thread does not help
-        model, tokenizer = embedded(settings.model)
+        model, tokenizer = embedded(settings.model, settings.task)
     elif settings.model == "smollm2":
         loaded, tokenizer = _smollm2()
         model = deepcopy(loaded)

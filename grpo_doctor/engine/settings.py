@@ -18,7 +18,7 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
     model: str = "embedded"
     """``embedded``, ``embedded-small``, ``smollm2``, a folder or a hub id."""
     task: str = "embedded"
-    """``embedded``, ``module:function`` that returns a `Task`, or a JSONL file of prompts."""
+    """``embedded``, ``tools``, ``module:function`` that returns a `Task`, or a JSONL file of prompts."""
     reward: str | None = None
     """``module:function`` in TRL's form, for a JSONL of prompts."""
     seed: int = 0

@@ -271,6 +271,10 @@ def load_task(name: str, reward: str | None) -> Task:
     """Load the embedded task, ``module:function`` that returns one, or a JSONL of prompts. Raises `ConfigError`."""
     if name == "embedded":
         return WorkflowTask()
+    if name == "tools":
+        from .tools import ToolTask
+
+        return ToolTask()
     if Path(name).suffix in (".jsonl", ".json"):
         if reward is None:
             raise ConfigError(f"--task {name}: prompts need a reward: --set reward=module:function")

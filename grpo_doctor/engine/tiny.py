@@ -10,22 +10,21 @@ import hashlib
 import json
 import os
 import random
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from .task import DISTRACTORS, KINDS, LEVELS, OPERATORS, PIECES, TARGETS, demonstration, make_example
+from . import tools
+from .task import DISTRACTORS, KINDS, LEVELS, PIECES, TARGETS, Dialogue, demonstration, make_example
 
 PAD, UNK, START, END = "<pad>", "<unk>", "<|im_start|>", "<|im_end|>"
-WORDS = (
-    PAD, UNK, START, END, "system", "user", "assistant", "spell", *PIECES, "->", "?", ":", "done",
-    *KINDS, *LEVELS, *DISTRACTORS,
-)  # fmt: skip
+TURNS = (PAD, UNK, START, END, "system", "user", "assistant")
+WORDS = (*TURNS, "spell", *PIECES, "->", "?", ":", "done", *KINDS, *LEVELS, *DISTRACTORS)
 VOCABULARY = 96
-VOCABULARY_IDS = {word: i for i, word in enumerate(WORDS)}
 TEMPLATE = (
     "{% for m in messages %}{{ '<|im_start|> ' + m['role'] + ' ' + m['content'] + ' <|im_end|> ' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|> assistant ' }}{% endif %}"
@@ -51,12 +50,38 @@ SIZES: dict[str, dict[str, Any]] = {
     },
 }
 """The embedded models by name. A step of the small one takes a third of the time, and it learns less."""
-WARM_UP = {"steps": 260, "batch": 32, "learning_rate": 2e-3, "hint": 0.1, "bias": 6.0, "corrupted": 0.12, "seed": 0}
+BATCH, RATE, SEED = 32, 2e-3, 0
+"""Batch size, learning rate and seed of the warm-up."""
 
 
-def make_tokenizer() -> PreTrainedTokenizerFast:
+class Course(NamedTuple):
+    """What a model is warmed up on: words of its tokenizer, number of steps, and a function that draws a prompt and the
+    words of its response."""
+
+    words: tuple[str, ...]
+    steps: int
+    draw: Callable[[random.Random], tuple[Dialogue, list[str]]]
+
+
+def _workflow(rng: random.Random) -> tuple[Dialogue, list[str]]:
+    example = make_example(rng)
+    target = TARGETS[example.columns["kind"], example.columns["level"]]
+    return example.dialogue, demonstration(rng, target, hint=0.1, bias=6.0, corrupted=0.12)
+
+
+def _with_tools(rng: random.Random) -> tuple[Dialogue, list[str]]:
+    example = tools.make_example(rng)
+    return example.dialogue, tools.demonstration(rng, example, careful=0.7, direct=0.15)
+
+
+WORKFLOWS = Course(WORDS, 260, _workflow)
+COURSES = {"tools": Course((*TURNS, *tools.WORDS), 700, _with_tools)}
+"""Course by task; all other tasks start from the model that writes workflows."""
+
+
+def make_tokenizer(words: tuple[str, ...] = WORDS) -> PreTrainedTokenizerFast:
     """Build a tokenizer of whole words; the end of a turn is also the end of a response."""
-    words = [*WORDS, *(f"<unused{n}>" for n in range(VOCABULARY - len(WORDS)))]
+    words = (*words, *(f"<unused{n}>" for n in range(VOCABULARY - len(words))))
     inner = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token=UNK))
     inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     tokenizer: PreTrainedTokenizerFast = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
@@ -79,15 +104,16 @@ def make_model(seed: int = 0, **changes: Any) -> LlamaForCausalLM:
     return LlamaForCausalLM(config)
 
 
-def embedded(name: str = "embedded") -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
+def embedded(name: str = "embedded", task: str = "embedded") -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
     """Return the warmed-up model and its tokenizer, from the cache if possible."""
-    tokenizer, model = make_tokenizer(), make_model(int(WARM_UP["seed"]), **SIZES[name])
+    course = COURSES.get(task, WORKFLOWS)
+    tokenizer, model = make_tokenizer(course.words), make_model(SEED, **SIZES[name])
     model.train(False)
-    path = cache_file(name)
+    path = cache_file(name, task)
     if path.is_file():
         model.load_state_dict(torch.load(path, weights_only=True))
         return model, tokenizer
-    warm_up(model, tokenizer)
+    warm_up(model, tokenizer, course)
     model.train(False)
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(f".{os.getpid()}.part")
@@ -96,26 +122,25 @@ def embedded(name: str = "embedded") -> tuple[LlamaForCausalLM, PreTrainedTokeni
     return model, tokenizer
 
 
-def cache_file(name: str = "embedded") -> Path:
+def cache_file(name: str = "embedded", task: str = "embedded") -> Path:
     """Return the file of the warmed-up weights: in ``GRPO_DOCTOR_CACHE`` or the platform's cache folder."""
     from platformdirs import user_cache_path
 
-    folder = os.environ.get("GRPO_DOCTOR_CACHE")
-    targets = {" ".join(key): target.words() for key, target in TARGETS.items()}
-    parts = [SIZES[name], WARM_UP, WORDS, TEMPLATE, targets, OPERATORS, torch.__version__]
+    folder, course, rng = os.environ.get("GRPO_DOCTOR_CACHE"), COURSES.get(task, WORKFLOWS), random.Random(SEED)
+    drawn = [course.draw(rng) for _ in range(100)]
+    parts = [SIZES[name], course.steps, BATCH, RATE, course.words, TEMPLATE, drawn, torch.__version__]
     key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
     return (Path(folder) if folder else user_cache_path("grpo-doctor", appauthor=False)) / f"embedded-{key}.pt"
 
 
-def warm_up(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast) -> None:
+def warm_up(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, course: Course) -> None:
     """Train on workflows that are mostly valid and sometimes right, so the policy has room to learn."""
-    rng = random.Random(WARM_UP["seed"])
-    steps = int(WARM_UP["steps"])
-    optimizer = torch.optim.AdamW(model.parameters(), lr=WARM_UP["learning_rate"], weight_decay=0.0)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / steps)
+    rng = random.Random(SEED)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.0)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / course.steps)
     model.train()
-    for _ in range(steps):
-        ids, mask, labels = _warm_up_batch(rng, tokenizer, int(WARM_UP["batch"]))
+    for _ in range(course.steps):
+        ids, mask, labels = _warm_up_batch(rng, tokenizer, course)
         loss = model(input_ids=ids, attention_mask=mask, labels=labels).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -124,20 +149,17 @@ def warm_up(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast) -> None
         optimizer.zero_grad()
 
 
-def _warm_up_batch(rng: random.Random, tokenizer: PreTrainedTokenizerFast, size: int) -> tuple[torch.Tensor, ...]:
+def _warm_up_batch(rng: random.Random, tokenizer: PreTrainedTokenizerFast, course: Course) -> tuple[torch.Tensor, ...]:
     """Return left-padded ids [B, W], attention mask [B, W], and labels [B, W] that are -100 outside the response."""
-    rows = []
-    for _ in range(size):
-        example = make_example(rng)
-        target = TARGETS[example.columns["kind"], example.columns["level"]]
-        words = demonstration(rng, target, **{name: WARM_UP[name] for name in ("hint", "bias", "corrupted")})
-        prompt = tokenizer.apply_chat_template(
-            example.dialogue, add_generation_prompt=True, tokenize=True, return_dict=False
-        )
-        answer: list[int] = [VOCABULARY_IDS[word] for word in (*words, END)]
-        rows.append((list(prompt), answer))
-    width = max(len(p) + len(a) for p, a in rows)
-    ids = [[0] * (width - len(p) - len(a)) + p + a for p, a in rows]
-    mask = [[0] * (width - len(p) - len(a)) + [1] * (len(p) + len(a)) for p, a in rows]
-    labels = [[-100] * (width - len(a)) + a for p, a in rows]
+    rows, ids_of_words = [], tokenizer.get_vocab()
+    for _ in range(BATCH):
+        dialogue, words = course.draw(rng)
+        prompt = tokenizer.apply_chat_template(dialogue, add_generation_prompt=True, tokenize=True, return_dict=False)
+        answer = [ids_of_words[word] for word in (*words, END)]
+        own = [id_ if place == 0 else -100 for id_, place in zip(answer, tools.places([*words, END]), strict=False)]
+        rows.append((list(prompt), answer, own))
+    width = max(len(p) + len(a) for p, a, _ in rows)
+    ids = [[0] * (width - len(p) - len(a)) + p + a for p, a, _ in rows]
+    mask = [[0] * (width - len(p) - len(a)) + [1] * (len(p) + len(a)) for p, a, _ in rows]
+    labels = [[-100] * (width - len(own)) + own for _, _, own in rows]
     return torch.tensor(ids), torch.tensor(mask), torch.tensor(labels)

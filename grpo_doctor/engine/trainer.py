@@ -16,11 +16,14 @@ from torch import Tensor
 
 from ..probes.entry_points import Ids
 from ..record import StepRecord
+from ..rollouts import with_rollouts
+from ..rollouts.tools import split
 from ..run import Sample
 from . import measure
 from .engine import Engine, Prepared, undisturbed
 from .measure import Fields, Rollout
 from .task import Example
+from .tools import ToolTask
 
 Veto = Callable[[StepRecord], str | None]
 """Asked before each optimizer step with the current record: the reason to skip the update, or None."""
@@ -77,7 +80,10 @@ class Trainer:
         self.clock.seconds += time.perf_counter() - began
         fields |= {"tokens_seen": self.clock.tokens, "wall_time": self.clock.seconds}
         fields["optimizer_step"] = engine.optimizer_step
-        return StepRecord(step=step, **measure.known(fields)), self.samples(step, rollout)
+        record, samples = StepRecord(step=step, **measure.known(fields)), self.samples(step, rollout)
+        if isinstance(engine.task, ToolTask):
+            record, _ = with_rollouts(record, samples)
+        return record, samples
 
     # -- rollout ------------------------------------------------------------------------------------------------
 
@@ -122,18 +128,23 @@ class Trainer:
 
     def samples(self, step: int, rollout: Rollout) -> list[Sample]:
         """Return the responses in readable form."""
-        show = self.engine.task.show
-        return [
-            Sample(
+        task, found = self.engine.task, []
+        rows = zip(rollout.examples, rollout.texts, rollout.scores, rollout.finished, strict=True)
+        for example, text, score, finished in rows:
+            sample = Sample(
                 step=step,
                 prompt=example.dialogue[-1]["content"],
-                response=show(text),
+                response=task.show(text),
                 reward=score.reward,
                 valid=score.valid,
                 task=example.kind,
             )
-            for example, text, score in zip(rollout.examples, rollout.texts, rollout.scores, strict=True)
-        ]
+            if isinstance(task, ToolTask):
+                sample.response, sample.calls = split(text)
+                sample.reference = [example.columns["answer"]]
+                sample.finish = "stop" if finished else "length"
+            found.append(sample)
+        return found
 
     # -- update -------------------------------------------------------------------------------------------------
 

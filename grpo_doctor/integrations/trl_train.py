@@ -17,6 +17,7 @@ from ..diagnosis.catalogue import Catalogue
 from ..engine.model import EMBEDDED, load_model
 from ..engine.settings import Settings
 from ..engine.task import Task, load_task
+from ..engine.tools import ToolTask
 from .trl import Attached, attach
 
 Metrics = dict[str, dict[str, list[float]]]
@@ -53,6 +54,8 @@ def build(settings: Settings, out: Path) -> Any:
             raise ConfigError(f"--engine trl: {name} must be {value!r}, because TRL supports no other value")
     model, tokenizer = load_model(settings)
     task = load_task(settings.task, settings.reward)
+    if isinstance(task, ToolTask):
+        raise ConfigError(f"--engine trl: --task {settings.task} works only with --engine own")
     rows = [{"prompt": example.dialogue, "example": i} for i, example in enumerate(task.examples)]
     if settings.beta and not hasattr(model, "peft_config"):
         _give_a_name(model, tokenizer, out / "reference")

@@ -9,6 +9,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
 
 from ..fault_isolation import bug
@@ -19,7 +20,7 @@ from .folder import Survey, of_archive, refuse_torn, renamed
 from .folder import survey as of_folder
 from .input import ArchiveError, Head, Input, NotRead, ReadError
 from .reader import read_input
-from .walk import Answer
+from .walk import Answer, FileState, state_of
 
 __all__ = ["Event", "Head", "Input", "NotRead", "ReadError", "Run", "RunBuilder", "Sample", "Table", "read", "survey"]
 
@@ -38,12 +39,28 @@ def read(path: Path, mapping: Mapping[str, str] | None = None) -> list[Run]:
     return found.runs
 
 
-def survey(path: Path, mapping: Mapping[str, str] | None = None) -> Survey:
+Kept = dict[Path, tuple[FileState, list[Run]]]
+"""Files of rollouts with their state and their runs: those of earlier steps do not change."""
+
+
+def survey(path: Path, mapping: Mapping[str, str] | None = None, kept: Kept | None = None) -> Survey:
     """The runs in a file, in a folder or at an address, and what became of every file. Raises `ReadError` for a file
-    alone and for an address."""
+    alone and for an address.
+
+    Args:
+        path: the input.
+        mapping: field by key of the log.
+        kept: files of rollouts that an earlier call has read and that have not changed; this call adds its own.
+    """
 
     def read_file(log: Path) -> list[Run]:
-        return read_input(Input(log, mapping or {}))
+        now = None if kept is None else state_of(log)
+        if kept is not None and now is not None and log in kept and kept[log][0] == now:
+            return deepcopy(kept[log][1])
+        runs = read_input(Input(log, mapping or {}))
+        if kept is not None and now is not None and all(run.format == "completions" for run in runs):
+            kept[log] = now, deepcopy(runs)
+        return runs
 
     if (address := remote.address_of(path)) is not None:
         with remote.downloaded(address) as (folder, named):

@@ -27,6 +27,17 @@ class Answer(NamedTuple):
 
 
 Candidate = tuple[Path, Answer | None]
+FileState = tuple[int, int, int]
+"""Inode, size and modification time of a file."""
+
+
+def state_of(file: Path) -> FileState | None:
+    """Return the state of a file; None if it is missing or was deleted since it was listed."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def candidates(folder: Path) -> Iterator[Candidate]:

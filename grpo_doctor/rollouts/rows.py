@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import msgspec
+
 from ..run import Call, Sample
 from .tools import OF_ENVIRONMENT, failure, judged, of_action, of_message, offered, split
 from .words import FINISHES, NAMES, WORDS
@@ -35,42 +37,49 @@ def step_of(name: str, folder: str) -> int | None:
     return None
 
 
-class _Row(NamedTuple):
-    """A row with the keys of its fields, and its nested mappings that may contain the others."""
-
-    values: Mapping[str, Any]
-    places: Mapping[str, tuple[str, ...]]
-    parts: tuple[dict[str, Any], ...]
-
-    def __call__(self, field: str) -> Any:
-        """Return the value of a field, at the top or in a nested mapping; None if there is none."""
-        for key in self.places.get(field, ()):
-            if (value := self.values[key]) is not None:
-                return value
-        for part in self.parts:
-            for key in _places(tuple(part)).get(field, ()):
-                if (value := part[key]) is not None:
-                    return value
-        return None
-
-
 _OF_NAME = {name: (field, rank) for field, names in NAMES.items() for rank, name in enumerate(names)}
 
 
+class _Layout(NamedTuple):
+    """What the keys of a row mean."""
+
+    places: dict[str, tuple[str, ...]]
+    """Fields with their keys, the most reliable first."""
+    texts: frozenset[str]
+    """Keys of the prompt and the response."""
+    spare: tuple[str, ...]
+    """Keys without a known meaning, one of which may be the reward."""
+
+
 @lru_cache(512)
-def _places(keys: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """Map fields to their keys, the most reliable first."""
+def _layout(keys: tuple[str, ...]) -> _Layout:
     found: dict[str, list[tuple[int, str]]] = {}
     for key in keys:
         if (told := _OF_NAME.get(str(key).lower().replace(" ", "_"))) is not None:
             found.setdefault(told[0], []).append((told[1], key))
-    return {field: tuple(key for _, key in sorted(held)) for field, held in found.items()}
+    places = {field: tuple(key for _, key in sorted(held)) for field, held in found.items()}
+    taken = {key for field, held in places.items() if field != "success" for key in held}
+    texts = frozenset((*places.get("prompt", ()), *places.get("response", ())))
+    return _Layout(places, texts, tuple(key for key in keys if key not in taken))
+
+
+class _Row(NamedTuple):
+    """A row, and the values of the fields in it and in its nested mappings."""
+
+    values: Mapping[str, Any]
+    fields: dict[str, Any]
+    spare: tuple[str, ...]
 
 
 def _row(values: Mapping[str, Any]) -> _Row:
-    places = _places(tuple(values))
-    texts = {key for field in ("prompt", "response") for key in places.get(field, ())}
-    return _Row(values, places, tuple(v for k, v in values.items() if isinstance(v, dict) and k not in texts))
+    layout, found = _layout(tuple(values)), dict[str, Any]()
+    parts = [value for key, value in values.items() if isinstance(value, dict) and key not in layout.texts]
+    for source, places in ((values, layout.places), *((part, _layout(tuple(part)).places) for part in parts)):
+        for field, keys in places.items():
+            for key in keys:
+                if field not in found and (value := source[key]) is not None:
+                    found[field] = value
+    return _Row(values, found, layout.spare)
 
 
 def rollouts_of(row: Mapping[str, Any], step: int | None = None) -> Iterator[Sample]:
@@ -85,7 +94,7 @@ def rollouts_of(row: Mapping[str, Any], step: int | None = None) -> Iterator[Sam
 
 def _opened(row: Mapping[str, Any], deep: int) -> Iterator[Mapping[str, Any]]:
     """Split a row into rows of one rollout each."""
-    places = _places(tuple(row))
+    places = _layout(tuple(row)).places
     for key in (*places.get("response", ()), *places.get("rollouts", ())):
         texts = row[key]
         if isinstance(texts, list) and texts and isinstance(texts[0], str):
@@ -109,15 +118,16 @@ def _opened(row: Mapping[str, Any], deep: int) -> Iterator[Mapping[str, Any]]:
 
 
 def _sample(row: _Row, step: int | None) -> Sample | None:
-    prompt, response = row("prompt"), row("response")
+    held = row.fields.get
+    prompt, response = held("prompt"), held("response")
     turns: int | None = None
     calls: list[Call] | None = None
     response = None if isinstance(response, dict) and not prompt_text(response) else response
-    talk = next((v for f in ("messages", "turns") if isinstance(v := row(f), list) and _spoken(v)), None)
+    talk = None if response is not None else _talk(row)
     if isinstance(response, list) and _spoken(response):
         _, text, calls, turns = conversation(response)
         asked = prompt_text(prompt)
-    elif response is None and talk is not None:
+    elif talk is not None:
         asked, text, calls, turns = conversation(talk)
         asked = prompt_text(prompt) or asked
         if not turns:
@@ -128,24 +138,30 @@ def _sample(row: _Row, step: int | None) -> Sample | None:
         turns = 1 + sum(call.result is not None for call in calls)
     else:
         return None
-    if not calls and not row("tools") and not offered(asked):
+    if not calls and not held("tools") and not offered(asked):
         calls = None
-    own = whole(row("step"))
+    own = whole(held("step"))
     return Sample(
         step=own if own is not None else step or 0,
         response=text,
         prompt=asked or None,
         calls=calls,
         turns=turns if calls is not None or turns != 1 else None,
-        group=_identity(row("group")),
-        task=_word(row("task")),
-        reference=_references(row("reference")),
-        tokens=whole(row("tokens")),
-        advantage=figure(row("advantage")),
-        valid=_flag(row("valid")),
+        group=_identity(held("group")),
+        task=_word(held("task")),
+        reference=_references(held("reference")),
+        tokens=whole(held("tokens")),
+        advantage=figure(held("advantage")),
+        valid=_flag(held("valid")),
         **_ended(row),
         **_earned(row),
     )
+
+
+def _talk(row: _Row) -> list[Any] | None:
+    """Return the conversation of a row that has no response."""
+    held = (row.fields.get(field) for field in ("messages", "turns"))
+    return next((value for value in held if isinstance(value, list) and _spoken(value)), None)
 
 
 def _spoken(value: list[Any]) -> bool:
@@ -191,9 +207,15 @@ def _messages(turns: list[Any]) -> Iterator[tuple[str, str, list[Call]]]:
             turn, role = inner, _role(inner) or "assistant"
         if role is not None:
             kind = "assistant" if role in _ASSISTANT else "tool" if role in _TOOL else "user"
-            yield kind, prompt_text(turn), of_message(turn)
+            yield kind, prompt_text(turn) or (_shown(turn.get("content")) if kind == "tool" else ""), of_message(turn)
             continue
         yield from _turn(turn)
+
+
+def _shown(value: Any) -> str:
+    """Return an action or its result as text; data without a text becomes JSON."""
+    text = prompt_text(value)
+    return text if text or not isinstance(value, dict | list) else msgspec.json.encode(value).decode()
 
 
 def _turn(turn: Mapping[str, Any]) -> Iterator[tuple[str, str, list[Call]]]:
@@ -207,12 +229,12 @@ def _turn(turn: Mapping[str, Any]) -> Iterator[tuple[str, str, list[Call]]]:
             if isinstance(value, dict) and (call := of_action(value)) is not None:
                 made.append(call)
             else:
-                said.append(prompt_text(value))
+                said.append(_shown(value))
             continue
         if said or made:
             yield "assistant", "\n".join(said), made
             said, made = [], []
-        yield "user", prompt_text(value), []
+        yield "user", _shown(value), []
     if said or made:
         yield "assistant", "\n".join(said), made
 
@@ -231,19 +253,18 @@ def prompt_text(value: Any, deep: int = _DEEPEST) -> str:
 
 def _earned(row: _Row) -> dict[str, Any]:
     """Return the reward, its components, and whether the answer was right."""
-    held = row("reward")
+    held = row.fields.get("reward")
     parts: dict[str, float] = {}
-    for source in (row("components"), held):
+    for source in (row.fields.get("components"), held):
         if isinstance(source, dict):
             parts |= {str(k): value for k, v in source.items() if (value := figure(v)) is not None}
     reward = None if isinstance(held, dict | list) else figure(held)
     if reward is None and parts and isinstance(held, dict):
         named = [parts[name] for name in NAMES["reward"] if name in parts]
         reward = named[0] if named else next(iter(parts.values())) if len(held) == 1 else None
-    success = figure(row("success"))
+    success = figure(row.fields.get("success"))
     if reward is None or not parts:
-        taken = {key for field, keys in row.places.items() if field != "success" for key in keys}
-        left = {k: v for k, v in row.values.items() if isinstance(v, float) and k not in taken}
+        left = {key: value for key in row.spare if isinstance(value := row.values[key], float)}
         if reward is None and len(left) == 1:
             reward = next(iter(left.values()))
         elif not parts:
@@ -254,9 +275,11 @@ def _earned(row: _Row) -> dict[str, Any]:
 
 def _ended(row: _Row) -> dict[str, Any]:
     """Return how the rollout ended."""
-    word = row("finish")
+    if not row.fields.keys() & {"finish", "error"}:
+        return {}
+    word = row.fields.get("finish")
     finish = FINISHES.get(word.lower().rpartition(".")[2]) if isinstance(word, str) else None
-    if (error := row("error")) and failure(str(error)) in OF_ENVIRONMENT:
+    if (error := row.fields.get("error")) and failure(str(error)) in OF_ENVIRONMENT:
         finish = "environment"
     return {"finish": finish}
 
@@ -284,6 +307,8 @@ def _flag(value: Any) -> bool | None:
 
 def figure(value: Any) -> float | None:
     """Return a number, or the number in a text; inspect's letters C and I are 1 and 0."""
+    if value is None or type(value) is float:
+        return value
     if isinstance(value, bool | int | float):
         try:
             return float(value)

@@ -80,7 +80,7 @@ def _call(mark: re.Match[str]) -> Call:
 def of_message(message: dict[str, Any]) -> list[Call]:
     """Return the tool calls of an assistant message in OpenAI's format."""
     found = []
-    for call in message.get("tool_calls") or ():
+    for call in message.get("tool_calls") or [message.get("tool_call") or message.get("function_call")]:
         if not isinstance(call, dict):
             continue
         inner = call.get("function")

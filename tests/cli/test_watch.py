@@ -4,6 +4,7 @@ import base64
 import http.server
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -27,8 +28,10 @@ from grpo_doctor.cli.watch import Heartbeat, Stop, Watcher, _kept_current
 from grpo_doctor.config import Config, ConfigError
 from grpo_doctor.diagnosis.check import Severity
 from grpo_doctor.report.model import Options
+from grpo_doctor.rollouts import step_of
 from tests import p30
 from tests.cli.runs import write_run
+from tests.rollouts.planted import write
 
 
 def watch(*words: object) -> Result:
@@ -443,3 +446,34 @@ def test_a_page_is_kept_current_while_the_run_goes_on(tmp_path: Path) -> None:
     assert 'http-equiv="refresh" content="5"' in page.read_text(encoding="utf-8")
     assert watch(log, "--interval", 0.05, "--idle", 0.1, "--report", f"html={page}").exit_code == 1
     assert 'http-equiv="refresh"' not in page.read_text(encoding="utf-8")
+
+
+def test_a_folder_of_rollouts_beside_the_log_is_followed_and_each_of_its_files_read_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "made", "math", "loop")
+    (rollouts := tmp_path / "run" / "rollouts").mkdir(parents=True)
+    read: list[str] = []
+
+    def named(name: str, folder: str) -> int | None:
+        read.append(name)
+        return step_of(name, folder)
+
+    monkeypatch.setattr("grpo_doctor.readers.formats.completions.step_of", named)
+    watcher = Watcher(InPlace(tmp_path / "run"), Config(), [])
+    told = ""
+    for step in range(1, 31):
+        row = {"step": step, "loss": 0.1 / step, "reward": 0.3 + step / 100, "kl": 0.01}
+        append(tmp_path / "run" / "train.jsonl", json.dumps(row) + "\n")
+        shutil.copy(tmp_path / "made" / f"{step}.jsonl", rollouts)
+        if step % 10 == 0:
+            assert watcher.poll()
+            told += capsys.readouterr().out
+    assert told.count("DIV005 responses-repeat-themselves since step 1") == 1
+    assert sorted(read) == sorted(f"{step}.jsonl" for step in range(1, 31))
+    append(rollouts / "30.jsonl", "")
+    os.utime(rollouts / "30.jsonl", (0, 0))
+    assert watcher.poll()
+    assert read.count("30.jsonl") == 2
+    (diagnosis,) = watcher.diagnoses
+    assert {"loss", "repetition_rate"} <= diagnosis.run.columns.keys()

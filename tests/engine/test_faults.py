@@ -32,10 +32,15 @@ THREADS = (
     "partly-synchronised-weights"
 )
 """Those of public issue threads in which the cause was established."""
+OF_TOOLS = (
+    "tool-arguments-dropped timeouts-scored-zero observations-in-loss calls-stop-paying long-answers-missed "
+    "loop-prone-sampler"
+)
+"""Those of the task with tools; `test_tools.py` tests them."""
 
 
 def test_all_are_there() -> None:
-    assert sorted(FAULTS) == sorted([*ISSUE.split(), *THREADS.split()])
+    assert sorted(FAULTS) == sorted([*ISSUE.split(), *THREADS.split(), *OF_TOOLS.split()])
 
 
 @pytest.mark.parametrize("name", FAULTS)

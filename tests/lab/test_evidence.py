@@ -11,7 +11,7 @@ from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.diagnosis.check import Confidence, Remedy
 from grpo_doctor.diagnosis.lab_results import UNMEASURED, stored
 from grpo_doctor.engine.faults import FAULTS
-from grpo_doctor.lab.arms import GRAVEST
+from grpo_doctor.lab.arms import ALONE, GRAVEST
 from grpo_doctor.lab.evidence import PARQUET, REAL, read_rows, texts
 from grpo_doctor.report.check_pages import page
 
@@ -34,6 +34,13 @@ def test_every_fault_was_run_and_the_stored_figures_have_the_codes_that_should_n
     assert {name: tuple(harm.codes) for name, harm in stored().faults.items()} == {
         name: fault.named_by for name, fault in FAULTS.items()
     }
+
+
+def test_every_fault_of_the_tools_is_named_in_every_stored_run() -> None:
+    rows = [row for row in read_rows(EVIDENCE / PARQUET) if row.arm == ALONE]
+    of_tools = [row for row in rows if FAULTS[row.fault].circumstances.get("task") == "tools"]
+    assert len(of_tools) >= 6 * 3
+    assert [(row.fault, row.seed) for row in of_tools if row.named not in FAULTS[row.fault].named_by] == []
 
 
 def test_the_faults_of_the_real_model_are_those_that_ruin_the_tiny_one() -> None:

@@ -110,21 +110,79 @@ def _long_wrong(made: Made, rng: random.Random, share: float) -> None:
         made.text = f"{_prose(rng, int(200 * share))} {made.text}"
 
 
+def _unparsed(made: Made, rng: random.Random, share: float) -> None:
+    if rng.random() < 0.9 * share:
+        made.calls = [
+            (name, arguments[:-3], "Error: the call could not be parsed") for name, arguments, _ in made.calls
+        ]
+        made.right, made.reward = False, 0.0
+
+
+def _cut(made: Made, rng: random.Random, share: float) -> None:
+    if rng.random() < 0.8 * share:
+        made.text, made.finish = f"{made.text[: len(made.text) // 2]} {_prose(rng, 60)}", "length"
+        made.right, made.reward = False, 0.0
+
+
+def _no_form(made: Made, rng: random.Random, share: float) -> None:
+    if rng.random() < 0.7 * share:
+        made.text, made.right, made.reward = made.text.replace("\\boxed", ""), False, 0.0
+
+
+def _refuses(made: Made, rng: random.Random, share: float) -> None:
+    if rng.random() < 0.6 * share:
+        made.text, made.right, made.reward = f"I'm sorry, but I can't help with that. {_prose(rng, 9)}", False, 0.0
+
+
+def _same_call(made: Made, rng: random.Random, share: float) -> None:
+    if rng.random() < share:
+        made.calls = made.calls[:1] * 4
+
+
+EVERY = ("math", "code", "search")
 DRIFTS: Mapping[str, tuple[str, Drift, tuple[str, ...]]] = {
-    "loop": ("DIV005", _loop, ("math", "code", "search")),
-    "script": ("DIV006", _script, ("math", "code", "search")),
-    "echo": ("DIV007", _echo, ("math", "code", "search")),
-    "template": ("DIV008", _template, ("math", "code", "search")),
+    "loop": ("DIV005", _loop, EVERY),
+    "script": ("DIV006", _script, EVERY),
+    "echo": ("DIV007", _echo, EVERY),
+    "template": ("DIV008", _template, EVERY),
     "tools die": ("GEN010", _tools_die, ("search",)),
     "errors avoided": ("GEN013", _errors_avoided, ("search",)),
     "environment": ("GEN012", _environment, ("search",)),
-    "lost": ("GEN011", _lost, ("math", "code", "search")),
+    "unparsed": ("GEN009", _unparsed, ("search",)),
+    "lost": ("GEN011", _lost, EVERY),
     "anti": ("REW020", _anti, ("math", "search")),
     "missed": ("REW021", _missed, ("math", "search")),
-    "taskless": ("REW022", _taskless, ("math", "code", "search")),
-    "long wrong": ("LEN007", _long_wrong, ("math", "code", "search")),
+    "taskless": ("REW022", _taskless, EVERY),
+    "long wrong": ("LEN007", _long_wrong, EVERY),
+    "cut": ("LEN003", _cut, ("math", "search")),
+    "no form": ("DIV004", _no_form, ("math", "search")),
 }
 """Drift: the check that must report it, what it changes, and the tasks in which it can happen."""
+UNCHECKED: Mapping[str, tuple[Drift, tuple[str, ...]]] = {
+    "refusals": (_refuses, EVERY),
+    "same call": (_same_call, ("search",)),
+}
+"""Drifts that a statistic shows and no check reports."""
+SHOWN_BY = {
+    "loop": "repetition_rate",
+    "script": "other_script_rate",
+    "echo": "prompt_echo_rate",
+    "template": "prompt_recovery",
+    "tools die": "tool_calls_per_response",
+    "errors avoided": "tool_calls_per_response",
+    "environment": "environment_failure_rate",
+    "unparsed": "unparsed_call_rate",
+    "lost": "aborted_rate",
+    "anti": "wrong_rewarded_rate",
+    "missed": "right_unrewarded_rate",
+    "taskless": "taskless_reward",
+    "long wrong": "wrong_chars_mean",
+    "cut": "truncated_rate",
+    "no form": "valid_rate",
+    "refusals": "refusal_rate",
+    "same call": "repeated_call_rate",
+}
+"""The statistic that a drift moves."""
 
 
 def _prompt(task: str, rng: random.Random) -> tuple[str, str]:
@@ -167,7 +225,8 @@ def made(task: str, drift: str | None, seed: int = 0) -> Iterator[tuple[int, Mad
             for _ in range(RESPONSES):
                 one = _answered(task, prompt, answer, skill, rng)
                 if drift is not None and (share or drift == "errors avoided"):
-                    DRIFTS[drift][1](one, random.Random(rng.random()), share)
+                    change = DRIFTS[drift][1] if drift in DRIFTS else UNCHECKED[drift][0]
+                    change(one, random.Random(rng.random()), share)
                 yield step, one
 
 

@@ -1,13 +1,16 @@
 """Every drift that is planted into rollouts is reported on every task, and no check reports one in the whole runs."""
 
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import numpy as np
 import pytest
 
 from grpo_doctor.diagnosis.examine import diagnose
 from grpo_doctor.diagnosis.verdict import Diagnosis
 from grpo_doctor.readers import read
-from tests.rollouts.planted import DRIFTS, LAYOUTS, ONSET, write
+from tests.rollouts.planted import DRIFTS, LAYOUTS, ONSET, SHOWN_BY, UNCHECKED, write
 
 OF_TEXTS = {code for code, _, _ in DRIFTS.values()}
 
@@ -31,3 +34,30 @@ def test_a_run_without_a_drift_is_healthy_and_silent(tmp_path: Path, task: str, 
     found = diagnosis(tmp_path, task, None, seed)
     assert found.verdict == "healthy"
     assert OF_TEXTS.isdisjoint(finding.code for finding in found.findings)
+
+
+TASKS = {
+    **{drift: tasks for drift, (_, _, tasks) in DRIFTS.items()},
+    **{d: tasks for d, (_, tasks) in UNCHECKED.items()},
+}
+
+
+@cache
+def columns(task: str, drift: str | None) -> dict[str, np.ndarray]:
+    with TemporaryDirectory() as folder:
+        (run,) = read(write(Path(folder), task, drift))
+        return run.columns
+
+
+@pytest.mark.parametrize(("drift", "task"), [(drift, task) for drift in SHOWN_BY for task in TASKS[drift]])
+def test_a_statistic_moves_with_its_drift_and_not_without_it(drift: str, task: str) -> None:
+    moved = {}
+    for planted in (drift, None):
+        column = columns(task, planted).get(SHOWN_BY[drift], np.zeros(30))
+        moved[planted] = float(np.nan_to_num(column[-10:]).mean() - np.nan_to_num(column[: ONSET - 1]).mean())
+    assert abs(moved[drift]) > 0.15
+    assert abs(moved[None]) < 0.25 * abs(moved[drift])
+
+
+def test_every_drift_has_a_statistic() -> None:
+    assert SHOWN_BY.keys() == TASKS.keys()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from grpo_doctor.rollouts import rollouts_of, step_of
-from grpo_doctor.run import Sample
+from grpo_doctor.run import Call, Sample
 
 USER = {"role": "user", "content": "What is 2+2? You can call tools."}
 CALL = {
@@ -220,3 +220,22 @@ def test_how_a_rollout_ended_is_told_by_its_own_words(row: Mapping[str, Any], fi
     (sample,) = rollouts_of({"prompt": "p", "response": "a", **row})
     assert isinstance(sample, Sample)
     assert sample.finish == finish
+
+
+@pytest.mark.parametrize("key", ["tool_call", "function_call"])
+def test_a_single_call_of_a_message_is_read_and_data_that_its_tool_returns_is_no_empty_result(key: str) -> None:
+    call = {"name": "find", "arguments": {"name": "Ann"}}
+    messages = [
+        {"role": "user", "content": "Find Ann.", key: None},
+        {"role": "assistant", "content": None, key: call},
+        {"role": "tool", "content": {"ok": True, "result": {"id": 7}}, key: None},
+        {"role": "assistant", "content": "7", key: None},
+    ]
+    (sample,) = rollouts_of({"messages": messages})
+    assert sample.calls == [Call(name="find", arguments='{"name":"Ann"}', result='{"ok":true,"result":{"id":7}}')]
+
+
+def test_an_action_that_is_data_is_no_empty_response() -> None:
+    steps = [{"step_number": 1, "action": {"kind": "sort", "to": "bin"}, "observation": {"left": 2}, "reward": 1.0}]
+    (sample,) = rollouts_of({"episode_id": "7", "steps": steps, "total_reward": 1.0})
+    assert sample.response == '{"kind":"sort","to":"bin"}'

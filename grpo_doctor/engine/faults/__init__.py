@@ -4,7 +4,7 @@ A fault is a subclass of `Engine` that overrides one method or a few settings; s
 describes the bug and its origin: a public repository or an issue. Settings of the user override those of the fault.
 """
 
-from . import advantages, boundaries, generation, objective, reward  # noqa: F401 - each registers its faults
+from . import advantages, boundaries, generation, objective, reward, tools  # noqa: F401 - each registers its faults
 from .fault import FAULTS, Fault, fault_name, sick_engine
 
 __all__ = ["FAULTS", "Fault", "fault_name", "sick_engine"]

@@ -101,7 +101,7 @@ def read(file: Input) -> list[Run]:
     run = builder.finish()
     run.run_type = "rl" if _is_training(run, f"{path.parent.name}/{path.stem}") else "evaluation"
     run.mapping["reward"] = "reward_mean"
-    run.notes += file.notes
+    run.notes += file.notes + ([note] if (note := steps.note()) is not None else [])
     return [run]
 
 
@@ -166,25 +166,56 @@ def _document(value: Any) -> Iterator[Mapping[str, Any]]:
 
 def _parquet(file: Input) -> Iterator[Mapping[str, Any]]:
     with _opened(file) as parquet:
+        names = parquet.schema_arrow.names
         for number in range(parquet.num_row_groups):
-            size = _rows_at_once(parquet.metadata.row_group(number))
+            size = _rows_at_once(file, parquet.metadata.row_group(number), number)
             for batch in parquet.iter_batches(size, row_groups=[number], use_threads=False):
                 spent(batch.nbytes, "a batch of rows")
-                yield from batch.to_pylist()
+                for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                    yield dict(zip(names, values, strict=True))
 
 
-def _rows_at_once(group: Any) -> int:
+def _rows_at_once(file: Input, group: Any, number: int) -> int:
     """How many rows of a row group are read at once, by what its head says of it. Raises `OverBudgetError`.
 
     A few bytes can hold very long lists, and a long text again and again: one row may hold all the values of a list
-    column, and each row the longest text of a column.
+    column, and each row the longest text of a dictionary.
     """
     columns = [group.column(place) for place in range(group.num_columns)]
     values = max((column.num_values for column in columns), default=0)
     spent(_VALUE * (values - group.num_rows), "a column of lists")
-    texts = [column.total_uncompressed_size for column in columns if column.physical_type.endswith("BYTE_ARRAY")]
+    texts = {c.path_in_schema: c for c in columns if c.physical_type.endswith("BYTE_ARRAY")}
+    longest = max((column.total_uncompressed_size for column in texts.values()), default=1)
+    if longest * _AT_ONCE > _ROOM:
+        shared = _shared(file, number, [name for name in texts if "." not in name])
+        longest = max(
+            max(shared[name], column.total_uncompressed_size // group.num_rows)
+            if name in shared
+            else column.total_uncompressed_size
+            for name, column in texts.items()
+        )
     by_lists = _AT_ONCE * _LISTED * group.num_rows // max(1, values)
-    return max(1, int(min(_AT_ONCE, by_lists, _ROOM // max(1, *texts, 1))))
+    return max(1, int(min(_AT_ONCE, by_lists, _ROOM // max(1, longest))))
+
+
+def _shared(file: Input, number: int, names: list[str]) -> dict[str, int]:
+    """Return the bytes of the longest text in the dictionary of each column, or 0 without a dictionary.
+
+    It is read with the first row. A column whose first row does not show it is left out.
+    """
+    import pyarrow.compute
+
+    with _opened(file, names) as parquet:
+        group = parquet.metadata.row_group(number)
+        whole = {group.column(place).path_in_schema: group.column(place) for place in range(group.num_columns)}
+        row = next(parquet.iter_batches(1, row_groups=[number], columns=names, use_threads=False))
+        spent(row.nbytes, "a dictionary of texts")
+        held = {
+            n: column.dictionary for n, column in zip(names, row.columns, strict=True) if hasattr(column, "dictionary")
+        }
+    found = {name: 0 for name in held if not whole[name].has_dictionary_page}
+    lengths = {name: pyarrow.compute.binary_length(texts) for name, texts in held.items() if len(texts) > 1}
+    return found | {name: pyarrow.compute.max(length).as_py() for name, length in lengths.items() if name not in found}
 
 
 def _names(file: Input) -> list[str]:
@@ -194,7 +225,8 @@ def _names(file: Input) -> list[str]:
 
 
 @contextmanager
-def _opened(file: Input) -> Iterator[Any]:
+def _opened(file: Input, dictionaries: list[str] | None = None) -> Iterator[Any]:
+    """Open a Parquet file; the columns named in ``dictionaries`` are read as dictionaries."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -202,6 +234,6 @@ def _opened(file: Input) -> Iterator[Any]:
         raise ReadError(f"{file.path}: reading Parquet needs pyarrow: pip install 'grpo-doctor[parquet]'") from None
     try:
         with file.open() as stream:
-            yield pyarrow.parquet.ParquetFile(stream)
+            yield pyarrow.parquet.ParquetFile(stream, read_dictionary=dictionaries)
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ReadError(f"{file.path}: not a complete Parquet file: {' '.join(str(error).split())}") from None

@@ -18,8 +18,10 @@ def test_the_first_row_is_a_remark_and_the_second_a_warning() -> None:
     [
         ({"tool_failure_rate": "0.5x9"}, None),
         ({"tool_failure_rate": "0.51x9"}, "warning"),
-        ({"tool_failure_rate": "0x5 1x5"}, None),  # half of the run was well
-        ({"tool_failure_rate": "0x5 1x6"}, "warning"),
+        ({"tool_failure_rate": "0.25x20 0.74x5"}, None),  # most of the run was well
+        ({"tool_failure_rate": "0.25x20 0.75x5"}, "warning"),  # a tool that has broken
+        ({"tool_failure_rate": "0.4x5 0.6x5"}, None),  # half of the calls failed
+        ({"tool_failure_rate": "0.4x5 0.6x6"}, "warning"),
         ({"tool_failure_rate": "1x10 0.5x5"}, "warning"),  # and is over
         ({"tool_failure_rate": "0.9x10", "reward_mean": "0x10"}, "warning"),
         ({"tool_failure_rate": "0.91x9", "reward_mean": "0x9"}, "warning"),

@@ -1,0 +1,52 @@
+"""Which responses of a step are examined, and which of them count."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grpo_doctor.readers import read
+from grpo_doctor.record import StepRecord
+from grpo_doctor.rollouts import with_rollouts
+from grpo_doctor.rollouts.statistics import EVERY, EXAMINED
+from grpo_doctor.run import Sample
+
+LOOP = "wait, let me compute this sum once more to be sure about it. " * 12
+
+
+def rollouts(number: int, looping: int) -> list[dict[str, Any]]:
+    """Every ``looping``-th response is a loop, of which none is rewarded."""
+    loops = [n % looping == 0 for n in range(number)]
+    return [{"prompt": f"p{n}", "response": LOOP if loop else f"r{n}", "reward": 1.0 - loop, "step": 1}
+            for n, loop in enumerate(loops)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("number", "examined"), [(EXAMINED + 1, None), (EXAMINED + 2, EXAMINED + 1)])
+def test_a_note_says_how_many_texts_were_examined_where_not_all_were(
+    tmp_path: Path, number: int, examined: int | None
+) -> None:
+    path = tmp_path / "rollouts.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rollouts(number, 2)), encoding="utf-8")
+    (run,) = read(path)
+    told = (
+        f"The texts of {examined} of {number} responses were examined: the first {EXAMINED} of each step and every "
+        f"{EVERY}th after them; rewards, lengths and tool calls include all responses."
+    )
+    assert (told in run.notes) is (examined is not None)
+    assert any("were examined" in note for note in run.notes) is (examined is not None)
+
+
+def test_a_sample_of_the_texts_gives_the_share_of_all_and_the_reward_is_that_of_all() -> None:
+    record, _ = with_rollouts(StepRecord(step=1), rollouts(4000, 3))
+    assert record.repetition_rate == pytest.approx(1 / 3, abs=0.02)
+    assert record.reward_mean == pytest.approx(2 / 3, abs=1e-3)
+
+
+@pytest.mark.parametrize(("changes", "missed"), [({}, 1.0), ({"finish": "length"}, None), ({"valid": False}, None)])
+def test_a_right_answer_without_the_form_may_be_unrewarded(changes: dict[str, Any], missed: float | None) -> None:
+    right = [
+        Sample(step=1, prompt=f"p{n}", response=r"\boxed{7}", reference=["7"], reward=0.0, **changes) for n in range(4)
+    ]
+    wrong = [Sample(step=1, prompt=f"q{n}", response=r"\boxed{8}", reference=["7"], reward=1.0) for n in range(4)]
+    assert with_rollouts(StepRecord(step=1), [*right, *wrong])[0].right_unrewarded_rate == missed
