@@ -65,7 +65,8 @@ Strict: TypeAlias = Annotated[
     bool, typer.Option("--strict/--no-strict", help="Exit with 2 if a file that may be a log was not read.")
 ]
 Format: TypeAlias = Annotated[
-    str | None, typer.Option("--output-format", "-f", help="Print a report in this format instead of one line per run.")
+    str | None,
+    typer.Option("--output-format", "-f", help=f"Print a report instead of one line per run: {common.FORMATS}."),
 ]
 
 
