@@ -349,15 +349,15 @@ def _table(table: Table, options: Options) -> list[RenderableType]:
 
 def _coverage(diagnosis: Diagnosis, options: Options) -> list[RenderableType]:
     parts: list[RenderableType] = [_title("Coverage"), Padding(Text(coverage(diagnosis)), (0, 0, 0, 2))]
+    if unread := diagnosis.coverage.unread_keys:
+        keys = unread if options.verbose else unread[:8]
+        more = f" and {len(unread) - len(keys)} more" if len(keys) < len(unread) else ""
+        parts.append(_bullet(f"log keys not used: {', '.join(keys)}{more}", "dim"))
     if options.verbose:
         parts += _read(diagnosis)
     lacking = missing(diagnosis)
     for needs, codes in lacking if options.verbose else lacking[:3]:
         parts.append(_bullet(f"needs {needs}: {', '.join(codes)}", "dim"))
-    if unread := diagnosis.coverage.unread_keys:
-        keys = unread if options.verbose else unread[:8]
-        more = f" and {len(unread) - len(keys)} more" if len(keys) < len(unread) else ""
-        parts.append(_bullet(f"log keys not used: {', '.join(keys)}{more}", "dim"))
     if len(lacking) > 3 and not options.verbose:
         parts.append(_bullet("--verbose names everything that was skipped or not read", "dim"))
     return parts + [_bullet(note) for note in diagnosis.notes]

@@ -33,7 +33,7 @@ def asked(name: str, **words: Any) -> Any:
 def test_a_log_is_diagnosed_in_few_words() -> None:
     answer = asked("analyze", path=str(RUN)).structured_content
     (run,) = answer["runs"]
-    assert answer["read"].startswith("3 files: 1 read")
+    assert answer["read"].startswith("3 files: 1 log")
     assert (run["verdict"], run["cause"]["code"], run["cause"]["confidence"]) == ("failing", "GEN001", "high")
     assert run["what_happened"].startswith("Responses are generated in train mode")
     assert run["cause"]["do"][0].startswith("Generate in eval mode")

@@ -157,7 +157,7 @@ def _judge(
     ]
     source = one_line(diagnosis.source)
     if failing:
-        more = f" ({counted(len(failing) - 1, 'finding')} more)" if len(failing) > 1 else ""
+        more = f" ({counted(len(failing) - 1, 'more finding')})" if len(failing) > 1 else ""
         return Judged("fail", source, f"{_words(failing[0])}{more}")
     ran = {*diagnosis.coverage.passed_codes, *(f.code for f in diagnosis.findings)}
     if LEARNING in required and not diagnosis.learns:

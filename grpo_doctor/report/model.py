@@ -14,6 +14,7 @@ import numpy as np
 
 from ..config import Suppression
 from ..diagnosis.catalogue import load, report, report_names
+from ..diagnosis.headline import logged_at_intervals
 from ..diagnosis.check import Finding, Remedy, Severity, Step, Withheld
 from ..diagnosis.lab_results import stored
 from ..diagnosis.verdict import Diagnosis
@@ -200,14 +201,12 @@ def level(finding: Finding) -> str:
 
 def when(finding: Finding) -> str:
     """Return the onset, with the line of the log and the step of detection."""
-    words = since(finding)
-    if finding.lines:
-        words += f" (line {finding.lines[0]})"
-    if finding.detected_step > finding.onset_step:
-        words += f", detectable at step {finding.detected_step}"
-    elif finding.detected_step < finding.onset_step:  # two means date a slope to its middle
-        words += f", the middle of a slope that was first detectable at step {finding.detected_step}"
-    return words
+    about = [f"line {finding.lines[0]}"] if finding.lines else []
+    if finding.detected_step < finding.onset_step:  # two means date a slope to its middle
+        about.append("the middle of a slope")
+    if finding.detected_step != finding.onset_step:
+        about.append(f"first reported at step {finding.detected_step}")
+    return f"{since(finding)} ({'; '.join(about)})" if about else since(finding)
 
 
 def cost(diagnosis: Diagnosis, gpu_cost: float | None = None) -> str:
@@ -230,6 +229,8 @@ def cost(diagnosis: Diagnosis, gpu_cost: float | None = None) -> str:
             spent.append(f"{hours:.1f} GPU-hours")
         if gpu_cost is not None:
             spent.append(f"${hours * gpu_cost:.2f}{per}")
+    elif gpu_cost is not None:
+        spent.append("cost unknown, because the log has no times")
     return ", ".join(spent)
 
 
@@ -302,8 +303,11 @@ def head(diagnosis: Diagnosis) -> list[tuple[str, str]]:
 
 def facts(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     """Return the header of a run: name and value. Findings about code or a configuration have no steps."""
-    steps = counted(diagnosis.steps, "step")
-    if diagnosis.steps > 1:
+    apart = logged_at_intervals(diagnosis.run, diagnosis.steps)
+    steps = counted(diagnosis.steps, "row" if apart else "step")
+    if apart:
+        steps += f" (steps {diagnosis.first_step} to {diagnosis.last_step})"
+    elif diagnosis.steps > 1:
         steps += f" ({diagnosis.first_step} to {diagnosis.last_step})"
     rows = [
         ("source", diagnosis.source),

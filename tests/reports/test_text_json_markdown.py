@@ -11,7 +11,7 @@ from rich.console import Console
 from syrupy.assertion import SnapshotAssertion
 
 from grpo_doctor.diagnosis.catalogue import home, report
-from grpo_doctor.report.model import Options, cost, fenced, framework, markdown, render
+from grpo_doctor.report.model import Options, cost, facts, fenced, framework, markdown, render
 from grpo_doctor.report.redaction import clean, redact
 from grpo_doctor.report.terminal import Name
 from tests.reports import example
@@ -78,6 +78,26 @@ def test_failing_run_shows_what_it_spent(settings: dict[str, float], price: floa
     assert cost(diagnosis, price) == words
     for name in ("text", "markdown", "html"):
         assert words in " ".join(render(name, [diagnosis], Options(gpu_cost=price)).split())
+
+
+def test_a_price_without_times_in_the_log_is_answered() -> None:
+    run = example.diagnosis()
+    del run.run.columns["wall_time"]
+    assert cost(run, 2.0).endswith("cost unknown, because the log has no times")
+    assert "cost" not in cost(run)
+
+
+def test_rows_that_are_not_consecutive_steps_are_called_rows() -> None:
+    sparse = example.healthy()
+    sparse.run.steps = sparse.run.steps * 10
+    sparse.first_step, sparse.last_step = 10, 950
+    assert dict(facts(sparse))["steps"] == "95 rows (steps 10 to 950)"
+
+
+def test_a_finding_prints_as_one_line() -> None:
+    shown = str(example.diagnosis().findings[0])
+    assert shown.startswith("GEN001 generation-in-train-mode-with-checkpointing (critical, step 5): ")
+    assert "\n" not in shown
 
 
 def test_healthy_run_shows_no_cost() -> None:
