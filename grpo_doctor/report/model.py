@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import math
 import re
@@ -13,7 +14,7 @@ import msgspec
 import numpy as np
 
 from ..config import Suppression
-from ..diagnosis.catalogue import load, report, report_names
+from ..diagnosis.catalogue import PREFLIGHT, load, report, report_names
 from ..diagnosis.headline import logged_at_intervals
 from ..diagnosis.check import Finding, Remedy, Severity, Step, Withheld
 from ..diagnosis.lab_results import stored
@@ -31,6 +32,12 @@ SURE = {
     "low": "a threshold was crossed; look before you act",
 }
 """The meaning of each confidence."""
+SURE_OF_SETTINGS = {
+    "high": "it follows from the settings",
+    "medium": "a rule of thumb about settings",
+    "low": "a limit was crossed; look before you act",
+}
+"""The meaning of each confidence of a preflight rule, which sees no training."""
 
 FRAMEWORKS = {"trl": "TRL", "verl": "verl", "openrlhf": "OpenRLHF", "by-hand": "custom trainer"}
 """Display names of the frameworks in remedies."""
@@ -178,7 +185,9 @@ def shortened(names: Sequence[str]) -> list[str]:
 def sure(finding: Finding) -> str:
     """Return the confidence of a finding and its meaning; for a cause, also how often causes with that confidence were
     right, if enough cases are known."""
-    words = f"{finding.confidence}: {SURE[finding.confidence]}"
+    check = load().find(finding.code)
+    meanings = SURE_OF_SETTINGS if check is not None and check.family == PREFLIGHT else SURE
+    words = f"{finding.confidence}: {meanings[finding.confidence]}"
     share = stored().calibration.get(finding.confidence) if finding.role == "cause" else None
     return words if share is None or share.of < CASES else f"{words}; {share}"
 
@@ -410,8 +419,32 @@ def _spaced(text: str) -> str:
 
 
 def is_prose(step: Step) -> bool:
-    """Return whether a step is a sentence rather than settings, options or code."""
-    return "\n" not in step.do and (step.do.endswith(".") or not re.search(r"[=()]|^--", step.do))
+    """Return whether a step is a sentence rather than settings, options or code that can be copied as it is."""
+    return "\n" not in step.do and (bool(_LOOSE.search(step.do)) or not (_is_python(step.do) or _are_options(step.do)))
+
+
+_LOOSE = re.compile(r"\b\d+x\b| or | and | with |…")
+"""What no code contains: a multiple of the current value, an alternative, a value to fill in."""
+
+
+def _is_python(text: str) -> bool:
+    """Return whether a text is a statement, or keyword arguments of a call."""
+    for source, kinds in ((text, (ast.Assign, ast.AugAssign, ast.Call)), (f"f({text})", (ast.keyword,))):
+        try:
+            if any(isinstance(node, kinds) for node in ast.walk(ast.parse(source))):
+                return True
+        except SyntaxError:
+            continue
+    return False
+
+
+def _are_options(text: str) -> bool:
+    """Return whether every word of a text is an option, the value of one, or an assignment."""
+    words = text.split()
+    return all(
+        re.match(r"--[\w.-]+$|[+~]?[\w./@-]+=\S", word) or (at and words[at - 1].startswith("--"))
+        for at, word in enumerate(words)
+    )
 
 
 def fenced(text: str) -> str:
