@@ -330,7 +330,7 @@ def watch(
 
 
 def _reader(path: Path, folder: Path, interval: float, idle: float | None) -> Follower | InPlace:
-    """Wait until the path exists, and return its reader. Raises `ConfigError` if it does not within ``idle`` seconds."""
+    """Wait until the path exists, and return its reader. Raises `ConfigError` after ``idle`` seconds without it."""
     begun = time.monotonic()
     try:
         while not path.exists() and (idle is None or time.monotonic() - begun <= idle):

@@ -15,8 +15,8 @@ import numpy as np
 
 from ..config import Suppression
 from ..diagnosis.catalogue import PREFLIGHT, load, report, report_names
-from ..diagnosis.headline import logged_at_intervals
 from ..diagnosis.check import Finding, Remedy, Severity, Step, Withheld
+from ..diagnosis.headline import logged_at_intervals
 from ..diagnosis.lab_results import stored
 from ..diagnosis.verdict import Diagnosis
 from ..diagnosis.wording import counted
