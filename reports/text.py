@@ -299,12 +299,12 @@ def _remedy(remedy: Remedy) -> list[RenderableType]:
 def _steps(steps: Sequence[Step]) -> list[RenderableType]:
     """Return the steps of a remedy; code is below its framework, in the full width, so that calls are not broken."""
     parts: list[RenderableType] = []
-    for step in steps:
-        name = FRAMEWORKS.get(step.who, step.who)
+    names = [FRAMEWORKS.get(step.who, step.who) for step in steps]
+    for name, step in zip(names, steps, strict=True):
         if "\n" in step.do:
             part: RenderableType = Group(Text(name, "dim"), Padding(Text(step.do), (0, 0, 0, 2)))
         else:
-            part = _grid(len(FRAMEWORKS["by-hand"]))
+            part = _grid(max(map(len, names)))
             part.add_row(name, Text(step.do))
         parts.append(Padding(part, (0, 0, 0, 2)))
     return parts
