@@ -39,6 +39,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Links from ``docs/`` to the pages of the checks in the repository lead to those of the site."""
+    return markdown.replace("](../checks/pages/", "](checks/").replace("](../checks/README.md", "](checks/index.md")
+
+
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Names every generated page in the navigation."""
     for section in config.nav or []:

@@ -154,6 +154,8 @@ def read(path: Path | None) -> Config:
         return Config()
     table = (_own_table(path) or {}) if path.name == "pyproject.toml" else table_of(path)
     table = {key.replace("-", "_"): value for key, value in table.items()}
+    if "tool" in table:
+        raise ConfigError(f"{path}: write the keys without [tool.grpo-doctor]; only pyproject.toml has this table")
     known = [f for f in Config.__struct_fields__ if f not in ("origin", "trust_checks")]
     for key in table:
         if key not in known:

@@ -24,7 +24,7 @@ for (const button of document.querySelectorAll("button.copy")) {
 function wire(article, told) {
   const plots = [...article.querySelectorAll("svg.plot")];
   const full = plots[0].getAttribute("viewBox").split(" ").map(Number);
-  const reset = article.querySelector("button.reset");
+  const resets = article.querySelectorAll("button.reset");
   let view = [full[0], full[0] + full[2]];
   let at = -1;
   let drag = null;
@@ -34,9 +34,17 @@ function wire(article, told) {
 
   function show(begin, end) {
     view = [begin, end];
-    reset.hidden = begin === full[0] && end === full[0] + full[2];
+    for (const reset of resets) reset.hidden = begin === full[0] && end === full[0] + full[2];
+    for (const name of article.querySelectorAll(".names text")) place(name, (100 * (name.dataset.x - begin)) / (end - begin));
     for (const plot of plots) plot.setAttribute("viewBox", `${begin} 0 ${end - begin} ${full[3]}`);
     for (const axis of article.querySelectorAll("svg.across")) label(axis, begin, end);
+  }
+
+  function place(name, share) {
+    const at = Math.max(0, Math.min(100, share));
+    name.setAttribute("class", at > 60 ? "ends" : "");
+    name.setAttribute("x", `${at}%`);
+    name.setAttribute("dx", at > 60 ? -6 : 6);
   }
 
   function label(axis, begin, end) {
@@ -146,7 +154,7 @@ function wire(article, told) {
     }
   }
 
-  reset.addEventListener("click", () => show(full[0], full[0] + full[2]));
+  for (const reset of resets) reset.addEventListener("click", () => show(full[0], full[0] + full[2]));
   article.querySelector(".row button").addEventListener("click", (event) => {
     event.target.closest(".row").hidden = true;
   });

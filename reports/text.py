@@ -13,7 +13,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from grpo_doctor import Diagnosis, Finding, Remedy, Withheld
-from grpo_doctor.diagnosis.check import Severity
+from grpo_doctor.diagnosis.check import Severity, Step
 from grpo_doctor.diagnosis.framework import FRAMEWORKS, framework
 from grpo_doctor.diagnosis.verdict import weight
 from grpo_doctor.diagnosis.wording import counted
@@ -40,6 +40,7 @@ from grpo_doctor.report.model import (  # fmt: skip
     withheld,
 )
 from grpo_doctor.report.redaction import one_line
+from grpo_doctor.report.terminal import Name
 from grpo_doctor.run import Table
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def _comparison(found: Comparison, options: Options) -> list[RenderableType]:
 
     grid = _grid()
     for name, value in compared.facts(found):
-        grid.add_row(name, Text(value))
+        grid.add_row(name, Name(value))
     parts: list[RenderableType] = [Text(), Text(compared.headline(found), style="bold"), Text(), grid]
     if found.findings:
         parts += [_title("Found by the comparison"), _findings(found.findings, remedies=True)]
@@ -144,21 +145,19 @@ def _fix(main: Finding, diagnosis: Diagnosis) -> list[RenderableType]:
     """Return the first remedy for the framework that wrote the log, and what not to do."""
     parts: list[RenderableType] = []
     if main.remedies:
-        grid = _grid()
-        for step in steps_for(main.remedies[0], framework(diagnosis.run))[0]:
-            grid.add_row(FRAMEWORKS.get(step.who, step.who), Text(step.do))
-        parts.append(Padding(grid, (0, 0, 0, 2)))
+        steps = steps_for(main.remedies[0], framework(diagnosis.run))[0]
+        parts += _steps(steps)
     return parts + [_bullet(f"not this: {w.title}. {w.because}", "yellow") for w in withheld(diagnosis)]
 
 
 def _lines(findings: list[Finding]) -> Grid:
-    """Return one line per finding. Only the message may be shortened; onset and status are always shown."""
+    """Return code, message and onset of each finding."""
     grid = Grid.grid(padding=(0, 2, 0, 0), expand=True)
     grid.add_column(no_wrap=True)
-    grid.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
+    grid.add_column(ratio=1)
     grid.add_column(style="dim", no_wrap=True)
     for finding in findings:
-        grid.add_row(Text(finding.code, LEVEL[finding.severity]), Text(finding.message), Text(since(finding)))
+        grid.add_row(Text(finding.code, LEVEL[finding.severity]), Name(finding.message), Text(since(finding)))
     return grid
 
 
@@ -169,19 +168,18 @@ def _sparklines(diagnosis: Diagnosis, width: int) -> list[RenderableType]:
         return []
     rows = [(panel.field, diagnosis.run.column(panel.field)) for panel in drawn]
     ends = [_ends(column) for _, column in rows]
-    wide = min(WIDE, width - 2 - 3 * GAP - max(len(name) for name, _ in rows) - max(map(len, ends)))
+    wide = max(LEAST, min(WIDE, width - 2 - 3 * GAP - max(len(name) for name, _ in rows) - max(map(len, ends))))
     grid = Grid.grid(padding=(0, GAP, 0, 0))
     for _ in range(3):
         grid.add_column(no_wrap=True)
     for (name, column), end in zip(rows, ends, strict=True):
-        grid.add_row(Text(name, style="dim"), Text(sparkline(column, max(wide, LEAST))), Text(end, style="dim"))
-    ground = drawn[0].ground
-    place = None if ground.main is None else ground.place(ground.main.onset_step)
-    if ground.main is None or place is None:
+        grid.add_row(Text(name, style="dim"), Text(sparkline(column, wide)), Text(end, style="dim"))
+    main = drawn[0].ground.main
+    starts = np.empty(0) if main is None else np.flatnonzero(diagnosis.run.steps == main.onset_step)
+    if main is None or not len(starts):
         return [Text(), grid]
-    share = (place - float(ground.x[0])) / (float(ground.x[-1] - ground.x[0]) or 1.0)
-    at = max(len(name) for name, _ in rows) + GAP + min(wide - 1, int(share * wide))
-    words = f"{ground.main.code} from step {ground.main.onset_step}"
+    at = max(len(name) for name, _ in rows) + GAP + int(starts[0]) // _bin(len(diagnosis.run), wide)
+    words = f"{main.code} from step {main.onset_step}"
     room = at + 2 + len(words) < width - 2
     mark = " " * at + f"▲ {words}" if room else " " * max(at - len(words) - 1, 0) + f"{words} ▲"
     return [Text(), grid, Text(mark, style="red", no_wrap=True)]
@@ -194,17 +192,22 @@ def _ends(column: np.ndarray | None) -> str:
 
 
 def sparkline(values: np.ndarray | None, width: int) -> str:
-    """Draw a series with block characters, one mean per column, between its smallest and largest mean; gaps stay
-    blank."""
+    """Draw a series with block characters, one mean per column of equally many rows, between its smallest and largest
+    mean; gaps stay blank."""
     if values is None or not len(values):
         return ""
     with np.errstate(all="ignore"):
         shown = np.where(np.isfinite(values), values, np.nan)
-        parts = np.array_split(shown, min(width, len(values)))
+        parts = np.split(shown, range(size := _bin(len(shown), width), len(shown), size))
         means = np.array([part[~np.isnan(part)].mean() if (~np.isnan(part)).any() else np.nan for part in parts])
         low, high = np.fmin.reduce(means), np.fmax.reduce(means)
         heights = (means - low) / (high - low) * (len(BARS) - 1) if high > low else np.where(np.isnan(means), np.nan, 3)
     return "".join(BARS[round(h)] if h == h else " " for h in heights.tolist())
+
+
+def _bin(rows: int, width: int) -> int:
+    """Return the number of rows per column of a sparkline."""
+    return -(-rows // width)
 
 
 def _foot(diagnosis: Diagnosis, hidden: int, options: Options) -> list[RenderableType]:
@@ -287,11 +290,23 @@ def _doubts(main: Finding) -> list[RenderableType]:
 
 def _remedy(remedy: Remedy) -> list[RenderableType]:
     grid = _grid()
-    for step in remedy.steps:
-        grid.add_row(FRAMEWORKS.get(step.who, step.who), Text(step.do))
     grid.add_row("evidence", Text(remedy.evidence, style="dim"))
     grid.add_row("source", Text(remedy.source, style="dim"))
-    return [_bullet(remedy.title, "bold green"), Padding(grid, (0, 0, 0, 2))]
+    return [_bullet(remedy.title, "bold green"), *_steps(remedy.steps), Padding(grid, (0, 0, 0, 2))]
+
+
+def _steps(steps: Sequence[Step]) -> list[RenderableType]:
+    """Return the steps of a remedy; code is below its framework, in the full width, so that calls are not broken."""
+    parts: list[RenderableType] = []
+    names = [FRAMEWORKS.get(step.who, step.who) for step in steps]
+    for name, step in zip(names, steps, strict=True):
+        if "\n" in step.do:
+            part: RenderableType = Group(Text(name, "dim"), Padding(Text(step.do), (0, 0, 0, 2)))
+        else:
+            part = _grid(max(map(len, names)))
+            part.add_row(name, Text(step.do))
+        parts.append(Padding(part, (0, 0, 0, 2)))
+    return parts
 
 
 def _findings(findings: Sequence[Finding], *, remedies: bool = False) -> Grid:
@@ -307,12 +322,24 @@ def _findings(findings: Sequence[Finding], *, remedies: bool = False) -> Grid:
 
 
 def _table(table: Table, options: Options) -> list[RenderableType]:
-    grid = Grid(show_header=True, box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for name in table.head:
-        grid.add_column(Text(name), overflow="fold")
     shown = table.rows if options.verbose else table.rows[:ROWS]
-    for row in shown:
-        grid.add_row(*(Text(cell) for cell in row))
+    columns = [*zip(table.head, *shown, strict=True)]
+    least = [max(Name(cell).least for cell in column) for column in columns]
+    room = options.width - 2 * GAP - GAP * len(columns)
+    if sum(least) <= room:
+        grid = Grid(box=None, padding=(0, GAP, 0, 0), header_style="dim")
+        widths = [max(map(cell_len, column)) for column in columns]
+        while sum(widths) > room:
+            widths[max(range(len(widths)), key=lambda at: (widths[at] > least[at], widths[at]))] -= 1
+        for name, width in zip(table.head, widths, strict=True):
+            grid.add_column(Name(name), width=width)
+        for row in shown:
+            grid.add_row(*map(Name, row))
+    else:  # too narrow for columns: each row is a line of words
+        grid = _grid()
+        for row in shown:
+            told = [f"{name} {cell}" for name, cell in zip(table.head[1:], row[1:], strict=True) if cell]
+            grid.add_row(row[0], Text(", ".join(told)))
     parts: list[RenderableType] = [_title(table.title), Padding(grid, (0, 0, 0, 2))]
     if len(shown) < len(table.rows):
         parts.append(Text(f"  … and {counted(len(table.rows) - len(shown), 'row')} more (--verbose)", style="dim"))
@@ -321,15 +348,15 @@ def _table(table: Table, options: Options) -> list[RenderableType]:
 
 def _coverage(diagnosis: Diagnosis, options: Options) -> list[RenderableType]:
     parts: list[RenderableType] = [_title("Coverage"), Padding(Text(coverage(diagnosis)), (0, 0, 0, 2))]
+    if unread := diagnosis.coverage.unread_keys:
+        keys = unread if options.verbose else unread[:8]
+        more = f" and {len(unread) - len(keys)} more" if len(keys) < len(unread) else ""
+        parts.append(_bullet(f"log keys not used: {', '.join(keys)}{more}", "dim"))
     if options.verbose:
         parts += _read(diagnosis)
     lacking = missing(diagnosis)
     for needs, codes in lacking if options.verbose else lacking[:3]:
         parts.append(_bullet(f"needs {needs}: {', '.join(codes)}", "dim"))
-    if unread := diagnosis.coverage.unread_keys:
-        keys = unread if options.verbose else unread[:8]
-        more = f" and {len(unread) - len(keys)} more" if len(keys) < len(unread) else ""
-        parts.append(_bullet(f"log keys not used: {', '.join(keys)}{more}", "dim"))
     if len(lacking) > 3 and not options.verbose:
         parts.append(_bullet("--verbose names everything that was skipped or not read", "dim"))
     return parts + [_bullet(note) for note in diagnosis.notes]
@@ -369,9 +396,9 @@ def _summary(diagnoses: Sequence[Diagnosis], width: int) -> Text:
     return text
 
 
-def _grid() -> Grid:
+def _grid(least: int = 10) -> Grid:
     grid = Grid.grid(padding=(0, 2, 0, 0))
-    grid.add_column(style="dim", min_width=10, no_wrap=True)
+    grid.add_column(style="dim", min_width=least, no_wrap=True)
     grid.add_column(ratio=1, overflow="fold")
     return grid
 

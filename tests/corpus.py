@@ -190,7 +190,7 @@ def measured(scored: list[Scored]) -> list[Figure]:
     plain = [s for s in well if s.expected == ["healthy"]]
     dated = [s for s in scored if s.label["id"] in ONSETS]
     return [
-        _figure("verdict acceptable", scored, [s.right for s in scored]),
+        _figure("verdict is one that the label allows", scored, [s.right for s in scored]),
         _figure("failing, and the first sentence names the failure", sick, [s.told for s in sick]),
         _figure("failing, but called healthy", sick, [s.diagnosis.verdict == "healthy" for s in sick]),
         _figure("healthy, but called failing", well, [s.diagnosis.verdict == "failing" for s in well]),

@@ -33,7 +33,7 @@ def asked(name: str, **words: Any) -> Any:
 def test_a_log_is_diagnosed_in_few_words() -> None:
     answer = asked("analyze", path=str(RUN)).structured_content
     (run,) = answer["runs"]
-    assert answer["read"].startswith("3 files: 1 read")
+    assert answer["read"].startswith("3 files: 1 log")
     assert (run["verdict"], run["cause"]["code"], run["cause"]["confidence"]) == ("failing", "GEN001", "high")
     assert run["what_happened"].startswith("Responses are generated in train mode")
     assert run["cause"]["do"][0].startswith("Generate in eval mode")
@@ -50,7 +50,7 @@ def test_no_text_of_a_response_reaches_an_agent(tmp_path: Path) -> None:
 
 def test_a_configuration_is_worked_out_and_judged(tmp_path: Path) -> None:
     (script := tmp_path / "train.py").write_text("args = GRPOConfig(num_generations=1, beta=5.0)", encoding="utf-8")
-    (one,) = asked("settings", path=str(script)).structured_content["result"]
+    (one,) = asked("preflight", path=str(script)).structured_content["result"]
     codes = [f["code"] for f in [*one["findings"], one.get("cause", {})] if f]
     assert {"CFG013", "CFG003"} <= set(codes)
     assert one["arithmetic"]
@@ -73,7 +73,7 @@ def test_a_check_is_explained() -> None:
     [
         ("explain", {"code": "NOPE"}, "unknown check 'NOPE'"),
         ("analyze", {"path": "/nowhere.log"}, "/nowhere.log"),
-        ("settings", {"path": "/nowhere.py"}, "/nowhere.py"),
+        ("preflight", {"path": "/nowhere.py"}, "/nowhere.py"),
         ("probe", {"adapter": "/nowhere.py"}, "/nowhere.py"),
     ],
 )
@@ -92,7 +92,7 @@ def test_the_command_serves_on_standard_output_alone() -> None:
 
     tools = anyio.run(over, lambda client: client.list_tools())
     assert {tool.name: tool.annotations.read_only_hint for tool in tools.tools} == {
-        "analyze": True, "settings": True, "compare": True, "explain": True, "probe": False,
+        "analyze": True, "preflight": True, "compare": True, "explain": True, "probe": False,
     }  # fmt: skip
 
 

@@ -82,7 +82,7 @@ def test_what_needs_torch_says_so_in_one_line(tmp_path: Path, command: str, why:
         f"from grpo_doctor.cli import app\ndone = CliRunner().invoke(app, {command.split()!r})\n"
         "print(done.exit_code, done.output)"
     )
-    told = f"2 grpo-doctor: {why} needs torch: pip install 'grpo-doctor[train]'"
+    told = f"2 grpo-doctor: {why} needs torch; from a checkout: pip install '.[train]'"
     assert python(f"import sys; sys.path.append({str(ROOT)!r})\n{code}", tmp_path).strip() == told
 
 
@@ -160,11 +160,8 @@ def test_the_changelog_is_short() -> None:
 
 @pytest.mark.parametrize("page", ["README.md", *PAGES])
 def test_every_link_of_a_page_leads_somewhere(page: str) -> None:
-    made = {"advisories.md", "architecture.md", "changelog.md", "gallery.md", "reference.md", "writing-a-check.md"}
     for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", README if page == "README.md" else PAGES[page]):
-        target = (ROOT / page).parent / link
-        of_the_site = page.startswith("docs/") and (link in made or link.startswith(("checks/", "commands/")))
-        assert of_the_site or target.exists(), f"{page}: {link}"
+        assert ((ROOT / page).parent / link).exists(), f"{page}: {link}"
 
 
 def test_the_docs_name_every_exit_code_and_format() -> None:

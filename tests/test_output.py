@@ -160,7 +160,7 @@ def test_input_is_never_written_over(tmp_path: Path, log: Path, words: tuple[str
 def test_two_gates_at_once_both_write(log: Path) -> None:
     words = (*COMMAND, "gate", str(log), "--baseline", "b.json", "--write-baseline", "--report", "html=r.html")
     both = [subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) for _ in range(3)]
-    assert [(one.communicate()[1], one.returncode) for one in both] == [(b"", 0)] * 3
+    assert [(one.communicate()[1], one.returncode) for one in both] == [(b"grpo-doctor: wrote r.html\n", 0)] * 3
     assert {p.name for p in log.parent.iterdir()} == {"log.jsonl", "b.json", "r.html"}
 
 

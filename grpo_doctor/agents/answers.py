@@ -102,7 +102,7 @@ def _next(diagnosis: Diagnosis, main: Finding | None) -> list[str]:
     if main is not None:
         steps.append(f"explain {main.code}: what the check detects, false alarms, all remedies")
     if diagnosis.verdict in ("unproven", "unjudged"):
-        steps.append("call settings with the launch script or configuration: many runs fail because of them")
+        steps.append("call preflight with the launch script or configuration: many runs fail because of them")
     return steps
 
 
@@ -152,7 +152,7 @@ def explain(code: str) -> str:
     return page(catalogue, check)
 
 
-def settings(path: str) -> list[dict[str, Any]]:
+def preflight(path: str) -> list[dict[str, Any]]:
     """Check every training that a script, notebook or configuration configures: batch arithmetic and problems.
 
     Nothing is executed.
@@ -163,10 +163,10 @@ def settings(path: str) -> list[dict[str, Any]]:
     from ..preflight.judgement import judge
     from ..preflight.reading import read
 
-    return [_settings(judge(found, path)) for found in read(Path(path))]
+    return [_with_arithmetic(judge(found, path)) for found in read(Path(path))]
 
 
-def _settings(diagnosis: Diagnosis) -> dict[str, Any]:
+def _with_arithmetic(diagnosis: Diagnosis) -> dict[str, Any]:
     answer = told(diagnosis)
     tables = presentable(diagnosis, samples=False).tables
     return {**answer, "arithmetic": {row[0]: row[1] for table in tables for row in table.rows}}

@@ -32,7 +32,7 @@ AT_ONCE = 4
 """Maximum number of parallel calls."""
 
 INSTRUCTIONS = """Finds out why a GRPO or RLHF run of a language model collapses, stalls or reports misleading metrics.
-Call `analyze` with the log (or `settings` with the launch script) before you change anything. Report `what_happened`,
+Call `analyze` with the log (or `preflight` with the launch script) before you change anything. Report `what_happened`,
 the cause with its first remedy, and everything under `do_not`. `healthy` means that there is evidence of learning;
 `unproven` means that no problem was found but there is no such evidence. Paths must be in the workspace. Nothing is
 written, and only `probe` executes user code."""
@@ -52,7 +52,7 @@ def server(folders: Sequence[Path] = (), time_limit: float = TIME_LIMIT) -> MCPS
 
         return asked
 
-    for answer in (answers.analyze, answers.settings, answers.compare, answers.explain, answers.probe):
+    for answer in (answers.analyze, answers.preflight, answers.compare, answers.explain, answers.probe):
         reads_only = answer is not answers.probe
         served.tool(annotations=ToolAnnotations(read_only_hint=reads_only))(tool(answer))
     return served

@@ -59,7 +59,7 @@ PARTS = {
     ("checks", "explain"): ["explain"],
     ("checks", "new"): ["new-check"],
     ("agent", "mcp"): ["mcp"],
-    ("agent", "init"): ["init", "--agent"],
+    ("agent", "init"): ["init"],
     ("lab", "faults"): ["faults"],
 }
 """Commands of two words, and the hidden command that implements each."""
@@ -94,12 +94,16 @@ class Commands(TyperGroup):
         for parameter in command.params:
             if isinstance(parameter, TyperOption):
                 parameter.rich_help_panel = panels.get(parameter.name or "")
+        if parts := [" ".join(words) for words in PARTS if words[0] == cmd_name]:
+            command.epilog = f"Parts, each with its own --help: {', '.join(f'grpo-doctor {words}' for words in parts)}"
+        command.help = "\n\n".join(" ".join(part.split()) for part in (command.help or "").split("\n\n"))
         order = [None, *PANELS]
         command.params.sort(key=lambda p: order.index(getattr(p, "rich_help_panel", None)))
         return command
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        return super().resolve_command(ctx, spelled(args))
+        name, command, rest = super().resolve_command(ctx, spelled(args))
+        return next((" ".join(words) for words, place in PARTS.items() if place == [name]), name), command, rest
 
     def invoke(self, ctx: Any) -> Any:
         try:

@@ -30,7 +30,7 @@ def advisories(
 
     `preflight`, `analyze` and `attach` report those that affect a run.
 
-    Exit codes: 0 the list, which may be empty; 2 wrong use or an unknown package.
+    Exit codes: 0 the list, which may be empty; 2 wrong usage or an unknown package.
     """
     from ..advisories import find, names
     from ..advisories.database import normal

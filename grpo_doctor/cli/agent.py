@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ..extras import install
 from ..report.redaction import one_line
 from . import common
 
@@ -29,7 +30,7 @@ def mcp(
     ] = None,
     time_limit: Annotated[float, typer.Option("--time-limit", help="Time limit per call, in seconds.", min=1)] = 300.0,
 ) -> None:
-    """Serve analyze, settings, compare, explain and probe to coding agents over the Model Context Protocol.
+    """Serves analyze, preflight, compare, explain and probe to coding agents over the Model Context Protocol.
 
     The server uses standard input and output. Calls may read files in the current folder and in the folders of --allow.
     Each call runs in a separate process. Needs the extra mcp.
@@ -37,7 +38,7 @@ def mcp(
     try:
         from ..agents.server import server
     except ModuleNotFoundError as error:
-        common.fail(f"{error.name} is not installed; pip install 'grpo-doctor[mcp]'")
+        common.fail(f"{error.name} is not installed; {install('mcp')}")
     for folder in allow or []:
         if not folder.is_dir():
             common.fail(f"--allow {folder}: not a folder")
@@ -45,7 +46,6 @@ def mcp(
 
 
 def init(
-    agent: Annotated[bool, typer.Option("--agent", help="Write the skill file for coding agents.")],
     folder: Annotated[
         Path | None,
         typer.Option(
@@ -53,10 +53,9 @@ def init(
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
+    agent: Annotated[bool, typer.Option("--agent", hidden=True, help="Former spelling; has no effect.")] = True,
 ) -> None:
-    """Write a skill file that teaches coding agents to use grpo-doctor."""
-    if not agent:
-        common.fail("init writes nothing without --agent")
+    """Writes a skill file that teaches coding agents to use grpo-doctor."""
     used = next((place for sign, place in SKILLS.items() if Path(sign).exists()), ".agents/skills")
     target = (folder or Path(used)) / "grpo-doctor" / "SKILL.md"
     text = SKILL.read_text(encoding="utf-8")

@@ -104,7 +104,7 @@ def diagnose_paths(paths: list[Path], config: Config, number: int | None = None)
     without_run: list[Path] = []
     keys: set[str] = set()
     files = list(paths)
-    for path in paths:
+    for path in {path.resolve(): path for path in paths}.values():
         try:
             found = survey(path, config.map)
         except ReadError as error:

@@ -21,6 +21,7 @@ from ..config import read as read_config
 from ..diagnosis.catalogue import Catalogue, load, load_family, report_names
 from ..diagnosis.check import CheckError, Severity
 from ..diagnosis.trust import trusted
+from ..extras import install
 from ..fault_isolation import bug
 from ..limits import Budget, allow
 from ..readers import ReadError
@@ -60,6 +61,9 @@ def formats(incomplete: str) -> list[str]:
     return [name for name in report_names() if name.startswith(incomplete)]
 
 
+FORMATS = ", ".join(report_names())
+"""The report formats, for the help of options."""
+
 Select: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--select", help="Run only these checks (code, name, family); repeatable.", autocompletion=codes),
@@ -72,10 +76,15 @@ Preview: TypeAlias = Annotated[
     bool, typer.Option("--preview", help="Enable preview checks (never triggered by a real run yet).")
 ]
 OutputFormat: TypeAlias = Annotated[
-    str, typer.Option("--output-format", "-f", help="Format of the report.", autocompletion=formats)
+    str, typer.Option("--output-format", "-f", help=f"Format of the report: {FORMATS}.", autocompletion=formats)
 ]
 FailOn: TypeAlias = Annotated[
-    str | None, typer.Option("--fail-on", help="Lowest severity that sets exit code 1.", show_default="error")
+    str | None,
+    typer.Option(
+        "--fail-on",
+        help="Lowest severity that sets exit code 1: info, warning, error or critical.",
+        show_default="error",
+    ),
 ]
 MoreReports: TypeAlias = Annotated[
     list[str] | None, typer.Option("--report", help="FORMAT=FILE: one more report; repeatable.", autocompletion=formats)
@@ -273,6 +282,20 @@ def pair(option: str, word: str) -> tuple[str, str]:
     return key, value
 
 
+def report_file(word: str) -> tuple[str, Path]:
+    """Parse ``FORMAT=FILE`` of ``--report``. Raises `ConfigError`."""
+    kind, equals, path = word.partition("=")
+    if not (kind and equals and path):
+        ending = Path(word).suffix[1:]
+        asked = (
+            f"{ending if ending in report_names() else 'FORMAT'}={word}"
+            if word not in report_names()
+            else f"{word}=FILE"
+        )
+        raise ConfigError(f"--report {word}: write --report {asked}")
+    return kind, Path(path)
+
+
 def assigned(option: str, words: list[str] | None) -> dict[str, Any]:
     """Parse ``NAME=VALUE`` words; values are JSON if valid, else text. Raises `ConfigError`."""
     return {name: _value(value) for name, value in (pair(option, word) for word in words or [])}
@@ -324,7 +347,8 @@ def write(
 ) -> None:
     """Write all requested reports, but never over an input file."""
     read = [*inputs, *(d.run.path for d in diagnoses if d.run.path is not None)]
-    write_as(lambda kind, path: render(kind, diagnoses, _beside(options, path)), name, file, more, read)
+    quiet = bool(options.refresh)  # a page that is written again after every poll
+    write_as(lambda kind, path: render(kind, diagnoses, _beside(options, path)), name, file, more, read, quiet=quiet)
     if options.figures is not None:
         _save_figures(diagnoses, options.figures)
 
@@ -335,10 +359,12 @@ def write_as(
     file: Path | None,
     more: list[str],
     inputs: Iterable[Path],
+    *,
+    quiet: bool = False,
 ) -> None:
-    """Write the output of ``rendering`` for each requested format and path."""
+    """Write the output of ``rendering`` for each requested format and path; ``quiet`` does not name the files."""
     first = [] if name is None else [(name, file)]
-    jobs = [*first, *((f, Path(p)) for f, p in (pair("--report", word) for word in more))]
+    jobs = [*first, *map(report_file, more)]
     refuse_inputs((path for _, path in jobs), inputs)
     rendered = [(kind, path, rendering(kind, path)) for kind, path in jobs]
     for kind, path, text in rendered:
@@ -347,6 +373,8 @@ def write_as(
             typer.echo(text if kind == "github" else inert(text), nl=bool(text), color=True)
         else:
             replace_file(path, text + "\n")
+            if not quiet:
+                say(f"grpo-doctor: wrote {path}", err=True)
 
 
 def _beside(options: Options, path: Path | None) -> Options:
@@ -363,7 +391,7 @@ def _save_figures(diagnoses: list[Diagnosis], folder: Path) -> None:
         for _ in save(diagnoses, folder):
             pass
     except ModuleNotFoundError as error:
-        raise ConfigError(f"--figures: {error.name} is not installed: pip install 'grpo-doctor[figures]'") from None
+        raise ConfigError(f"--figures: {error.name} is not installed; {install('figures')}") from None
     except OSError as error:
         raise ConfigError(f"{folder}: figures cannot be written: {error.strerror}") from None
 

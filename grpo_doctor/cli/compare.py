@@ -52,8 +52,8 @@ def compare(
 ) -> None:
     """Compares runs: changed settings, where they diverge, how much they differ, findings that vanished or appeared.
 
-    Exit codes: 0 NEW is not worse, 1 it is worse or has new findings at --fail-on, 2 wrong use or unreadable input,
-    3 nothing could be compared, 4 an error of grpo-doctor itself.
+    Exit codes: 0 NEW is not worse, 1 it is worse or has new findings at --fail-on, 2 wrong usage or unreadable input,
+    3 nothing could be compared, 4 internal error of grpo-doctor.
     """
     from ..compare.summary import render
 

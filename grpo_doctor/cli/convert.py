@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..extras import install
 from ..report import output
 from ..report.redaction import cleaned, csv_cell, redact, visible_json
 from . import common
@@ -134,7 +135,7 @@ def _parquet(run: Run) -> Iterator[bytes]:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        common.fail("writing parquet needs pyarrow: pip install 'grpo-doctor[parquet]'")
+        common.fail(f"writing parquet needs pyarrow; {install('parquet')}")
     names, table = _flat(run)
     columns = {name: [row.get(name) for row in table] for name in names}
     whole = io.BytesIO()

@@ -30,8 +30,8 @@ def demo(
         diagnoses = diagnose_paths([RUN / "records.jsonl"], Config()).diagnoses
         for diagnosis in diagnoses:
             diagnosis.source = diagnosis.run.source = "a bundled run of 30 steps"
-        options = common.options("text", None, samples=True, color=None, verbose=False, rest="the page")
+        options = common.options("text", None, samples=True, color=None, verbose=False, rest="the HTML report")
         common.write(diagnoses, "text", None, [f"html={out}"], options)
-    common.say(f"HTML report: {out}. To diagnose your own log: grpo-doctor analyze LOG", err=True)
+    common.say("To diagnose your own log: grpo-doctor analyze LOG", err=True)
     if browser:
         webbrowser.open(out.absolute().as_uri())

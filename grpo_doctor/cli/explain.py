@@ -21,7 +21,7 @@ def explain(
     config: common.ConfigFile = None,
     trust_checks: common.TrustChecks = False,
 ) -> None:
-    """Explain a check: what it detects, why it matters, false alarms, remedy and sources."""
+    """Explains a check: what it detects, why it matters, false alarms, remedy and sources."""
     from rich.console import Console
     from rich.markdown import Markdown
 

@@ -185,7 +185,7 @@ def _judged(store: Store, places: list[str], job: Job, jobs: int | None, ray: st
 
 
 def _more(words: list[str]) -> list[tuple[str, Path | None]]:
-    return [(kind, Path(path)) for kind, path in (common.pair("--report", word) for word in words)]
+    return [common.report_file(word) for word in words]
 
 
 def _refuse_formats(reports: list[tuple[str, Path | None]]) -> None:

@@ -65,7 +65,8 @@ Strict: TypeAlias = Annotated[
     bool, typer.Option("--strict/--no-strict", help="Exit with 2 if a file that may be a log was not read.")
 ]
 Format: TypeAlias = Annotated[
-    str | None, typer.Option("--output-format", "-f", help="Print a report in this format instead of one line per run.")
+    str | None,
+    typer.Option("--output-format", "-f", help=f"Print a report instead of one line per run: {common.FORMATS}."),
 ]
 
 
@@ -156,7 +157,7 @@ def _judge(
     ]
     source = one_line(diagnosis.source)
     if failing:
-        more = f" ({counted(len(failing) - 1, 'finding')} more)" if len(failing) > 1 else ""
+        more = f" ({counted(len(failing) - 1, 'more finding')})" if len(failing) > 1 else ""
         return Judged("fail", source, f"{_words(failing[0])}{more}")
     ran = {*diagnosis.coverage.passed_codes, *(f.code for f in diagnosis.findings)}
     if LEARNING in required and not diagnosis.learns:

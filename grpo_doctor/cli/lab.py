@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..config import ConfigError
+from ..extras import install
 from . import common
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ def lab(
     fault: Annotated[
         list[str] | None,
         typer.Option(
-            "--fault", help="Train only this fault (`grpo-doctor faults` lists them); repeatable.", show_default="all"
+            "--fault",
+            help="Train only this fault (`grpo-doctor lab faults` lists them); repeatable.",
+            show_default="all",
         ),
     ] = None,
     model: Annotated[
@@ -49,7 +52,7 @@ def lab(
         ),
     ] = None,
 ) -> None:
-    """Trains every fault of the engine: as it is, fixed in place, and with common advice; `lab faults` lists them.
+    """Trains every fault of the engine, with and without fixes (checkout only); `lab faults` lists the faults.
 
     Each run is a separate file, so an interrupted lab resumes where it stopped. One fault takes a few minutes; all
     faults with all remedies on three seeds take about one core-hour. smollm2 runs are stored in a subfolder of that
@@ -61,7 +64,7 @@ def lab(
         try:
             from ..engine.faults import FAULTS, sick_engine
         except ImportError as error:
-            raise ConfigError(f"training needs {error.name}: pip install 'grpo-doctor[train]'") from None
+            raise ConfigError(f"training needs {error.name}; {install('train')}") from None
         try:
             from ..lab import arms, judge, train
             from ..lab import evidence as written

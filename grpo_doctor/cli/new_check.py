@@ -122,7 +122,7 @@ def new_check(
     folder: Annotated[Path, typer.Option(help="Folder for the check.")] = Path("checks"),
     tests: Annotated[Path, typer.Option(help="Folder for its test.")] = Path("tests/checks"),
 ) -> None:
-    """Write a new check and its test, ready to run and edit."""
+    """Writes a new check and its test, ready to run and edit."""
     from ..diagnosis.catalogue import load
 
     function = name.lower().replace("-", "_")

@@ -37,7 +37,8 @@ def preflight(
     select: common.Select = None,
     ignore: common.Ignore = None,
     output_format: Annotated[
-        str | None, typer.Option("--output-format", "-f", help="Print a report in this format instead of plain lines.")
+        str | None,
+        typer.Option("--output-format", "-f", help=f"Print a report instead of plain lines: {common.FORMATS}."),
     ] = None,
     output_file: Annotated[
         Path | None, typer.Option("--output-file", "-o", help="Write the report to this file.")
@@ -61,7 +62,7 @@ def preflight(
     seconds: common.Seconds = None,
     megabytes: common.Megabytes = None,
 ) -> None:
-    """Check training configurations of any framework before a run: settings, batch arithmetic and memory.
+    """Checks training configurations of any framework before a run: settings, batch arithmetic and memory.
 
     Exit codes: 0 no finding at or above --fail-on, 1 findings, 2 wrong usage or unreadable input, 3 no reinforcement
     learning settings found in a file.

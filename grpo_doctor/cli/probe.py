@@ -14,6 +14,7 @@ from msgspec import structs
 from ..config import ConfigError
 from ..diagnosis.check import Severity
 from ..diagnosis.wording import counted
+from ..extras import install
 from ..report.redaction import one_line
 from . import common
 from .analyze import Outcome, exit_code
@@ -69,7 +70,7 @@ def probe(
     With --canary the whole loop is trained for 24 steps on a reward for one token, and as long on the same rewards
     shuffled; then everything is put back. Exit code 1 where the token's probability does not rise.
 
-    Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong use or an unusable adapter, 3 nothing was
+    Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage or an unusable adapter, 3 nothing was
     judged, or your code raised and nothing else was found.
     """
     if init:
@@ -84,7 +85,7 @@ def probe(
         try:
             from ..probes import run_probes
         except ModuleNotFoundError as error:
-            raise ConfigError(f"probing needs {error.name}: pip install 'grpo-doctor[train]'") from None
+            raise ConfigError(f"probing needs {error.name}; {install('train')}") from None
         settings = common.settings(config, select, ignore, None, None, fail_on, trust_checks=trust_checks)
         options = common.options(output_format, output_file, False, color, verbose, rest="--verbose")
         options = structs.replace(options, suppressions=settings.suppressions())
@@ -174,7 +175,8 @@ def _discover(path: Path) -> None:
     if not found:
         where = f"; it imports {', '.join(others)}: run --discover on these files" if others else ""
         common.fail(
-            f"{path}: no function looks like an entry point{where}; `grpo-doctor new-adapter` lists the entry points"
+            f"{path}: no function looks like an entry point{where}; "
+            "`grpo-doctor probe --init adapter.py` lists the entry points"
         )
     for one in found:
         typer.echo(one_line(f"{path}:{one.line}: {one.name}({', '.join(one.parameters)}) looks like {one.seam}"))
@@ -207,7 +209,7 @@ def new_adapter(
     path: Annotated[Path, typer.Argument(help="File to write.")] = Path("adapter.py"),
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
-    """Write an adapter template: delete what you do not need and connect the rest to your trainer."""
+    """Writes an adapter template: delete what you do not need and connect the rest to your trainer."""
     template = Path(__file__).parent.parent / "probes" / "template.py"
     text = template.read_text(encoding="utf-8")
     with common.plain_errors():

@@ -14,6 +14,7 @@ import typer
 
 from ..config import ConfigError, table_of
 from ..diagnosis.check import Severity
+from ..extras import install
 from ..preflight import words_before
 from ..report.redaction import one_line
 from . import common
@@ -51,7 +52,7 @@ EngineName: TypeAlias = Annotated[
     str, typer.Option("--engine", help="own, or trl: use TRL's trainer with the same settings (also under torchrun).")
 ]
 Inject: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--inject", help="Enable a fault (`grpo-doctor faults` lists them); repeatable.")
+    list[str] | None, typer.Option("--inject", help="Enable a fault (`grpo-doctor lab faults` lists them); repeatable.")
 ]
 On: TypeAlias = Annotated[str, typer.Option("--on", help="SEVERITY=ACTION,…: warn, skip-update, stop or rollback.")]
 RecordEvery: TypeAlias = Annotated[
@@ -148,7 +149,7 @@ def _train_with_trl(given: dict[str, Any], ours: Any, on: str, out: Path | None,
 
 
 def faults() -> None:
-    """List the faults for `run --inject`, with the check or probe that should detect each."""
+    """Lists the faults for `run --inject`, with the check or probe that should detect each."""
     with common.plain_errors():
         _needs_torch()
         from rich.console import Console
@@ -167,7 +168,7 @@ def _needs_torch() -> None:
 
     for package in ("torch", "transformers"):
         if importlib.util.find_spec(package) is None:
-            raise ConfigError(f"training needs {package}: pip install 'grpo-doctor[train]'")
+            raise ConfigError(f"training needs {package}; {install('train')}")
 
 
 def _given(file: Path | None, words: list[str], short: dict[str, Any]) -> dict[str, Any]:

@@ -326,21 +326,21 @@ def watch(
         with _shown(watcher, heartbeat) as tick:
             _loop(watcher, _kept_current(watcher, tick, report or [], options, path), interval, idle)
         watcher.reader.close()
-        if not watcher.reader.copy.exists():
-            raise ConfigError(f"{path}: the file never appeared")
         watcher.examine()
         common.write(watcher.diagnoses, "text", None, report or [], options, [path])
     raise typer.Exit(exit_code(watcher.outcome(), Severity.of(settings.fail_on)))
 
 
 def _reader(path: Path, folder: Path, interval: float, idle: float | None) -> Follower | InPlace:
-    """Wait until the path exists, and return its reader."""
+    """Wait until the path exists, and return its reader. Raises `ConfigError` after ``idle`` seconds without it."""
     begun = time.monotonic()
     try:
         while not path.exists() and (idle is None or time.monotonic() - begun <= idle):
-            time.sleep(interval)
+            time.sleep(interval if idle is None else min(interval, idle))
     except KeyboardInterrupt:
         pass
+    if not path.exists():
+        raise ConfigError(f"{path}: the file never appeared")
     return follow(path, folder)
 
 

@@ -209,8 +209,7 @@ def _notes(found: Comparison, series: Mapping[str, Aligned]) -> list[str]:
         notes.append(f"{most} shared places: noise cannot be told from fewer than {LEAST}, so no difference is judged")
     if found.single and not found.because:
         notes.append(
-            "one run a side: that the runs differ can be shown, that the changed setting did it cannot; "
-            "another seed may do as much"
+            "with one run per side, a difference can be shown but not its cause: another seed may differ as much"
         )
     if len(found.changed) > 1:
         notes.append(f"{len(found.changed)} settings differ at once: two sides cannot tell which of them did it")

@@ -54,7 +54,7 @@ POWER = 1.9
 """Standard errors by which a true difference must exceed the critical one to be found in 80 % of pairs: 0.84 for the
 noise of the level, the rest because the shape must be found too (`benchmarks/compare.md`)."""
 COARSE = 0.5
-"""Share of a 0-to-1 scale above which the detectable difference is too coarse to conclude that there is none."""
+"""Share of the scale above which the detectable difference is too coarse to conclude that there is none."""
 SEED, PRIOR = 0.2, 4
 """Deviation between seeds as a share of the metric's change, and its weight in degrees of freedom."""
 
@@ -111,7 +111,7 @@ class Difference(msgspec.Struct, kw_only=True):
         """Return whether neither a difference nor its absence is shown."""
         if not self.known or self.beyond_noise:
             return False
-        return self.differs or self.detectable >= (COARSE if self.scale == 1 else 1) * self.scale > 0
+        return self.differs or self.detectable >= COARSE * self.scale > 0
 
     @property
     def words(self) -> str:

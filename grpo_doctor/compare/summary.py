@@ -168,11 +168,11 @@ def _differences(found: Comparison) -> Table:
         ]
         for d in found.differences
     ]  # fmt: skip
-    seeds = f"guessed as {SEED:.0%} of how far the metric moved"
+    seeds = f"assumed to be {SEED:.0%} of the metric's range"
     if found.base.seeds + found.new.seeds > 2:
-        seeds = f"measured on {found.base.seeds} and {found.new.seeds} runs, combined with a guess"
+        seeds = f"measured on {found.base.seeds} and {found.new.seeds} runs, combined with an assumption"
     note = (
-        "Means over the last half of the shared places, or since the runs diverged where that is later. The intervals "
+        "Means over the second half of the shared steps, or since the runs diverged if that is later. The intervals "
         f"hold together at 95 %: they include the noise along the runs and between seeds ({seeds}). Detectable: the "
         "smallest difference between these runs that is found in 80 % of such pairs, at most the range of the metric."
     )

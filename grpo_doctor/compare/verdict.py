@@ -180,13 +180,12 @@ def verdict_of(differences: Sequence[Difference], told: Sequence[Fared]) -> Verd
     """Return whether NEW is better or worse, by success and by findings that appeared or vanished at error or above."""
     success = success_of(differences)
     grave = [f for f in told if f.level >= Severity.ERROR]
-    came = any(f.fate == "worsened" or (f.fate == "appeared" and not f.why) for f in grave)  # BASE could have shown it
+    came = [f for f in grave if f.fate in ("worsened", "appeared")]
     went = any(f.fate == "vanished" for f in grave)
-    worse, better = (
-        came or (success is not None and success.better < 0),
-        went or (success is not None and success.better > 0),
-    )
-    if worse and better:
+    better = went or (success is not None and success.better > 0)
+    worse = success is not None and success.better < 0
+    worse |= any(f.fate == "worsened" or not f.why for f in came)  # BASE could have shown it
+    if better and (worse or came):
         return "mixed"
     if worse or better:
         return "worse" if worse else "better"

@@ -153,6 +153,10 @@ class Finding(msgspec.Struct, kw_only=True):
     def sureness(self) -> Confidence:
         return Confidence.of(self.confidence)
 
+    def __str__(self) -> str:
+        """One line: code, name, severity, onset and message."""
+        return f"{self.code} {self.name} ({self.severity}, step {self.onset_step}): {self.message}"
+
 
 class Fires(msgspec.Struct, frozen=True):
     """A condition over rows with its message; see `fires`."""

@@ -92,8 +92,13 @@ def overview_sentence(
 
 def too_few(run: Run, rows: int) -> str:
     """That so few rows are not judged."""
-    apart = rows > 1 and int(run.steps[-1]) - int(run.steps[0]) >= rows
-    return f"{rows} {'row' if apart else 'step'}{'s' * (rows != 1)}, too few to judge."
+    unit = "row" if logged_at_intervals(run, rows) else "step"
+    return f"{rows} {unit}{'s' * (rows != 1)}, too few to judge (at least {ENOUGH})."
+
+
+def logged_at_intervals(run: Run, rows: int) -> bool:
+    """Return whether a run has fewer rows than steps."""
+    return rows > 1 and int(run.steps[-1]) - int(run.steps[0]) >= rows
 
 
 CONSTANT = 1e-12

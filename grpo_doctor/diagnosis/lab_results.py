@@ -52,7 +52,6 @@ class Harm(msgspec.Struct, frozen=True, kw_only=True):
     by: str | None
     named: float | None
     reward: float | None
-    command: str
 
     @property
     def lead(self) -> float | None:
@@ -60,10 +59,7 @@ class Harm(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.named is None else (self.steps if self.reward is None else self.reward) - self.named
 
     def __str__(self) -> str:
-        return (
-            f"score {self.alone:.2f} with the fault, {self.twin:.2f} without it "
-            f"({_seeds(self.seeds)}; `{self.command}`)"
-        )
+        return f"score {self.alone:.2f} with the fault, {self.twin:.2f} without it ({_seeds(self.seeds)})"
 
     def early(self, fault: str) -> str:
         """How early it was found, as a sentence."""
@@ -72,7 +68,7 @@ class Harm(msgspec.Struct, frozen=True, kw_only=True):
         return (
             f"`{fault}`, starting at step {self.begins}: found at step {self.named:.0f}; the reward alone {shown}, "
             f"{self.lead:.0f} steps or {self.lead / self.steps:.0%} of the run later "
-            f"({_seeds(self.seeds)}; `{self.command}`)"
+            f"({_seeds(self.seeds)})"
         )
 
 
@@ -88,13 +84,12 @@ class Treatment(msgspec.Struct, frozen=True, kw_only=True):
     twin: float
     recovered: float | None
     verdict: str
-    command: str
 
     def __str__(self) -> str:
         speed = f" in {self.recovered:.0f} steps" if self.recovered is not None and self.verdict == "recovers" else ""
         return (
             f"`{self.fault}`, {ARMS.get(self.arm, self.arm)}: {VERDICTS[self.verdict]}{speed}, score {self.end:.2f} "
-            f"({self.alone:.2f} untreated, {self.twin:.2f} without the fault; {_seeds(self.seeds)}; `{self.command}`)"
+            f"({self.alone:.2f} untreated, {self.twin:.2f} without the fault; {_seeds(self.seeds)})"
         )
 
 
@@ -122,7 +117,7 @@ def of_lab(fault: str, arm: str = "mended") -> str:
     found = stored()
     treated = next((str(t) for t in found.treatments if (t.fault, t.arm) == (fault, arm)), None)
     if treated is None and fault not in found.faults:
-        return f"{UNMEASURED}: `grpo-doctor lab --fault {fault}`"
+        return f"{UNMEASURED}: `{fault}`"
     return treated or f"`{fault}`: {found.faults[fault]}"
 
 

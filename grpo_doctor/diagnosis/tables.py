@@ -78,7 +78,8 @@ def _dead_groups(run: Run) -> Table | None:
     if not rows:
         return None
     note = (
-        "Expected is p^K+(1-p)^K, averaged over the steps, where p is the success rate. It holds for "
+        "Expected is p^K+(1-p)^K, averaged over all steps, where p is the success rate; ADV003 reports its last steps "
+        "only. It holds for "
         "0/1 rewards and prompts of equal difficulty. Graded rewards tie less often, prompts of mixed difficulty "
         "more often."
     )

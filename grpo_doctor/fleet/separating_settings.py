@@ -163,7 +163,8 @@ def _groups(values: Sequence[str], numbers: Sequence[float | None]) -> tuple[lis
     edges = np.unique(np.quantile(x, np.linspace(0, 1, RANGES + 1)[1:-1], method="inverted_cdf"))
     at = np.searchsorted(edges, x)
     parts = np.unique(at)
-    words = [f"{x[at == part].min():.3g} to {x[at == part].max():.3g}" for part in parts.tolist()]
+    ends = [(f"{x[at == part].min():.3g}", f"{x[at == part].max():.3g}") for part in parts.tolist()]
+    words = [low if low == high else f"{low} to {high}" for low, high in ends]
     return words, np.searchsorted(parts, at)
 
 

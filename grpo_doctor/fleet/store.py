@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..config import ConfigError
+from ..extras import install
 from ..limits import OverBudgetError, allowed, spending, spent
 from ..report import output
 from ..report.model import shortened
@@ -47,7 +48,7 @@ class Store:
         try:
             import duckdb
         except ImportError:
-            raise ConfigError("fleet needs DuckDB: pip install 'grpo-doctor[fleet]'") from None
+            raise ConfigError(f"fleet needs DuckDB; {install('fleet')}") from None
         self.remembers = path is not None
         self._errors = duckdb.Error
         try:

@@ -12,6 +12,7 @@ from rich.text import Text
 from ..diagnosis.wording import counted
 from ..report.model import Options
 from ..report.redaction import one_line
+from ..report.terminal import Name
 from .overview import Cause, Overview, effects_words, unit_of, verdict_words
 from .planning import Plan
 from .separating_settings import Effect, Value
@@ -74,12 +75,12 @@ def _runs(overview: Overview, cause: Cause, options: Options) -> RenderableType:
     )
     shown = cause.runs if options.full else min(cause.runs, EACH)
     grid = Grid.grid(padding=(0, 2, 0, 0), expand=True)
-    grid.add_column(overflow="fold", ratio=2)
-    grid.add_column(no_wrap=True, overflow="ellipsis", ratio=3)
+    grid.add_column(max_width=options.width // 2)
+    grid.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
     for number in range(cause.first, cause.first + shown):
         line = overview.lines[number]
         since = f"since {line.onset_step}: " if line.onset_step is not None and cause.code else ""
-        grid.add_row(Text(overview.names[number]), Text(one_line(f"{since}{line.headline}"), style="dim"))
+        grid.add_row(Name(overview.names[number]), Text(one_line(f"{since}{line.headline}"), style="dim"))
     parts: list[RenderableType] = [head, Padding(grid, (0, 0, 0, 2))]
     if shown < cause.runs:
         parts.append(Text(f"  … and {cause.runs - shown} more (--full)", style="dim"))
@@ -89,7 +90,7 @@ def _runs(overview: Overview, cause: Cause, options: Options) -> RenderableType:
 def _shares(effect: Effect, metric: str | None) -> RenderableType:
     grid = _grid(effect.setting, "runs", "failing", f"median {unit_of(metric)}" if metric else "", "median onset")
     for value in effect.values:
-        grid.add_row(*map(Text, cells(value)))
+        grid.add_row(*map(Name, cells(value)))
     return Padding(grid, (0, 0, 0, 4))
 
 
@@ -105,7 +106,7 @@ def _leaders(overview: Overview) -> RenderableType:
         level = line.levels[overview.metric or ""]
         error = f" ± {level.error:.2g}" if level.error == level.error else ""
         cells = (str(rank), f"{level.now:.4g}{error}", _word(level.best), line.verdict, overview.names[number])
-        grid.add_row(*map(Text, cells))
+        grid.add_row(*map(Name, cells))
     return Padding(grid, (0, 0, 0, 2))
 
 
@@ -132,7 +133,7 @@ def _word(value: Any) -> str:
 def _grid(*head: str) -> Grid:
     grid = Grid(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for name in head:
-        grid.add_column(Text(one_line(name)), overflow="fold")
+        grid.add_column(Name(one_line(name)))
     return grid
 
 

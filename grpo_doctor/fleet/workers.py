@@ -17,6 +17,7 @@ from itertools import islice
 from typing import Any
 
 from ..config import ConfigError
+from ..extras import install
 from .locations import Unit
 from .unit import Job, encode, failed, judge
 
@@ -116,7 +117,7 @@ def _on_ray(units: list[Unit], job: Job, address: str) -> Documents:
     try:
         import ray
     except ImportError:
-        raise ConfigError("--ray needs Ray: pip install 'grpo-doctor[ray]'") from None
+        raise ConfigError(f"--ray needs Ray; {install('ray')}") from None
     own = not ray.is_initialized()
     if own:
         _refuse_unreachable(address)

@@ -63,9 +63,9 @@ def attach(
         ConfigError: ``out`` cannot be written, the trainer is already attached or has no groups and rewards (supervised
             and preference training), or ``on`` is invalid.
     """
-    if not (hasattr(trainer.args, "num_generations") and hasattr(trainer, "reward_funcs")):
+    if not (hasattr(getattr(trainer, "args", None), "num_generations") and hasattr(trainer, "reward_funcs")):
         raise ConfigError(
-            f"attach supports GRPOTrainer, RLOOTrainer and their subclasses, not {type(trainer).__name__}; "
+            f"attach needs a TRL GRPOTrainer or RLOOTrainer, not {type(trainer).__name__}; for other trainers "
             "use trainer.add_callback(DoctorCallback()) from grpo_doctor.integrations.hf_callback"
         )
     if any(isinstance(c, _Callback) for c in trainer.callback_handler.callbacks):

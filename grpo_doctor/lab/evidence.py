@@ -15,6 +15,7 @@ from ..config import ConfigError
 from ..diagnosis.catalogue import load
 from ..diagnosis.lab_results import FILE, Harm, Measured, Share, Treatment
 from ..engine.faults import FAULTS
+from ..extras import install
 from ..report import output
 from . import curves
 from .arms import ALONE, FOLK, GRAVEST, HEALTHY, MENDED, ROLLED_BACK, SCALE, TWIN, begins
@@ -100,7 +101,7 @@ def _arrow() -> tuple[Any, Any]:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise ConfigError("the evidence is Parquet: pip install 'grpo-doctor[parquet]'") from None
+        raise ConfigError(f"the evidence is Parquet; {install('parquet')}") from None
     return pyarrow, pyarrow.parquet
 
 
@@ -151,7 +152,6 @@ def harm(fault: str, runs: Sequence[Row]) -> Harm:
         by=statistics.mode(by) if by else None,
         named=None if named > steps else named,
         reward=None if reward > steps else reward,
-        command=runs[0].command,
     )
 
 
@@ -168,7 +168,6 @@ def _treatment(alone: Sequence[Row], runs: Sequence[Row], remedy: str) -> Treatm
         twin=_mean(run.twin for run in runs),
         recovered=statistics.median(reached) if len(reached) == len(runs) else None,
         verdict=runs[0].verdict,
-        command=runs[0].command,
     )
 
 
@@ -349,7 +348,7 @@ def draw(path: Path, rows: Sequence[Row]) -> None:
         import matplotlib
         from matplotlib.figure import Figure
     except ImportError:
-        raise ConfigError("the picture needs matplotlib: pip install 'grpo-doctor[figures]'") from None
+        raise ConfigError(f"the picture needs matplotlib; {install('figures')}") from None
     cells = _cells(rows)
     faults = [name for name in FAULTS if (name, ALONE) in cells]
     with matplotlib.rc_context({"svg.hashsalt": "grpo-doctor", "font.size": 8}):

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from ..extras import install
 from ..record import portable
 
 SCHEMA = 1
@@ -115,7 +116,7 @@ def _pyarrow() -> Any:
     try:
         import pyarrow.parquet
     except ImportError:
-        raise BatchError("token batches need pyarrow: pip install 'grpo-doctor[parquet]'") from None
+        raise BatchError(f"token batches need pyarrow; {install('parquet')}") from None
     return pyarrow
 
 

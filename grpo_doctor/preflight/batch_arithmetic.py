@@ -179,14 +179,14 @@ def table(found: Configuration) -> Table:
     number = found.number
     k, prompts, steps = number("group_size"), number("rollout_prompts"), number("max_steps")
     responses, updates = number("rollout_responses"), number("updates_per_rollout")
-    tokens, most = number("total_tokens_needed"), number("max_new_tokens")
+    tokens, most, per_update = number("total_tokens_needed"), number("max_new_tokens"), number("prompts_per_update")
     positive = steps if steps and steps > 0 else None
     rows = [
         ["responses per prompt", _said(k), ""],
-        ["prompts per rollout", _said(prompts), ""],
+        ["prompts per rollout", _said(prompts), _whole(prompts)],
         ["responses per rollout", _said(responses), ""],
         ["updates per rollout", _said(updates), _off_policy(updates, number("async_level"))],
-        ["prompts per update", _said(number("prompts_per_update")), ""],
+        ["prompts per update", _said(per_update), _whole(per_update)],
         ["tokens per rollout, at most", _said(responses * (tokens or most) if responses and most else None),
          "prompt and response limit x responses" if tokens else "response limit x responses"],
         ["steps in total", _said(positive), ""],
@@ -215,6 +215,11 @@ def _said(value: float | None) -> str:
     return "?" if value is None else f"{value:,.0f}" if value % 1 == 0 else f"{value:,.2f}"
 
 
+def _whole(prompts: float | None) -> str:
+    """Return a note if a number of prompts is not a whole number."""
+    return "not a whole number: the batch is not divisible by the responses per prompt" if (prompts or 0) % 1 else ""
+
+
 def _origin(found: Configuration, name: str) -> str:
     """Return where a setting was read: key and line, the framework's default, or the values of a sweep."""
     if name in found.assumed:
@@ -233,7 +238,7 @@ def _off_policy(updates: float | None, level: float | None) -> str:
     """Return how far the policy has moved from the one that generated the responses."""
     words = []
     if updates is not None and updates > 1:
-        words.append(f"the first is on-policy, the other {updates - 1:,.0f} are off-policy")
+        words.append("the first is on-policy, the others are off-policy")
     if level:
         words.append(f"asynchronous: up to {level:g} versions stale")
     return "; ".join(words)

@@ -241,7 +241,7 @@ def load_adapter(path: Path) -> Adapter:
     Raises `AdapterError` where the file is missing or holds none of them; what the file itself raises is passed on.
     """
     if not path.is_file():
-        raise AdapterError(f"{path}: no such file; `grpo-doctor new-adapter {path}` writes one to fill in")
+        raise AdapterError(f"{path}: no such file; `grpo-doctor probe --init {path}` writes one to fill in")
     spec = importlib.util.spec_from_file_location(f"grpo_doctor_adapter_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise AdapterError(f"{path}: not a Python file")
@@ -260,5 +260,5 @@ def load_adapter(path: Path) -> Adapter:
     # a trainer's loss may be a module that the adapter's own functions call: it takes other arguments than a seam
     seams = {name: value for name, value in called.items() if not hasattr(value, "named_parameters")}
     if not seams and "model" not in found and "tokenizer" not in found:
-        raise AdapterError(f"{path}: defines no seam, no model and no tokenizer; seams are {', '.join(SEAMS)}")
+        raise AdapterError(f"{path}: defines no entry point, model or tokenizer; entry points are {', '.join(SEAMS)}")
     return Adapter(name=str(path), seams=seams, **found)

@@ -75,6 +75,8 @@ def assemble(rows: Rows) -> Run:
         run.columns["reward_margin"] = run.columns["chosen_reward"] - run.columns["rejected_reward"]
     if run.run_type == "none" and len(run) > 1 and of_whole_runs(rows.seen):
         run.notes.append(NotRead("each row summarises a whole run, not a step; compare the runs instead"))
+    if len(run) > 1 and not counted and "epoch" not in run.columns:
+        run.notes.append(f"no step found: rows are numbered 1 to {len(run)}; --map 'NAME=step' names the column")
     if merged:
         run.notes.append(f"{len(rows)} rows merged into {len(run)} step{'s' * (len(run) != 1)}")
     return run

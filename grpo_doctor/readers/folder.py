@@ -38,7 +38,7 @@ class Survey(NamedTuple):
         return [answer for answer in self.answers if answer.fate == "failed"]
 
     def words(self) -> str:
-        """``5 files: 3 read, 1 duplicate, 1 not a log``."""
+        """``5 files: 3 logs, 1 duplicate, 1 ignored``."""
         if not self.answers:
             return "no files"
         fates = Counter(answer.fate for answer in self.answers)
@@ -54,9 +54,10 @@ class Survey(NamedTuple):
 
 
 _SHOWN = {
-    "part of a run": ("part of a run", "parts of a run"),
+    "read": ("log", "logs"),
+    "part of a run": ("that belongs to a run", "that belong to runs"),
     "second view": ("duplicate", "duplicates"),
-    "no log": ("not a log", "not logs"),
+    "no log": ("ignored", "ignored"),
 }
 """Singular and plural of each fate in messages."""
 

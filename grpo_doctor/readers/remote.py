@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from ..extras import install
 from .input import ReadError
 from .log_names import has_name_of_log, is_passed_over
 
@@ -266,7 +267,7 @@ def _inside(path: str) -> list[str]:
 
 
 def _missing(scheme: str) -> str:
-    return f"the client of {scheme} is not installed: pip install 'grpo-doctor[{scheme}]'"
+    return f"the client of {scheme} is not installed; {install(scheme)}"
 
 
 @contextmanager

@@ -50,6 +50,16 @@ class Tick(NamedTuple):
     label: str
 
 
+class Label(NamedTuple):
+    """The name of a finding in a timeline: its height as a share, its text, and where its bar begins, in x and as a
+    share of the width."""
+
+    at: str
+    label: str
+    begin: str
+    share: float
+
+
 class Span(NamedTuple):
     """A finding on the rows on which it was active: the rectangle that it covers in the plot."""
 
@@ -80,7 +90,7 @@ class Drawing(NamedTuple):
     second: str = ""
     legend: Sequence[tuple[str, str]] = ()
     """Class and label of each line, if there is more than one."""
-    names: Sequence[Tick] = ()
+    names: Sequence[Label] = ()
     """Names of the findings of a timeline, by row."""
 
 
@@ -231,17 +241,17 @@ def _timeline(panel: Panel) -> Drawing:
     ground = panel.ground
     rows = timeline_rows(ground)
     each = HEIGHT / len(rows)
-    spans, paths = [], []
-    for number, (_, what) in enumerate(rows):
-        if isinstance(what, Finding):
-            spans.append(_span(ground, what, (number + BAR[0]) * each, BAR[1] * each))
-        else:
-            paths.append(("event", _ticks(what - ground.x[0], (number + 0.2) * each, (number + 0.8) * each)))
-    up, names = [], []
+    left, _, width, _ = map(float, _view(ground).split())
+    spans, paths, up, names = [], [], [], []
     for number, (name, what) in enumerate(rows):
         up.append(Tick(share(number + 0.5, 0, len(rows)), name))
         if isinstance(what, Finding):
-            names.append(Tick(share(number + NAME, 0, len(rows)), what.name))
+            bar = _span(ground, what, (number + BAR[0]) * each, BAR[1] * each)
+            spans.append(bar)
+            begin = 100 * (float(bar.x) - left) / width
+            names.append(Label(share(number + NAME, 0, len(rows)), what.name, bar.x, begin))
+        else:
+            paths.append(("event", _ticks(what - ground.x[0], (number + 0.2) * each, (number + 0.8) * each)))
     return Drawing(
         panel, _view(ground), ROW * len(rows), "", "", False, spans, paths, _onset(ground), None,
         _across(ground), up, [], [], names=names,

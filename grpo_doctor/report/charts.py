@@ -116,7 +116,7 @@ class Panel(NamedTuple):
 def panels(diagnosis: Diagnosis, most: int = MOST) -> list[Panel]:
     """Return the charts of a run: the timeline, then the reward, then the series of the headline."""
     run = diagnosis.run
-    if not len(run):
+    if len(run) < 2:  # a configuration, or one row
         return []
     x = run.steps if (np.diff(run.steps) >= 0).all() else np.arange(len(run))
     ground = Ground(diagnosis, x, _events(run, x))

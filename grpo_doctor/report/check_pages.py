@@ -121,7 +121,13 @@ def _measured(check: Check) -> str:
     offered = [remedy.id for remedy in check.remedies]
     for words, ids in (("", offered), ("withheld: ", check.withholds)):
         lines += [f"- {words}`{id}` on {treatment}" for id in ids for treatment in found.tried(check.code, id)]
-    return "\n".join(["Measured on the engine's faults\n", *lines]) if lines else ""
+    return (
+        "\n".join(
+            ["Measured on the engine's faults; in a checkout, `grpo-doctor lab --fault NAME` repeats one\n", *lines]
+        )
+        if lines
+        else ""
+    )
 
 
 def index(catalogue: Catalogue) -> str:

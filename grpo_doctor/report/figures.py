@@ -1,4 +1,4 @@
-"""Writes the charts of a run as SVG and PNG files for papers and slides, with matplotlib: ``grpo-doctor[figures]``."""
+"""Writes the charts of a run as SVG and PNG files for papers and slides, with matplotlib from the extra ``figures``."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import math
 import re
@@ -13,9 +14,10 @@ import msgspec
 import numpy as np
 
 from ..config import Suppression
-from ..diagnosis.catalogue import load, report, report_names
+from ..diagnosis.catalogue import PREFLIGHT, load, report, report_names
 from ..diagnosis.check import Finding, Remedy, Severity, Step, Withheld
 from ..diagnosis.framework import FRAMEWORKS, framework
+from ..diagnosis.headline import logged_at_intervals
 from ..diagnosis.lab_results import stored
 from ..diagnosis.verdict import Diagnosis
 from ..diagnosis.wording import counted
@@ -31,6 +33,12 @@ SURE = {
     "low": "a threshold was crossed; look before you act",
 }
 """The meaning of each confidence."""
+SURE_OF_SETTINGS = {
+    "high": "it follows from the settings",
+    "medium": "a rule of thumb about settings",
+    "low": "a limit was crossed; look before you act",
+}
+"""The meaning of each confidence of a preflight rule, which sees no training."""
 
 CASES = 20
 """Minimum number of cases for printing a share."""
@@ -153,7 +161,9 @@ def shortened(names: Sequence[str]) -> list[str]:
 def sure(finding: Finding) -> str:
     """Return the confidence of a finding and its meaning; for a cause, also how often causes with that confidence were
     right, if enough cases are known."""
-    words = f"{finding.confidence}: {SURE[finding.confidence]}"
+    check = load().find(finding.code)
+    meanings = SURE_OF_SETTINGS if check is not None and check.family == PREFLIGHT else SURE
+    words = f"{finding.confidence}: {meanings[finding.confidence]}"
     share = stored().calibration.get(finding.confidence) if finding.role == "cause" else None
     return words if share is None or share.of < CASES else f"{words}; {share}"
 
@@ -176,14 +186,12 @@ def level(finding: Finding) -> str:
 
 def when(finding: Finding) -> str:
     """Return the onset, with the line of the log and the step of detection."""
-    words = since(finding)
-    if finding.lines:
-        words += f" (line {finding.lines[0]})"
-    if finding.detected_step > finding.onset_step:
-        words += f", detectable at step {finding.detected_step}"
-    elif finding.detected_step < finding.onset_step:  # two means date a slope to its middle
-        words += f", the middle of a slope that was first detectable at step {finding.detected_step}"
-    return words
+    about = [f"line {finding.lines[0]}"] if finding.lines else []
+    if finding.detected_step < finding.onset_step:  # two means date a slope to its middle
+        about.append("the middle of a slope")
+    if finding.detected_step != finding.onset_step:
+        about.append(f"first reported at step {finding.detected_step}")
+    return f"{since(finding)} ({'; '.join(about)})" if about else since(finding)
 
 
 def cost(diagnosis: Diagnosis, gpu_cost: float | None = None) -> str:
@@ -206,6 +214,8 @@ def cost(diagnosis: Diagnosis, gpu_cost: float | None = None) -> str:
             spent.append(f"{hours:.1f} GPU-hours")
         if gpu_cost is not None:
             spent.append(f"${hours * gpu_cost:.2f}{per}")
+    elif gpu_cost is not None:
+        spent.append("cost unknown, because the log has no times")
     return ", ".join(spent)
 
 
@@ -278,8 +288,11 @@ def head(diagnosis: Diagnosis) -> list[tuple[str, str]]:
 
 def facts(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     """Return the header of a run: name and value. Findings about code or a configuration have no steps."""
-    steps = counted(diagnosis.steps, "step")
-    if diagnosis.steps > 1:
+    apart = logged_at_intervals(diagnosis.run, diagnosis.steps)
+    steps = counted(diagnosis.steps, "row" if apart else "step")
+    if apart:
+        steps += f" (steps {diagnosis.first_step} to {diagnosis.last_step})"
+    elif diagnosis.steps > 1:
         steps += f" ({diagnosis.first_step} to {diagnosis.last_step})"
     rows = [
         ("source", diagnosis.source),
@@ -382,8 +395,32 @@ def _spaced(text: str) -> str:
 
 
 def is_prose(step: Step) -> bool:
-    """Return whether a step is a sentence rather than settings, options or code."""
-    return "\n" not in step.do and (step.do.endswith(".") or not re.search(r"[=()]|^--", step.do))
+    """Return whether a step is a sentence rather than settings, options or code that can be copied as it is."""
+    return "\n" not in step.do and (bool(_LOOSE.search(step.do)) or not (_is_python(step.do) or _are_options(step.do)))
+
+
+_LOOSE = re.compile(r"\b\d+x\b| or | and | with |…")
+"""What no code contains: a multiple of the current value, an alternative, a value to fill in."""
+
+
+def _is_python(text: str) -> bool:
+    """Return whether a text is a statement, or keyword arguments of a call."""
+    for source, kinds in ((text, (ast.Assign, ast.AugAssign, ast.Call)), (f"f({text})", (ast.keyword,))):
+        try:
+            if any(isinstance(node, kinds) for node in ast.walk(ast.parse(source))):
+                return True
+        except SyntaxError:
+            continue
+    return False
+
+
+def _are_options(text: str) -> bool:
+    """Return whether every word of a text is an option, the value of one, or an assignment."""
+    words = text.split()
+    return all(
+        re.match(r"--[\w.-]+$|[+~]?[\w./@-]+=\S", word) or (at and words[at - 1].startswith("--"))
+        for at, word in enumerate(words)
+    )
 
 
 def fenced(text: str) -> str:

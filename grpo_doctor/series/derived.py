@@ -57,8 +57,7 @@ _DERIVED: dict[str, tuple[tuple[str, ...], Callable[..., Column], str]] = {
     "rollout_gap": (
         ("rollout_mismatch_kl", "rollout_logp_diff", "rollout_mult_prob_error", "rollout_prob_diff"),
         lambda k3, nats, factor, gap: _first_known(k3, *(_k3_of(d) for d in (nats, np.log(maximum(factor, 1.0)), gap))),
-        "k3 of trainer against generator, nats per token: as recorded, else pi/4 times the squared mean |difference| "
-        "of the log-probabilities, as for normal differences",
+        "difference between sampler and trainer log-probabilities (k3, nats per token)",
     ),
 }
 """Columns computed row by row from others: name, inputs, function, meaning."""

@@ -119,6 +119,13 @@ def test_orders_post_releases() -> None:
     assert release("0.18") == release("0.18.0")
 
 
+def test_a_remedy_upgrades_to_the_release_that_has_the_fix() -> None:
+    for one in advisories():
+        named = re.findall(r"[Uu]pgrade to [\w.-]+ (\d+\.\d+)", one.do)
+        if named and one.fixed:
+            assert [word for word in named if not one.fixed.startswith(word)] == [], one.id
+
+
 def test_finds_the_advisories_of_a_version() -> None:
     assert "RLA-2026-003" in [one.id for one in find("trl", "0.15.0")]
     assert "RLA-2026-003" not in [one.id for one in find("TRL", "0.15.1")]

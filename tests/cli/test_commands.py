@@ -45,6 +45,33 @@ def test_parts_and_older_names_work(words: str, part: str) -> None:
     assert part in said(*words.split()).stdout
 
 
+@pytest.mark.parametrize("words", ["checks explain", "explain", "lab faults", "agent init", "checks new"])
+def test_help_of_a_part_shows_the_two_words_that_call_it(words: str) -> None:
+    two = "checks explain" if words == "explain" else words
+    assert f"grpo_doctor {two} " in said(*words.split(), "--help").stdout
+
+
+@pytest.mark.parametrize("command", ["agent", "checks", "lab"])
+def test_help_of_a_command_lists_its_parts(command: str) -> None:
+    shown = " ".join(said(command, "--help").stdout.split())
+    assert all(f"grpo-doctor {' '.join(part)}" in shown for part in cli.PARTS if part[0] == command)
+
+
+def test_help_has_no_line_breaks_of_the_source_and_lists_formats_and_severities() -> None:
+    text = CliRunner().invoke(cli.app, ["analyze", "--help"], terminal_width=200, env={"COLUMNS": "200"}).output
+    assert "3 nothing could be judged, 4 internal error of grpo-doctor." in text
+    words = " ".join(text.replace("│", " ").split())
+    assert "info, warning, error or critical" in words
+    assert "gitlab, html, json" in words
+
+
+def test_a_written_report_is_named_and_a_path_that_is_given_twice_is_judged_once(tmp_path: Path) -> None:
+    write_run(tmp_path / "run.jsonl", collapsed=False)
+    done = said("analyze", "run.jsonl", "./run.jsonl", "--report", "html=out.html", cwd=tmp_path)
+    assert "grpo-doctor: wrote out.html" in done.stderr
+    assert done.stdout.count("run.jsonl") == 1
+
+
 def test_probe_init_writes_an_adapter_to_fill_in(tmp_path: Path) -> None:
     done = said("probe", "adapter.py", "--init", cwd=tmp_path)
     assert (done.returncode, (tmp_path / "adapter.py").is_file()) == (0, True)

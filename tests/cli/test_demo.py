@@ -19,7 +19,7 @@ def test_the_bundled_run_is_diagnosed_and_its_report_opened(tmp_path: Path, monk
     assert "FAILING" in done.stdout
     assert "GEN001" in done.stdout
     assert opened == [(tmp_path / "demo.html").as_uri()]
-    assert "The page shows evidence" in " ".join(done.stdout.split())
+    assert "The HTML report shows evidence" in " ".join(done.stdout.split())
     assert "generation-in-train-mode" in (tmp_path / "demo.html").read_text(encoding="utf-8")
 
 

@@ -24,6 +24,7 @@ FILES = {
     "list.toml": b"select = 3",
     "no.toml": b"= 1",
     "unknown.toml": b"slect = ['GEN']",
+    "table.toml": b"[tool.grpo-doctor]\nfail-on = 'error'",
     "threshold.toml": b"[thresholds.GEN099]\na = 1",
     "base.json": b"{}",
 }
@@ -53,7 +54,7 @@ TABLE = """
 2 analyze ok.jsonl --config threshold.toml | thresholds.GEN099: no check has this code
 2 analyze ok.jsonl -o folder | folder: cannot be written: Is a directory
 2 analyze ok.jsonl -o /proc/no/x.html | /proc/no/x.html: cannot be written
-2 analyze ok.jsonl --report html | --report html: write --report NAME=VALUE
+2 analyze ok.jsonl --report html | --report html: write --report html=FILE
 2 analyze ok.jsonl --report pdf=x | no report format is called 'pdf'
 2 analyze ok.jsonl --figures ok.jsonl | ok.jsonl: figures cannot be written
 2 gate none.log | none.log: No such file or directory
@@ -67,15 +68,15 @@ TABLE = """
 2 checks NOPE | no check, name or family is called 'NOPE'
 2 settings none.py | none.py: No such file or directory
 2 settings broken.py | broken.py: not Python: line 1
-2 settings broken.yaml | broken.yaml: not YAML
+2 settings broken.yaml | broken.yaml: not YAML: line 1: did not find expected ',' or ']'
 2 settings folder | folder: contains no configuration file
 3 settings nothing.py | No reinforcement learning settings found (searched for
-2 probe none.py | no such file; `grpo-doctor new-adapter none.py` writes one to fill in
-2 probe adapter.py | adapter.py: defines no seam
+2 probe none.py | no such file; `grpo-doctor probe --init none.py` writes one to fill in
+2 probe adapter.py | adapter.py: defines no entry point, model or tokenizer; entry points are
 2 probe raises.py | raises.py raised RuntimeError
 2 probe --discover none.py | none.py: cannot be read
 2 probe --discover broken.py | broken.py: no Python that can be parsed
-2 probe --discover nothing.py | no function looks like an entry point; `grpo-doctor new-adapter` lists the entry points
+2 probe --discover nothing.py | no function looks like an entry point; `grpo-doctor probe --init adapter.py` lists the entry points
 2 new-adapter adapter.py | adapter.py already exists; --force overwrites it
 2 new-check bad name family | expected a code such as ENT050
 2 convert none.log | none.log: No such file or directory
@@ -85,14 +86,16 @@ TABLE = """
 2 fleet none | none: No such file or directory
 2 fleet ok.jsonl --sql 'drop table runs' | one read-only statement
 2 fleet ok.jsonl --sql selct | --sql: Parser Error
-2 run --inject nosuch | --inject nosuch: unknown fault; `grpo-doctor faults` lists all faults
+2 run --inject nosuch | --inject nosuch: unknown fault; `grpo-doctor lab faults` lists all faults
 2 run --set max_steps=abc | Expected `int`, got `str`
 2 run --resume none | none: No such file or directory
 2 init --agent --folder /proc/no | cannot be written
 2 analyze | Missing argument
 2 analyze ok.jsonl --nosuch | No such option: --nosuch
 2 analyse ok.jsonl | Did you mean 'analyze'?
-2 init | Missing option '--agent'
+2 analyze ok.jsonl --report out.html | --report out.html: write --report html=out.html
+2 analyze ok.jsonl --report out | --report out: write --report FORMAT=out
+2 analyze ok.jsonl --config table.toml | table.toml: write the keys without [tool.grpo-doctor]; only pyproject.toml has this table
 """
 """Exit code, words of the command, and what its one line says."""
 

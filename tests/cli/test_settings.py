@@ -69,7 +69,7 @@ def test_the_arithmetic_is_always_printed(tmp_path: Path) -> None:
     for said in (
         "prompts per rollout 256",
         "responses per rollout 2,048",
-        "updates per rollout 4 (the first is on-policy, the other 3 are off-policy)",
+        "updates per rollout 4 (the first is on-policy, the others are off-policy)",
         "prompts per update 64",
         "steps in total 100",
         "prompts in total 25,600",

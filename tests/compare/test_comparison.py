@@ -56,6 +56,15 @@ def test_what_the_other_side_could_not_see_cannot_be_told() -> None:
     assert (grave.fate, grave.why) == ("cannot tell", "NEW lacks what the check needs: kl")
 
 
+def test_an_error_that_base_was_too_short_to_show_makes_a_better_run_mixed() -> None:
+    sick = run(reward_mean=reward(0)[:40], loss=loss(40, broken=30), kl=[0.01] * 40)
+    found = compared(sick, run(reward_mean=reward(1), loss=loss(), kl=[0.01] * 45 + [30.0] * 15))
+    (new,) = [f for f in found.fared if f.code == "KL001"]
+    assert (new.fate, new.why) == ("appeared", "BASE ends at step 40, and NEW showed it at step 47")
+    assert found.verdict == "mixed"
+    assert "GRD001 nan-or-inf vanished; KL001" in headline(found)
+
+
 def test_a_finding_that_stays_says_that_the_remedy_did_nothing() -> None:
     found = compared(run(reward_mean=reward(0), loss=loss(broken=30)), run(reward_mean=reward(1), loss=loss(broken=31)))
     assert {f.code: (f.fate, f.judgement) for f in found.fared}["GRD001"] == ("stayed", "no effect")

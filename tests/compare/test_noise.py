@@ -78,6 +78,14 @@ def test_what_could_be_detected_is_at_most_the_scale_of_the_score() -> None:
     assert (found.scale, found.detectable, found.words) == (1.0, 1.0, "inconclusive: too noisy")
 
 
+@pytest.mark.parametrize("scale", [1.0, 1000.0])
+def test_noise_that_hides_half_of_the_scale_is_inconclusive_on_every_scale(scale: float) -> None:
+    base, new = (np.random.default_rng(seed).choice([0.0, 1.0], 60) for seed in (0, 1))
+    found = difference_of("kl", "KL", 0, sides(scale * base, scale * new))
+    assert scale / 2 < found.detectable < scale
+    assert found.words == "inconclusive: too noisy"
+
+
 @pytest.mark.parametrize(("along", "places"), [(0.0, 40), (0.3, 100), (0.6, 400)])
 def test_what_is_called_detectable_is_found_in_four_of_five_pairs(along: float, places: int) -> None:
     rng = np.random.default_rng(2)

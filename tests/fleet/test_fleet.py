@@ -216,7 +216,7 @@ def test_exit_codes_and_errors_in_one_line(sweep: Path, tmp_path: Path, monkeypa
     monkeypatch.setitem(__import__("sys").modules, "duckdb", None)
     result = fleet(str(sweep / "run-0000"))
     assert result.exit_code == WRONG
-    assert "pip install 'grpo-doctor[fleet]'" in result.stderr
+    assert "from a checkout: pip install '.[fleet]'" in result.stderr
 
 
 def test_many_runs_of_analyze_are_pointed_here(sweep: Path) -> None:

@@ -188,8 +188,12 @@ def test_a_trainer_without_groups_is_refused_with_what_watches_it(tmp_path: Path
     from grpo_doctor.engine.tiny import make_model
 
     trainer = Trainer(make_model(0), TrainingArguments(str(tmp_path), report_to="none", use_cpu=True))
-    with pytest.raises(ConfigError, match=r"not Trainer; use trainer\.add_callback\(DoctorCallback\(\)\)"):
+    with pytest.raises(
+        ConfigError, match=r"not Trainer; for other trainers use trainer\.add_callback\(DoctorCallback\(\)\)"
+    ):
         attach(trainer, out=tmp_path / "run")
+    with pytest.raises(ConfigError, match="attach needs a TRL GRPOTrainer or RLOOTrainer, not object"):
+        attach(object(), out=tmp_path / "run")
 
 
 def test_a_constant_reward_is_a_dead_signal(tmp_path: Path) -> None:

@@ -289,7 +289,7 @@ def test_nothing_judged_is_exit_code_3(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"), [(None, "no such file"), ("x = 1\n", "defines no seam"), ("adapter = 3", "is int")]
+    ("text", "words"), [(None, "no such file"), ("x = 1\n", "defines no entry point"), ("adapter = 3", "is int")]
 )
 def test_an_unusable_adapter_is_exit_code_2(tmp_path: Path, text: str | None, words: str) -> None:
     path = tmp_path / "adapter.py"

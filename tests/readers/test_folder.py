@@ -51,7 +51,7 @@ def test_every_file_is_answered_for(tmp_path: Path) -> None:
         "run/torn.log": "unreadable",
         "run/model.safetensors": "no log",
     }
-    assert survey(tmp_path).words() == "6 files: 1 read, 1 duplicate, 3 not logs, 1 unreadable"
+    assert survey(tmp_path).words() == "6 files: 1 log, 1 duplicate, 3 ignored, 1 unreadable"
 
 
 def test_what_lies_next_to_records_is_part_of_their_run(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def grpo_doctor(url: str, *words: str) -> subprocess.CompletedProcess[str]:
 def store(scheme: str) -> tuple[str, Answer]:
     client, address, answer = STORES[scheme]
     if find_spec(client) is None:
-        pytest.skip(f"{client} is not installed: pip install 'grpo-doctor[{scheme}]'")
+        pytest.skip(f"{client} is not installed; from a checkout: pip install '.[{scheme}]'")
     return address, answer
 
 
@@ -101,7 +101,9 @@ def test_without_the_client_one_line_says_what_to_install(scheme: str, monkeypat
         monkeypatch.setitem(sys.modules, client, None)
     with pytest.raises(ReadError) as raised:
         survey(Path(f"{scheme}://a/b"))
-    assert str(raised.value).endswith(f"the client of {scheme} is not installed: pip install 'grpo-doctor[{scheme}]'")
+    assert str(raised.value).endswith(
+        f"the client of {scheme} is not installed; from a checkout: pip install '.[{scheme}]'"
+    )
 
 
 @pytest.mark.parametrize(

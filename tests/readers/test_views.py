@@ -62,7 +62,7 @@ def test_a_copy_of_a_healthy_run_that_collapses_at_its_end_is_judged(tmp_path: P
     put(tmp_path, "b", other(told))
     result = CliRunner().invoke(app, [command, str(tmp_path)])
     assert result.exit_code == 1, result.output
-    assert "2 files: 2 read" in result.stderr
+    assert "2 files: 2 logs" in result.stderr
 
 
 @pytest.mark.parametrize(

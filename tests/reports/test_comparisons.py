@@ -1,6 +1,7 @@
 """Comparisons in every format: held to schemas and snapshots, escaped, and one page in headless Chromium."""
 
 import json
+import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,14 @@ def hostile() -> Comparison:
 @pytest.mark.parametrize("name", ["text", "markdown", "json", "summary", "github"])
 def test_snapshot(name: str, better: Comparison, apart: Comparison, snapshot: SnapshotAssertion) -> None:
     assert render(name, [better, apart], Options()) == snapshot
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_tables_do_not_break_words(better: Comparison, width: int) -> None:
+    shown = render("text", [better], Options(width=width))
+    words = set(re.findall(r"[a-z]{4,}", shown))
+    assert words <= set(re.findall(r"[a-z]{4,}", render("text", [better], Options(width=140))))
+    assert max(map(len, shown.splitlines())) <= width
 
 
 @pytest.mark.parametrize("case", ["better", "apart", "hostile"])

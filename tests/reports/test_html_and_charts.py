@@ -16,7 +16,7 @@ from grpo_doctor.diagnosis.check import Step
 from grpo_doctor.diagnosis.remedies import shared_remedies
 from grpo_doctor.report import chart_layout, charts, figures
 from grpo_doctor.report.markup import prose
-from grpo_doctor.report.model import Options, about, is_prose, render
+from grpo_doctor.report.model import Options, about, is_prose, render, sure
 from grpo_doctor.series.derived import DERIVED, MEANINGS
 from grpo_doctor.testing import make_run
 from tests.reports import example
@@ -222,6 +222,48 @@ def test_a_healthy_or_unjudged_page_keeps_what_the_numbers_mean_and_a_failing_on
         render("html", [replace(made, answers=answers)], Options()) for made in (example.healthy(), example.diagnosis())
     ]
     assert ["What the numbers mean" in text for text in pages] == [True, False]
+
+
+def test_names_of_the_timeline_begin_with_their_bars_and_end_there_near_the_right_edge() -> None:
+    late = example.diagnosis()
+    late.findings[0].onset_step = 90
+    timeline = chart_layout.drawings(charts.panels(late))[0][0]
+    names = {name.label: name for name in timeline.names}
+    assert names[late.findings[0].name].share > 90
+    assert [name.begin for name in timeline.names] == [span.x for span in timeline.spans]
+    page = render("html", [late], Options(static=True))
+    assert f'class="ends" data-x="89" x="{names[late.findings[0].name].share:.4g}%" dx="-6"' in page
+
+
+def test_a_configuration_has_no_charts_and_no_confidence_of_a_run() -> None:
+    configured = example.healthy()
+    configured.format = "configuration"
+    configured.run.steps, configured.run.columns = np.zeros(1, int), {"learning_rate": np.ones(1)}
+    page = render("html", [configured], Options(static=True))
+    assert "<svg" not in page
+    assert "Hover" not in page
+    assert "settings not used" in page
+    assert sure(example.finding("CFG001", "small-group", "note", "info")) == "medium: a rule of thumb about settings"
+
+
+@pytest.mark.parametrize(
+    ("do", "prose"),
+    [
+        ("max_completion_length=2x", True),
+        ("warm-up steps = total steps / 20", True),
+        ('set loss_type="dr_grpo" or "dapo" instead of "grpo"', True),
+        ("learning_rate=1e-6 (full) or 1e-5 (LoRA)", True),
+        ("learning_rate=1e-6", False),
+        ("epsilon=0.2, epsilon_high=0.28", False),
+        ("actor_rollout_ref.rollout.n=8", False),
+        ("algorithm.kl_ctrl.type=fixed algorithm.kl_ctrl.kl_coef=0.001", False),
+        ("--actor.entropy_coef 0.001", False),
+        ("loss.backward()   # once", False),
+        ("try:\n    train()", False),
+    ],
+)
+def test_only_what_can_be_copied_as_it_is_counts_as_code(do: str, prose: bool) -> None:
+    assert is_prose(Step(who="trl", do=do)) is prose
 
 
 def test_prose_has_no_copy_button() -> None:

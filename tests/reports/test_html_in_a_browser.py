@@ -100,8 +100,12 @@ def test_dragging_zooms_every_chart_and_the_button_goes_back(opened: Any) -> Non
     labels = opened.locator("svg.across").first.locator("text").all_text_contents()
     assert all(24 <= int(label) <= 49 for label in labels)
     assert labels
-    opened.get_by_role("button", name="whole run").click()
+    names = opened.locator("svg.names text")
+    assert {name.get_attribute("x") for name in names.all() if float(name.get_attribute("data-x")) < begin} == {"0%"}
+    assert opened.locator("button.reset:visible").count() == opened.locator("svg.plot").count()
+    opened.locator("figure").first.get_by_role("button", name="whole run").click()
     assert _views(opened) == before
+    assert opened.locator("button.reset:visible").count() == 0
 
 
 def test_a_click_on_a_curve_or_a_finding_shows_the_step(opened: Any) -> None:

@@ -7,11 +7,13 @@ import re
 import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
+from rich.console import Console
 from syrupy.assertion import SnapshotAssertion
 
 from grpo_doctor.diagnosis.catalogue import home, report
-from grpo_doctor.report.model import Options, cost, fenced, framework, markdown, render
+from grpo_doctor.report.model import Options, cost, facts, fenced, framework, markdown, render
 from grpo_doctor.report.redaction import clean, redact
+from grpo_doctor.report.terminal import Name
 from tests.reports import example
 
 SCHEMA = json.loads((home("reports") / "report.schema.json").read_text(encoding="utf-8"))
@@ -79,6 +81,26 @@ def test_failing_run_shows_what_it_spent(settings: dict[str, float], price: floa
     assert cost(diagnosis, price) == words
     for name in ("text", "markdown", "html"):
         assert words in " ".join(render(name, [diagnosis], Options(gpu_cost=price)).split())
+
+
+def test_a_price_without_times_in_the_log_is_answered() -> None:
+    run = example.diagnosis()
+    del run.run.columns["wall_time"]
+    assert cost(run, 2.0).endswith("cost unknown, because the log has no times")
+    assert "cost" not in cost(run)
+
+
+def test_rows_that_are_not_consecutive_steps_are_called_rows() -> None:
+    sparse = example.healthy()
+    sparse.run.steps = sparse.run.steps * 10
+    sparse.first_step, sparse.last_step = 10, 950
+    assert dict(facts(sparse))["steps"] == "95 rows (steps 10 to 950)"
+
+
+def test_a_finding_prints_as_one_line() -> None:
+    shown = str(example.diagnosis().findings[0])
+    assert shown.startswith("GEN001 generation-in-train-mode-with-checkpointing (critical, step 5): ")
+    assert "\n" not in shown
 
 
 def test_healthy_run_shows_no_cost() -> None:
@@ -189,11 +211,45 @@ def test_markdown_escapes() -> None:
     assert fenced("a\n```\nb").startswith("````\n")
 
 
+@pytest.mark.parametrize("width", [60, 80, 100])
+@pytest.mark.parametrize(("steps", "onset"), [(22, 20), (40, 18), (95, 6), (500, 400)])
+def test_the_mark_is_under_the_column_of_the_onset(steps: int, onset: int, width: int) -> None:
+    failing = example.diagnosis()
+    failing.run = failing.run.__class__("logs/training.log", "aflow-console")
+    failing.run.steps = np.arange(1, steps + 1)
+    failing.run.columns = {"reward_mean": np.where(failing.run.steps < onset, 0.0, 1.0)}
+    failing.findings[0].onset_step = onset
+    lines = render("text", [failing], Options(width=width)).splitlines()
+    drawn = next(i for i, line in enumerate(lines) if "reward_mean " in line and set(line) & set("▁█"))
+    first_high = next(i for i, bar in enumerate(lines[drawn]) if bar in "▂▃▄▅▆▇█")
+    assert lines[drawn + 1].index("▲") == first_high
+
+
+def test_columns_of_a_sparkline_have_equally_many_rows() -> None:
+    alternating = np.arange(30) % 2
+    assert report("text").sparkline(alternating, 22) == "▄" * 15
+
+
+def test_other_findings_are_shown_in_full() -> None:
+    run = example.diagnosis()
+    run.findings[1].message = message = " ".join(f"word{number}" for number in range(30))
+    shown = render("text", [run], Options(width=60))
+    assert set(message.split()) <= set(shown.split())
+    assert "…" not in shown
+
+
+def test_names_break_after_hyphens_and_slashes_and_the_sign_of_a_number_does_not() -> None:
+    console = Console(width=14)
+    with console.capture() as capture:
+        console.print(Name("zero-variance-groups at -0.396 in a/long_run.log"))
+    assert capture.get().split("\n") == ["zero-variance-", "groups at", "-0.396 in a/", "long_run.log", ""]
+
+
 @pytest.mark.parametrize("width", [60, 80, 100, 140])
 def test_at_any_width_sparklines_do_not_wrap_and_commands_are_not_cut(width: int) -> None:
     text = render("text", [example.diagnosis()], Options(width=width))
     rows = [line for line in text.splitlines() if set(line) & set("▁▂▃▄▅▆▇█")]
     assert [row.split()[0] for row in rows] == ["reward_mean", "fallback_rate"]
     assert max(map(len, text.splitlines())) <= width
-    assert "model.gradient_checkpointing_enable()" in re.sub(r"\n *", "", text)
+    assert "    model.gradient_checkpointing_enable();" in text
     assert "custom trainer" in text

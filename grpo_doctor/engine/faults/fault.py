@@ -51,7 +51,7 @@ def sick_engine(names: Sequence[str]) -> tuple[type[Engine], dict[str, Any]]:
         if name not in FAULTS:
             near = difflib.get_close_matches(name, FAULTS, 1)
             hint = f"did you mean {near[0]!r}? " if near else ""
-            raise ConfigError(f"--inject {name}: unknown fault; {hint}`grpo-doctor faults` lists all faults")
+            raise ConfigError(f"--inject {name}: unknown fault; {hint}`grpo-doctor lab faults` lists all faults")
     chosen = [FAULTS[name] for name in names]
     settings = {
         key: value for fault in chosen for key, value in {**fault.circumstances, **fault.settings_of_fault}.items()

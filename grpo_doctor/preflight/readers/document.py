@@ -77,13 +77,15 @@ def _parsed(text: str, suffix: str) -> Launch:
         except (ReadError, OverBudgetError):
             raise
         except (ValueError, RecursionError, yaml.YAMLError) as error:
-            mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
+            marked = error if isinstance(error, yaml.MarkedYAMLError) else None
+            mark = marked.problem_mark if marked else None
             torn = mark is not None and mark.line < len(lines) and _SETTING.match(lines[mark.line]) is not None
             if mark is not None and torn and len(left_out) < BROKEN:
                 left_out.append(mark.line + 1)
                 lines[mark.line] = ""
                 continue
-            raise ReadError(f"not {suffix[1:].upper() or 'YAML'}: {' '.join(str(error).split())[:300]}") from None
+            why = f"line {mark.line + 1}: {marked.problem}" if marked and mark else str(error)
+            raise ReadError(f"not {suffix[1:].upper() or 'YAML'}: {' '.join(why.split())[:300]}") from None
 
 
 def _parts(launch: Launch, path: Path) -> None:

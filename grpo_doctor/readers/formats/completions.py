@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
+from ...extras import install
 from ...limits import spent
 from ...mismatch import BatchError, examined, read_batch
 from ...mismatch.batch import is_token_batch
@@ -231,7 +232,7 @@ def _opened(file: Input, dictionaries: list[str] | None = None) -> Iterator[Any]
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise ReadError(f"{file.path}: reading Parquet needs pyarrow: pip install 'grpo-doctor[parquet]'") from None
+        raise ReadError(f"{file.path}: reading Parquet needs pyarrow; {install('parquet')}") from None
     try:
         with file.open() as stream:
             yield pyarrow.parquet.ParquetFile(stream, read_dictionary=dictionaries)
