@@ -82,8 +82,8 @@ def truncation_excess(
     or more than 80 % and the reward is constant. It is also an error after 60 steps if more than 80 % are
     truncated, over the whole run and recently, and the reward has not gained; this needs a logged share. Many runs
     that learn begin with half of the responses truncated; STL001 reports a reward that also stays flat. It is an
-    **info** if it has no visible cost: where no more than half is cut and the reward has not fallen, and where the
-    reward has gained, unless over 80 % have been truncated over the whole run by a logged share. It is not an error
+    **info** if it has no visible cost: where no more than half is cut, recently and over the whole run, and the reward
+    has not fallen, and where the reward has gained, unless over 80 % have been truncated over the whole run by a logged share. It is not an error
     if the reward has gained or is at 80 % of its top, nor where truncation is falling (Kendall's tau over those
     rows below -0.4). Where the reward has components for form and others, the others must have gained; where only
     the sum is known, it must have gained half a standard deviation of single rewards (on a scale of 0 to 1 that is
@@ -155,7 +155,7 @@ def truncation_excess(
     often = (lately > warn) & (thrice | (total(share > bad) >= n))
     suffered = (lately > outcome_share) & (so_far > outcome_share)
     paid = reward_gained & ~reward_fallen
-    costs = where(reward_mean == reward_mean, (lately > bad) | reward_fallen, True) & ~(paid & ~suffered)
+    costs = where(reward_mean == reward_mean, (fmax(lately, so_far) > bad) | reward_fallen, True) & ~(paid & ~suffered)
     spread = total(reward_std) / total(reward_std == reward_std)
     spread = where(isnan(spread), where(reward_unit, 0.5, np.nan), spread)
     beyond_form = isnan(spread) | (reward_now - reward_first >= gain_deviations * spread)

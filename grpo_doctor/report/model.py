@@ -205,8 +205,8 @@ def when(finding: Finding) -> str:
         words += f" (line {finding.lines[0]})"
     if finding.detected_step > finding.onset_step:
         words += f", detectable at step {finding.detected_step}"
-    elif finding.detected_step < finding.onset_step:  # two means date a slope to its middle
-        words += f", the middle of a slope that was first detectable at step {finding.detected_step}"
+    elif finding.detected_step < finding.onset_step:  # the middle of a slide, or a condition that came back
+        words += f", first detected at step {finding.detected_step}"
     return words
 
 
