@@ -365,10 +365,11 @@ def diagnosis_of(
     _treat(catalogue, findings, active, run.settings, -math.inf if first is None else first, run.run_type == "probe")
     verdict = _verdict(run, active, coverage, stands, rows)
     earlier = before(recorded or Recorded(run.steps, run.column), int(fell)) if fell < math.inf else Before([], {})
+    told = [f for f in findings if not f.cleared or f.onset_step != first]  # what held from the first row was the start
     headline = (
         failing_sentence(outcome, cause, earlier)
         if head
-        else overview_sentence(verdict, run, rows, findings, stands, learning)
+        else overview_sentence(verdict, run, rows, told, stands, learning)
     )
     alone = outcome is None and run.run_type != "probe"
     if head and verdict == "suspect" and (alone or (learning and not headline.startswith("The reward rose"))):
