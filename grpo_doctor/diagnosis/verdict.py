@@ -136,8 +136,8 @@ def weight(finding: Finding) -> Severity:
 def learns(success: Mapping[str, Outcome], run_type: RunType = "rl") -> bool:
     """Whether a success series shows learning or a solved task, and no series fell back.
 
-    A preference run begins where policy and reference are one (arXiv 2305.18290, equation 7), at a margin of 0 and a
-    loss of ln 2: one that is beyond has learnt, whenever the log begins.
+    A preference run begins where policy and reference are equal (arXiv 2305.18290, equation 7), at a margin of 0 and a
+    loss of ln 2: a run beyond that has learned, even if the log begins late.
     """
     if lost(success):
         return False

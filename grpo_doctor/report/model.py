@@ -205,7 +205,7 @@ def when(finding: Finding) -> str:
         words += f" (line {finding.lines[0]})"
     if finding.detected_step > finding.onset_step:
         words += f", detectable at step {finding.detected_step}"
-    elif finding.detected_step < finding.onset_step:  # the middle of a slide, or a condition that came back
+    elif finding.detected_step < finding.onset_step:  # the middle of a slope, or a condition that came back
         words += f", first detected at step {finding.detected_step}"
     return words
 
