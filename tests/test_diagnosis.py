@@ -384,3 +384,22 @@ def test_pairs_that_come_to_chance_have_learnt_nothing(end: float, verdict: str)
     found = diagnose(run)
     assert found.verdict == verdict, found.headline
     assert ("It learns: the reward accuracy rose" in found.headline) is (verdict == "healthy")
+
+
+def test_a_past_problem_is_told_where_nothing_is_wrong_now() -> None:
+    kl = [0.001] * 10 + [2.0] * 6 + [0.01] * 44
+    rising = [0.1 + 0.01 * n for n in range(60)]
+    d = diagnose(make_run(reward_mean=rising, kl=kl))
+    assert d.verdict == "healthy"
+    assert d.headline.startswith("It learns: the reward rose from ")
+    assert " No problem is active now. Up to step 1" in d.headline
+    assert "No problem found" in diagnose(make_run(reward_mean=rising, kl=[0.001] * 60)).headline
+
+
+@pytest.mark.parametrize(("margin", "verdict"), [(0.0, "unproven"), (0.2, "healthy")])
+def test_the_margin_of_pairs_decides_before_their_loss(margin: float, verdict: str) -> None:
+    loss = [0.69 - 0.002 * n for n in range(40)]
+    run = make_run(loss=loss, reward_margin=[margin * n / 40 + 0.001 * (-1) ** n for n in range(40)])
+    run.run_type = "preference"
+    d = diagnose(run)
+    assert (d.verdict, "loss" in d.headline) == (verdict, False)

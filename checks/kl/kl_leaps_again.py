@@ -72,7 +72,7 @@ def kl_leaps_again(
         clear=within,
         suffered=~(reward_gained | eval_gained),
         leaps=total(leap),
-        highest=best(where(leap, kl, float("nan"))),
+        highest=best(kl),
         pushed=words(_pushed, pushed),
     )
 

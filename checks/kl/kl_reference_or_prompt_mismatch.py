@@ -22,6 +22,7 @@ def kl_reference_or_prompt_mismatch(
     in_reward: Column = any_of("settings.use_kl_in_reward", optional=True),
     reward_gained: Column = None,
     reward_fallen: Column = None,
+    success_solved: Column = None,
     epoch: Column = None,
     *,
     warn: float = 2e-2,
@@ -33,12 +34,12 @@ def kl_reference_or_prompt_mismatch(
     """The KL is far from 0 before any learning, so policy and reference are scored differently.
 
     ## What it sees
-    The KL of the first row, if that is step 0 or 1: a warning above 0.02 nats per token, an error above 1.5. Up to
-    1.5 it is an info once the reward has gained. Where a row is the mean over an epoch (`rows = epochs`), the first
-    row includes many updates. It is then a warning of low confidence once the KL falls below 90 % of it, because a
-    policy that starts at its reference moves away from it. For a log whose first row is a later step, a falling KL
-    above 1.5 is a warning, above 10 an error. A single row more than a tenth of an epoch into the run is not treated
-    as the first until a second one shows the length of a row. Single figures without step or epoch (`rows =
+    The KL of the first row, if that is step 0 or 1: a warning above 0.02 nats per token, an error above 1.5. Up to 1.5
+    it is an info once the reward has gained or the task is solved. Where a row is the mean over an epoch (`rows =
+    epochs`), the first row includes many updates. It is then a warning of low confidence once the KL falls below 90 %
+    of it, because a policy that starts at its reference moves away from it. For a log whose first row is a later step,
+    a falling KL above 1.5 is a warning, above 10 an error. A single row more than a tenth of an epoch into the run is
+    not treated as the first until a second one shows the length of a row. Single figures without step or epoch (`rows =
     unnumbered`) are not judged.
 
     ## Thresholds
@@ -90,7 +91,7 @@ def kl_reference_or_prompt_mismatch(
     away = ((start | nears) & (first > warn)) | falls
     distils = each(lambda name: isinstance(name, str) and name.lower() not in ("", "none", "null"), teacher) > 0
     excused = ((adapter > 0) & (first <= absurd)) | distils | ((in_loss == 0) & (in_reward == 0))
-    learns = reward_gained & ~reward_fallen & (first <= far)
+    learns = ((reward_gained & ~reward_fallen) | success_solved) & (first <= far)
     return fires(
         away & ~excused & ~learns,
         "The KL to the reference was {first:.3g} nats/token {where}.",

@@ -3,7 +3,20 @@ import math
 import numpy as np
 
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.series import Column, baseline, began, best, fmin, latest, moving_sum, noise, recent_mean, total, where
+from grpo_doctor.series import (
+    Column,
+    baseline,
+    began,
+    best,
+    fmin,
+    isnan,
+    latest,
+    moving_sum,
+    noise,
+    recent_mean,
+    total,
+    where,
+)
 
 
 @check(
@@ -22,6 +35,12 @@ def length_collapse(
     reward_lean: Column = None,
     reward_fallen: Column = None,
     reward_solved: Column = None,
+    reward_best: Column = None,
+    reward_now: Column = None,
+    reward_shown: Column = None,
+    meant_best: Column = None,
+    meant_now: Column = None,
+    meant_shown: Column = None,
     *,
     collapsed_below_share: float = 0.25,
     shortest: float = 2.0,
@@ -36,7 +55,8 @@ def length_collapse(
     three standard errors below it by the noise of single rows on a log scale: a warning. It is an error when the reward
     is known, has not gone half of what would show as a gain and is not near its top on 6 of the last 10 rows (after
     20 rewards, if it has not fallen and 8 tokens are left), or when the length is at most 2 tokens; at most 1.5
-    tokens is critical. Where the task was solved while it trained, in more tokens, it is an info. Runs whose first row
+    tokens is critical. Where the task was solved while it trained, in more tokens, or where the reward had gained
+    before and has kept it (its components apart from form, where they are known), it is an info. Runs whose first row
     has fewer than 8 tokens are left out: there short answers are the task. The onset is where the length left 90 % of
     its first value, or, once the reward has moved, of its value at the best reward: what shrank while the reward held
     is not where it collapsed.
@@ -84,8 +104,10 @@ def length_collapse(
     at_best = latest(where(level >= best(level), length, np.nan))
     tried = reward_fallen | (total(known) >= early_rewards) | (length < ordinary)
     useless = short & tried & (moving_sum(short & known & ~better, 10) >= 6)
+    kept = where(isnan(meant_best), reward_best - reward_now < reward_shown, meant_best - meant_now < meant_shown)
+    learnt_first = baseline(where(short, reward_gained, np.nan), 1) > 0
     return fires(
-        short & ~(reward_gained & reward_solved),
+        short & ~(reward_gained & (reward_solved | (learnt_first & kept))),
         "The mean response length fell from {first:.4g} to {length:.3g} tokens.",
         info=short,
         error=useless | (short & (length <= shortest)),

@@ -78,17 +78,17 @@ def truncation_excess(
     It is a **warning** if more than 10 % of the responses of the last 5 rows are truncated, on at least three rows (one
     of eight may be chance), or more than half on every row so far.
 
-    It is an **error** after 10 steps if more than half of the last 10 rows is truncated and the reward has fallen,
-    or more than 80 % and the reward is constant. It is also an error after 60 steps if more than 80 % are
-    truncated, over the whole run and recently, and the reward has not gained; this needs a logged share. Many runs
-    that learn begin with half of the responses truncated; STL001 reports a reward that also stays flat. It is an
-    **info** if it has no visible cost: where no more than half is cut and the reward has not fallen, and where the
-    reward has gained, unless over 80 % have been truncated over the whole run by a logged share. It is not an error
-    if the reward has gained or is at 80 % of its top, nor where truncation is falling (Kendall's tau over those
-    rows below -0.4). Where the reward has components for form and others, the others must have gained; where only
-    the sum is known, it must have gained half a standard deviation of single rewards (on a scale of 0 to 1 that is
-    at most 0.5, which is taken where it is not recorded; where the scale is another and no spread is recorded,
-    every gain that shows counts). A share that only the mean length shows is lowered by every gain.
+    It is an **error** after 10 steps if more than half of the last 10 rows is truncated and the reward has fallen, or
+    more than 80 % and the reward is constant. It is also an error after 60 steps if more than 80 % are truncated, over
+    the whole run and recently, and the reward has not gained; this needs a logged share, or lengths that are all the
+    same. Many runs that learn begin with half of the responses truncated; STL001 reports a reward that also stays flat.
+    It is an **info** if it has no visible cost: where no more than half is cut, recently and over the whole run, and
+    the reward has not fallen, and where the reward has gained, unless over 80 % have been truncated over the whole run
+    by such a share. It is not an error if the reward has gained or is at 80 % of its top, nor where truncation is
+    falling (Kendall's tau over those rows below -0.4). Where the reward has components for form and others, the others
+    must have gained; where only the sum is known, it must have gained half a standard deviation of single rewards (on a
+    scale of 0 to 1 that is at most 0.5, which is taken where it is not recorded; where the scale is another and no
+    spread is recorded, every gain that shows counts). A share that varying mean lengths show is lowered by every gain.
 
     If no share is recorded, the mean length over 10 rows shows it: from 95 % of the declared limit, of a constant
     largest length, or of the longest mean if other means have decimals and that one has occurred three times and is a
@@ -155,12 +155,13 @@ def truncation_excess(
     often = (lately > warn) & (thrice | (total(share > bad) >= n))
     suffered = (lately > outcome_share) & (so_far > outcome_share)
     paid = reward_gained & ~reward_fallen
-    costs = where(reward_mean == reward_mean, (lately > bad) | reward_fallen, True) & ~(paid & ~suffered)
+    costs = where(reward_mean == reward_mean, (fmax(lately, so_far) > bad) | reward_fallen, True) & ~(paid & ~suffered)
     spread = total(reward_std) / total(reward_std == reward_std)
     spread = where(isnan(spread), where(reward_unit, 0.5, np.nan), spread)
     beyond_form = isnan(spread) | (reward_now - reward_first >= gain_deviations * spread)
     grown = where(isnan(meant_shown), beyond_form, meant_gained)
-    softened = grown | ~suffered | isnan(cut_share)
+    guessed = isnan(cut_share) & (lowest(share) < 1)  # lengths that are all the same leave no room for a guess
+    softened = grown | ~suffered | guessed
     near = is_solved(reward_mean, reward_max, reward_unit, rows, nearly)
     better = (reward_gained & ~reward_fallen & softened) | reward_solved | near
     lasted = step - baseline(step, 1)
@@ -168,10 +169,10 @@ def truncation_excess(
     one_value = best(reward_mean) <= lowest(reward_mean)
     mean = total(reward_mean) / total(reward_mean == reward_mean)
     rises = isnan(reward_shown) & (mean > baseline(reward_mean, 1))
-    tried = (lasted >= early_steps - 1) & suffered & (over_rows > outcome_share) & ~rises & ~isnan(cut_share)
+    tried = (lasted >= early_steps - 1) & suffered & (over_rows > outcome_share) & ~rises & ~guessed
     hurt = (reward_fallen & (over_rows > bad)) | (one_value & (over_rows > outcome_share)) | tried
     return fires(
-        often & costs & ~(reward_gained & reward_solved) & ~(paid & isnan(cut_share)),
+        often & costs & ~(reward_gained & reward_solved) & ~(paid & guessed),
         "{cut:.0%} of the responses are truncated at the length limit{by_length}.",
         info=often,
         error=hurt & often & (reward_mean == reward_mean) & ~better & stays,
@@ -205,7 +206,7 @@ def _by_length(
     alike = (n > 1) & (total(mean >= longest) == n) & (best(mean) == lowest(mean)) & (mean > short)
     longest = where(isnan(longest), best(mean), longest)
     at_own_top = stands & (mean >= longest) & (longest > short)
-    none = where(n < rows, np.nan, where(mean == piled, 1.0, 0.0))
+    none = where((n < rows) & isnan(filled), np.nan, where(mean == piled, 1.0, 0.0))
     return where((filled >= full) & (filled <= 1), 2 * filled - 1, where(at_own_top | alike, 1.0, none))
 
 

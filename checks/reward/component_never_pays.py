@@ -34,7 +34,7 @@ def least_paid(state: Parts, components: Any, step: float, now: float, *, share:
             continue
         height = series.high - min(series.low, 0.0)
         costs = series.high < 0 and not (series.unpaid or right)
-        if (height <= share * abs(now) and not costs) or (series.unpaid and not series.standing.gained):
+        if ((height <= share * abs(now) and not costs) or series.unpaid) and not series.standing.gained:
             heights[place] = height
     return state, min(heights, key=heights.__getitem__, default=math.nan)
 
@@ -68,9 +68,9 @@ def component_never_pays(
     """A reward component stays at its minimum while the reward rises, or it is the correctness component.
 
     ## What it sees
-    After 20 rows: the reward has gained (`series.trajectory`), and a component has never been further above its lowest
-    possible value (its lowest value, at most 0) than a tenth of the reward now, or has been there on 85 % of its rows
-    and has not gained. Components are ignored whose names mean that they reward form, or punish; that are at the top
+    After 20 rows: the reward has gained (`series.trajectory`), and a component has not, and has never been further
+    above its lowest possible value (its lowest value, at most 0) than a tenth of the reward now, or has been there on
+    85 % of its rows. Components are ignored whose names mean that they reward form, or punish; that are at the top
     of their own range, or in its upper half if they have been below 0; and, unless their name means correctness, that
     are 0 on every row (a penalty that was never due) or vary and are below 0 on every row (a cost).
     After 40 rows, regardless of the reward: a component whose name means correctness (correctness, accuracy, answer,

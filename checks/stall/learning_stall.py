@@ -56,7 +56,7 @@ def learning_stall(
     has not gained; before the 40th step it is a **warning**. It is also a warning after 3 equal rewards if no spread
     within a batch was recorded, and a remark before that, and on a single row with a reward of exactly 0.
 
-    **Nearly 0** (warning): more than 20 rewards that are not negative, all below 0.01.
+    **Nearly 0** (warning): more than 20 rewards that are not negative, no five of them with a mean of 0.01.
 
     **Flat** (warning), where more than 20 rewards are within 1 % of their size and below the largest single one, and
     starting at the 40th step, in a log that holds the start of the run (what follows a gain may well be level): it has
@@ -121,7 +121,8 @@ def learning_stall(
     above = where(isnan(best(reward_max)), math.inf, best(reward_max) - top)
     step_of = moved_share * fmin(abs(top), abs(low))
     still = (top - low <= step_of) & (above > step_of) & ~reward_unit & (rewards > rows) & ~none_yet
-    nearly_none = (low >= 0) & (top < nothing) & (rewards > rows) & ~(unpaid | never | better)
+    level = best(recent_mean(reward_mean))
+    nearly_none = (low >= 0) & (level < nothing) & (rewards > rows) & ~(unpaid | never | better)
     gain = reward_now - reward_first + reward_shown  # the largest that the noise leaves possible
     room = (most <= 0) | (reward_first < done_share * most)
     leans = reward_now - reward_first > reward_shown / 2

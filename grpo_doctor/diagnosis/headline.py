@@ -6,10 +6,12 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ..run import Run, RunType, not_finite_any_longer
 from ..series.trajectory import TURNED
 from ..series.trend import FEW, HALF, LEAST, Outcome
-from .check import Confidence, Finding
+from .check import Confidence, Finding, Severity
 from .early_indicators import Before
 
 if TYPE_CHECKING:
@@ -52,11 +54,12 @@ def overview_sentence(
     verdict: Verdict,
     run: Run,
     rows: int,
-    active: list[Finding],
+    findings: list[Finding],
     success: Mapping[str, Outcome],
     learning: bool,
 ) -> str:
     """The first sentence of a run without a known problem."""
+    active = [f for f in findings if not f.cleared]
     if run.run_type == "probe":
         if active and verdict in ("suspect", "failing"):
             return f"The worst proven finding: {max(active, key=lambda f: f.level).message}"
@@ -84,10 +87,21 @@ def overview_sentence(
     if verdict == "unproven" and run.reading is not None and run.reading.decides:
         differ = f"{run.reading.rows} rows against {run.reading.other_rows}, and the rewards differ"
         return f"Two ways of reading the log give different results ({differ}), so the run is not judged."
+    told = shown(success, learning, run.run_type)
+    if past := earlier(findings):
+        return f"{told} {past}{but}"
     if verdict == "unproven":
-        told = shown(success, learning, run.run_type)
         return f"{told}{but}" if lost(success) else f"No problem found, but {told[0].lower()}{told[1:]}{but}"
-    return f"{shown(success, learning, run.run_type)} No problem found in the recorded metrics.{but}"
+    return f"{told} No problem found in the recorded metrics.{but}"
+
+
+def earlier(findings: list[Finding]) -> str:
+    """The gravest problem that is over, if it was at least a warning."""
+    past = [f for f in findings if f.cleared and f.level >= Severity.WARNING]
+    if not past:
+        return ""
+    worst = max(past, key=lambda f: (f.level, f.sureness, -f.onset_step))
+    return f"No problem is active now. Up to step {worst.last_step}: {worst.message}"
 
 
 def too_few(run: Run, rows: int) -> str:
@@ -112,6 +126,25 @@ def lost(success: Mapping[str, Outcome]) -> list[str]:
     return [name for name, o in success.items() if o.fallen and not (rose and name == "eval_loss")]
 
 
+def evidence(success: Mapping[str, Outcome], run_type: RunType) -> dict[str, Outcome]:
+    """The series that can show learning: the loss of a preference run also falls where no pair is ranked better."""
+    pairs = run_type == "preference" and not success.keys().isdisjoint(("success_rate", "reward_margin"))
+    return {name: o for name, o in success.items() if not (pairs and name == "loss")}
+
+
+def beyond_reference(success: Mapping[str, Outcome]) -> bool:
+    """Whether a preference run is past its start by more than the noise: by the margin, without one by the loss.
+
+    By its convexity (Jensen) the loss is never smaller than that of the mean margin: one that is belongs to another
+    method, which begins elsewhere.
+    """
+    margin, loss = success.get("reward_margin"), success.get("loss")
+    if margin is not None and not math.isnan(margin.now):
+        own = loss is None or -loss.now + loss.shown >= np.logaddexp(0.0, -margin.now)
+        return bool(margin.now > margin.shown and own)
+    return loss is not None and -loss.now + loss.shown < math.log(2)
+
+
 def together(success: Mapping[str, Outcome]) -> list[str]:
     """The reward (or the success rate) and the held-out score, if both together improved but neither alone.
 
@@ -129,11 +162,12 @@ def together(success: Mapping[str, Outcome]) -> list[str]:
 def shown(success: Mapping[str, Outcome], learning: bool, run_type: RunType = "rl") -> str:
     """One sentence on what the success series show."""
     names = NAMES | OF_PAIRS if run_type == "preference" else NAMES
+    success, fell = evidence(success, run_type), lost(success)
     for name, o in success.items():
         if o.gained and not o.fallen:
             first, now = _levels(name, o)
             moved = f"the {names[name]} {'fell' if name in TURNED else 'rose'} from {first:.3g} to {now:.3g}"
-            if fell := lost(success):
+            if fell:
                 return f"No evidence of learning: {moved}, but the {names[fell[0]]} fell back."
             return f"It learns: {moved}."
     for name, o in success.items():
@@ -142,8 +176,9 @@ def shown(success: Mapping[str, Outcome], learning: bool, run_type: RunType = "r
     if learning and (pair := together(success)):
         went = " and the ".join(f"{names[n]} from {success[n].first:.3g} to {success[n].now:.3g}" for n in pair)
         return f"It learns: the {went} rose, together more than noise explains."
-    loss = success.get("loss")
-    if loss is not None and learning:
+    if learning and (margin := success.get("reward_margin")) is not None:
+        return f"It learns: the margin is {margin.now:.3g}, above the initial value 0 of a preference run."
+    if learning and (loss := success.get("loss")) is not None:
         return f"It learns: the loss is {-loss.now:.3g}, below the initial value ln 2 (0.693) of a preference run."
     for name, o in success.items():
         if o.solved and not o.fallen and o.rows >= LEAST:

@@ -23,7 +23,18 @@ from .check import Confidence, Finding, Fires, Severity, Withheld
 from .early_indicators import Before, Moved, Recorded, before
 from .faq import answers_of
 from .framework import framework
-from .headline import ENOUGH, failing_sentence, lost, overview_sentence, shown, stuck, together, too_few
+from .headline import (
+    ENOUGH,
+    beyond_reference,
+    evidence,
+    failing_sentence,
+    lost,
+    overview_sentence,
+    shown,
+    stuck,
+    together,
+    too_few,
+)
 from .remedy_gate import BACK, built_in, contradicting, placed, senseless, unfounded
 from .tables import before_next_run, tables_of
 from .wording import rendered
@@ -126,18 +137,16 @@ def weight(finding: Finding) -> Severity:
 def learns(success: Mapping[str, Outcome], run_type: RunType = "rl") -> bool:
     """Whether a success series shows learning or a solved task, and no series fell back.
 
-    The loss of a preference run begins at ln 2, where policy and reference are equal (arXiv 2305.18290, equation 7), so
-    a loss below that shows learning even if the log begins late. This holds only for that loss: it is convex, so by
-    Jensen's inequality it is never below the loss of the mean margin. A loss below that belongs to another method, with
-    another initial value.
+    A preference run begins where policy and reference are equal (arXiv 2305.18290, equation 7), at a margin of 0 and a
+    loss of ln 2: a run beyond that has learned, even if the log begins late.
     """
     if lost(success):
         return False
-    loss, margin = success.get("loss"), success.get("reward_margin")
-    below = run_type == "preference" and loss is not None and -loss.now + loss.shown < math.log(2)
-    if below and loss is not None and margin is not None and not math.isnan(margin.now):
-        below = -loss.now + loss.shown >= np.logaddexp(0.0, -margin.now)
-    return below or any(o.risen for o in success.values()) or bool(together(success))
+    return (
+        (run_type == "preference" and beyond_reference(success))
+        or any(o.risen for o in evidence(success, run_type).values())
+        or bool(together(success))
+    )
 
 
 def _settle(findings: list[Finding], learning: bool) -> None:
@@ -361,10 +370,11 @@ def diagnosis_of(
     _treat(catalogue, findings, active, run, -math.inf if first is None else first)
     verdict = _verdict(run, active, coverage, stands, rows)
     earlier = before(recorded or Recorded(run.steps, run.column), int(fell)) if fell < math.inf else Before([], {})
+    told = [f for f in findings if not f.cleared or f.onset_step != first]  # what held from the first row was the start
     headline = (
         failing_sentence(outcome, cause, earlier)
         if head
-        else overview_sentence(verdict, run, rows, active, stands, learning)
+        else overview_sentence(verdict, run, rows, told, stands, learning)
     )
     alone = outcome is None and run.run_type != "probe"
     if head and verdict == "suspect" and (alone or (learning and not headline.startswith("The reward rose"))):

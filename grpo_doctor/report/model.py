@@ -187,8 +187,6 @@ def level(finding: Finding) -> str:
 def when(finding: Finding) -> str:
     """Return the onset, with the line of the log and the step of detection."""
     about = [f"line {finding.lines[0]}"] if finding.lines else []
-    if finding.detected_step < finding.onset_step:  # two means date a slope to its middle
-        about.append("the middle of a slope")
     if finding.detected_step != finding.onset_step:
         about.append(f"first reported at step {finding.detected_step}")
     return f"{since(finding)} ({'; '.join(about)})" if about else since(finding)

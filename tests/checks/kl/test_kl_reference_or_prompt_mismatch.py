@@ -122,3 +122,9 @@ def test_a_run_that_uses_no_kl_holds_no_reference(settings: dict[str, Any], seve
 )
 def test_a_row_alone_within_an_epoch_is_hardly_the_first(kl: str, epoch: str, fires: bool) -> None:
     assert (run_check("KL006", kl=kl, epoch=epoch) is not None) is fires
+
+
+@pytest.mark.parametrize(("success", "severity"), [(0.95, "info"), (0.85, "warning")])
+def test_a_distance_at_the_start_is_a_remark_where_the_task_is_solved(success: float, severity: str) -> None:
+    found = find("KL006", kl=[0.1] * 30, success_rate=[success, success + 0.01] * 15)
+    assert found.severity == severity

@@ -74,8 +74,24 @@ def test_it_collapsed_where_the_reward_fell_with_it_not_where_it_became_concise(
     assert without.onset_step == 4
 
 
-@pytest.mark.parametrize(("top", "severity"), [(0.95, "info"), (0.8, "warning")])
-def test_a_task_that_is_solved_in_few_tokens_gets_a_remark(top: float, severity: str) -> None:
+@pytest.mark.parametrize(("top", "begins", "severity"), [(0.95, 2, "info"), (0.8, 2, "warning"), (0.8, 40, "info")])
+def test_a_task_that_is_solved_in_few_tokens_gets_a_remark(top: float, begins: int, severity: str) -> None:
+    """So does one whose reward had gained before responses became short."""
     reward = [min(top, 0.2 + 0.03 * n) for n in range(60)]
-    found = find("LEN001", response_length_mean=[400.0] * 40 + [60.0] * 20, reward_mean=reward)
+    length = [400.0] * begins + [60.0] * (60 - begins)
+    found = find("LEN001", response_length_mean=length, reward_mean=reward)
+    assert found.severity == severity
+
+
+@pytest.mark.parametrize(("kept", "severity"), [(0.8, "info"), (0.5, "warning")])
+def test_short_responses_that_lose_the_task_are_a_warning(kept: float, severity: str) -> None:
+    task = [min(0.8, 0.2 + 0.03 * n) for n in range(40)] + [kept] * 20
+    form = [0.2 * (n > 30) for n in range(60)]
+    rows = [{"correctness": right, "format": style} for right, style in zip(task, form, strict=True)]
+    found = find(
+        "LEN001",
+        response_length_mean=[400.0] * 40 + [60.0] * 20,
+        reward_mean=[0.5 * right + 2 * style for right, style in zip(task, form, strict=True)],
+        reward_components=rows,
+    )
     assert found.severity == severity

@@ -285,3 +285,18 @@ def test_rows_without_a_reward_are_none_of_0() -> None:
     found = run_check("LEN003", truncated_rate="0.95x30", reward_mean=rising)
     assert found is not None
     assert found.severity == "warning"
+
+
+@pytest.mark.parametrize(("early", "severity"), [(0.65, "warning"), (0.55, "info")])
+def test_more_than_half_over_the_whole_run_is_a_warning(early: float, severity: str) -> None:
+    """Here 0.4 of late: batches of two responses swing from row to row."""
+    found = find("LEN003", truncated_rate=[early] * 30 + [0.4] * 30, reward_mean=[0.3, 0.4] * 30)
+    assert (found.severity, found.cleared) == (severity, False)
+
+
+@pytest.mark.parametrize(("first", "fires"), [(32.0, True), (31.0, False)])
+def test_lengths_that_are_all_the_same_are_no_guess(first: float, fires: bool) -> None:
+    """A gain excuses a share that is estimated, and none that is certain."""
+    length, reward = [first] * 3 + [32.0] * 77, [0.3 + 0.004 * n for n in range(80)]
+    found = find("LEN003", response_length_mean=length, max_new_tokens=[32.0] * 80, reward_mean=reward)
+    assert (found.severity == "warning" and not found.cleared) is fires

@@ -196,3 +196,12 @@ def test_the_headroom_must_be_as_large_as_the_spread(highest: float, fires: bool
 def test_rows_that_do_not_tell_how_many_groups_are_dead_are_no_live_ones() -> None:
     dead = ["1" if row % 5 == 0 else "?" for row in range(60)]
     assert find("STL001", reward_mean=noisy(0.2), zero_variance_share=" ".join(dead)).severity == "error"
+
+
+@pytest.mark.parametrize(("level", "fires"), [(0.009, True), (0.011, False)])
+def test_a_single_reward_does_not_lift_a_level_that_is_nearly_0(level: float, fires: bool) -> None:
+    """The measure is the mean of five rewards."""
+    reward = [0.001 * (n % 2) for n in range(27)]
+    reward[5:10] = [0.0, 0.0, 5 * level, 0.0, 0.0]
+    found = find("STL001", reward_mean=reward)
+    assert ("nearly 0 on all 27 steps" in found.message) is fires
