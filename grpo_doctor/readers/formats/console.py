@@ -13,7 +13,7 @@ from typing import Any
 from ...run import Run
 from ..aliases import resolve
 from ..endings import TAIL, ending, event, words
-from ..input import Head, Input, NotRead
+from ..input import PARTED, Head, Input, NotRead, decoded, pieces
 from ..known_warnings import metric, refused, sign
 from ..row_buffer import Rows
 from ..row_kinds import flat
@@ -24,7 +24,7 @@ from .indented import Indented
 
 FORMAT = "console"
 _LONGEST = 1 << 16
-"""Characters of a metrics line at most; longer ones are texts."""
+"""Bytes of a metrics line at most; longer ones are texts."""
 
 _BRACE, _PERCENT = b"{%"
 """Bytes as numbers: Python finds them several times as fast as texts."""
@@ -42,7 +42,7 @@ _AVERAGES = b" - avg_final_rewards: "
 """What SkyRL's line of rewards begins with; the mapping of the same step's update follows it."""
 _PRINTED_BY = re.compile(rb"\([\w./:-]{1,80},? ?pid=\d{1,10}")
 """What Ray puts before the lines of each process."""
-_RANK = re.compile(r"\[(?:rank|default|trainer)[ :]?(\d{1,5})(?:\|\d{1,5})?\]", re.IGNORECASE)
+_RANK = re.compile(rb"\[(?:rank|default|trainer)[ :]?(\d{1,5})(?:\|\d{1,5})?\]", re.IGNORECASE)
 """What torchrun and accelerate put before the lines of each process."""
 
 
@@ -55,27 +55,26 @@ def sniff(head: Head) -> int:
 
 
 def read(file: Input) -> list[Run]:
-    console, settled = _Console(file), False
+    console = _Console(file)
     tail: list[tuple[int, bytes]] = []
     for first, lines in file.blocks():
         tail = [*tail, *enumerate(lines[-TAIL:], first + max(len(lines) - TAIL, 0))][-TAIL:]
+        whole = PARTED + b"step:" if console.settled else b"".join(lines)
+        plain, steps = not any(mark in whole for mark in PARTED), whole.find(b"step:") >= 0
         for line, raw in enumerate(lines, first):
             if raw[:1] == b"(":
                 console.printed(raw)
-            if raw.find(b"step:") >= 0:
+            if steps and raw.find(b"step:") >= 0:
                 console.unwrap()
                 if console.steps.quick(line, raw):
                     continue
-            elif settled and _BRACE not in raw and _PERCENT not in raw and not _speaks(raw):
+            elif console.settled and _BRACE not in raw and _PERCENT not in raw and not _speaks(raw):
                 continue
-            for text in file.texts(raw):
-                if len(text) <= _LONGEST:
-                    console.see(line, text)
-            settled = console.settled
+            for piece in (raw,) if plain else pieces(raw):
+                console.take(line, piece)
     runs = console.best()
-    console.tell_the_open(runs[-1])
     runs += _elsewhere(file, runs)
-    _tell_the_end(runs, ((line, text) for line, raw in tail for text in file.texts(raw)))
+    _tell_the_end(runs, console.torn, ((line, text) for line, raw in tail for text in file.texts(raw)))
     return runs
 
 
@@ -102,10 +101,10 @@ def _said(text: str) -> dict[str, float]:
     return pairs.metrics(before) if _NAMES.search(before) else {}
 
 
-def _tell_the_end(runs: list[Run], tail: Iterable[tuple[int, str]]) -> None:
-    """Notes how the log ends on the run that it ends with, and as an event of its last row."""
+def _tell_the_end(runs: list[Run], torn: int, tail: Iterable[tuple[int, str]]) -> None:
+    """Notes how the log ends on the run that it ends with, and as an event of its last row; a torn row is none."""
     last = max(runs, key=lambda run: int(run.lines[-1]) if len(run) else 0)
-    last.ending = end = ending(tail, int(last.lines[-1]) if len(last) else 0)
+    last.ending = end = ending(tail, int(last.lines[last.lines != torn].max(initial=0)))
     if end is not None and end.kind != "finished":
         last.notes.insert(0, words(end, len(last)))
         if len(last):
@@ -116,8 +115,7 @@ def of_texts(file: Input, texts: Iterable[tuple[int, str]]) -> list[Run]:
     """The run of a console whose lines lie in another format."""
     console = _Console(file)
     for line, text in texts:
-        if len(text) <= _LONGEST:
-            console.see(line, text)
+        console.take(line, text.encode())
     return console.best()
 
 
@@ -133,8 +131,10 @@ class _Console:
         """What warnings alone tell, of TRL and of verl, where the metrics went to a tracker."""
         self.config = verl_console.Config()
         self.bars = trl_console.Bars()
-        self.last = self._rank = ""
-        self._known = self._by_bar = False
+        self.last, self._rank = "", b""
+        self._known = self._by_bar = self._looks = False
+        self.settled = False
+        """Whether a known trainer prints here, so that other lines need no look."""
         self._origins: dict[bytes, int] = {}
         self._open: list[str] = []
         self._opened = 0
@@ -144,22 +144,29 @@ class _Console:
         self._averaged = 0
         self.epochs = False
         self.rollouts: list[int] = []
+        self.torn = 0
+        """Line of the row that the log breaks off in."""
 
     @property
     def _busy(self) -> bool:
         """Whether lines are held that may belong together."""
         return bool(self.config.open or self._open or self.wrapped.open or self.indented.open)
 
-    @property
-    def settled(self) -> bool:
-        """Whether a known trainer prints here, so that other lines need no look."""
-        return bool(self._known) and not (self._busy or self.indented.used)
+    def take(self, line: int, raw: bytes) -> None:
+        """Takes one line, or a piece of one between carriage returns."""
+        if len(raw) > _LONGEST or (raw[:1] == b"[" and self._of_another_process(raw)):
+            return
+        if self._looks or not self.general.quick(line, raw):
+            self._take(line, decoded(raw))
+            self._settle()
 
-    def see(self, line: int, text: str) -> None:
-        if self._of_another_process(text):
-            return
-        if not (self._known or self._busy) and self.general.quick(line, text):
-            return
+    def _settle(self) -> None:
+        """Notes how the next lines are to be read."""
+        busy = self._busy
+        self._looks = self._known or busy
+        self.settled = self._known and not (busy or self.indented.used)
+
+    def _take(self, line: int, text: str) -> None:
         if self.wrapped.open and self.wrapped.goes_on(text):
             return
         self.unwrap()
@@ -205,17 +212,23 @@ class _Console:
                 self._printed(line, config)
             if self.config.took:
                 return
-        if (message := sign(text)) is not None:
-            for rows in (self.trl, self.verl, self.general.rows, self.warned):
-                rows.event("log-warning", message, line)
-        if not self._known and (told := metric(text)):
-            self.warned.add(told, line)
-        if not self._known and (told := refused(text)):
-            self.refused.add(told, line)
+        plain = not ("%|" in text or self._busy or self._warns(line, text))
         if "actor_rollout_ref." in text:
             self.declare(verl_console.overrides(text))
         if not self._known:
-            self.general.see(line, text)
+            self.general.see(line, text, plain)
+
+    def _warns(self, line: int, text: str) -> bool:
+        """Takes a warning, and the metric that it may tell; False for any other line."""
+        if (message := sign(text)) is not None:
+            for rows in (self.trl, self.verl, self.general.rows, self.warned):
+                rows.event("log-warning", message, line)
+        told, withheld = (metric(text), refused(text)) if not self._known else ({}, {})
+        if told:
+            self.warned.add(told, line)
+        if withheld:
+            self.refused.add(withheld, line)
+        return bool(message or told or withheld)
 
     def _take_indented(self) -> None:
         """Adds the row of an indented mapping that has ended."""
@@ -232,6 +245,7 @@ class _Console:
         """Reads the line of verl's metrics that was held for more of it."""
         if self.wrapped.open:
             self._see(*self.wrapped.whole())
+            self._settle()
 
     def _unwrapped(self, line: int, text: str) -> list[str]:
         """The lines to be read now: a row once it is whole; what was held for one, where this line ends none."""
@@ -245,10 +259,14 @@ class _Console:
         self._open, self._opened = [text] if _OPENS.match(text) else [], line
         return held if self._open else [*held, text]
 
-    def tell_the_open(self, run: Run) -> None:
-        """Notes a row of a known trainer that the log breaks off in."""
-        if self._open and self._known:
-            run.notes.append(NotRead(f"line {self._opened} begins a row that never ends, and was skipped"))
+    def _take_torn(self) -> None:
+        """Adds what is whole of a row that the log breaks off in."""
+        whole, comma, _ = "".join(self._open).rpartition(", ")
+        row = trl_console.row(f"{whole}}}") if comma and self._known else None
+        if row is not None and trl_console.updates(row) and self.trl.add(row, self._opened, self.bars.position):
+            self.torn = self._opened
+            told = f"line {self.torn} is incomplete: its last value and everything after it were not read"
+            self.trl.notes.append(NotRead(told))
 
     def printed(self, raw: bytes) -> None:
         """The rows that follow are those of the process that a line names."""
@@ -263,9 +281,9 @@ class _Console:
             self.verl.flush()
             self.trl.origin = self.verl.origin = origin
 
-    def _of_another_process(self, text: str) -> bool:
+    def _of_another_process(self, raw: bytes) -> bool:
         """Whether a line is that of a second process of the job, which prints what the first one prints."""
-        rank = _RANK.match(text) if text[:1] == "[" else None
+        rank = _RANK.match(raw)
         if rank is None:
             return False
         self._rank = self._rank or rank[1]
@@ -345,6 +363,7 @@ class _Console:
     def best(self) -> list[Run]:
         """The runs of the format that understood most."""
         self.unwrap()
+        self._take_torn()
         self._take_averages()
         self._take_indented()
         self._take_early(rewarded=False)
