@@ -17,7 +17,7 @@ from .crafted_inputs import canaries, plain_ids, rendered, special_ids
 from .entry_points import Ids, Prompt, Unjudged
 from .forced_draws import OLDER
 from .generations import scripted_sampling
-from .intercept import Forward, forwards, language_model, watched
+from .intercept import Forward, ending_at_logits, forwards, language_model, watched
 from .loss_trials import spread, torch_of
 from .model_modes import fixed_chance, without_dropout
 from .sample_layout import Sample, located
@@ -254,7 +254,7 @@ def _changed(
         return forward.logits + noise.to(forward.logits) if len(others) - 1 == changed else None
 
     fixed_chance()
-    with without_dropout(models[0]), forwards(models, handle):
+    with without_dropout(models[0]), ending_at_logits(), forwards(models, handle):
         value = loss(*samples)
         if value.requires_grad:
             torch.autograd.backward(value)

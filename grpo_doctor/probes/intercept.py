@@ -108,7 +108,8 @@ class Forward(NamedTuple):
     """(N, T or fewer, V): of the last positions where there are fewer."""
 
 
-def _logits_in(output: Any) -> Tensor | None:
+def logits_in(output: Any) -> Any:
+    """The logits (N, T, V) in what a forward returned; None without them."""
     if isinstance(output, Tensor):
         return output if output.ndim == 3 else None
     if hasattr(output, "keys"):
@@ -167,13 +168,14 @@ def logits_of(model: Any, ids: Tensor, real: Tensor, beside: dict[str, Tensor] |
     known = {name: value for name, value in given.items() if name in takes}
     known |= _beside(ids, real) if beside is None else beside
     output = model(**known) if "input_ids" in takes else model(ids, **known)
-    logits = _logits_in(output)
+    logits = logits_in(output)
     if logits is None or logits.shape[1] != ids.shape[1]:
         raise Unjudged("the model's forward returns no logits, or not of all places")
     return logits
 
 
-def _with_logits(output: Any, logits: Tensor) -> Any:
+def with_logits(output: Any, logits: Tensor) -> Any:
+    """What a forward returned, with other logits."""
     if isinstance(output, Tensor):
         return logits
     if isinstance(output, tuple | list):
@@ -227,7 +229,7 @@ def forwards(models: Sequence[Any], handle: Callable[[Forward], Tensor | None]) 
         before, asked = handled, (id(module), len(args), *sorted(kwargs))
         with heads.opened() if asked in silent else nullcontext():
             output = call(*args, **kwargs)
-        given, logits = _given(args, kwargs), _logits_in(output)
+        given, logits = _given(args, kwargs), logits_in(output)
         if given is None or handled != before:
             return output
         if logits is None and _is_loss(output):
@@ -239,7 +241,7 @@ def forwards(models: Sequence[Any], handle: Callable[[Forward], Tensor | None]) 
             return output
         handled += 1
         changed = handle(Forward(module, *given, logits))
-        return output if changed is None else _with_logits(output, changed)
+        return output if changed is None else with_logits(output, changed)
 
     def handed(model: Any, given: tuple[Tensor, Tensor | None], logits: Tensor) -> Tensor | None:
         nonlocal handled
@@ -352,6 +354,20 @@ def _ends_of(model: Any) -> tuple[Any, list[Any], Any] | None:
     return (table, [m for m in layers if m is not wide[-1]], wide[-1]) if wide else None
 
 
+ENDING: list[bool] = []
+"""Whether only the gradient on the logits counts now."""
+
+
+@contextmanager
+def ending_at_logits() -> Iterator[None]:
+    """Only the gradient on the logits counts inside the block, so that forwards need not be made again."""
+    ENDING.append(True)
+    try:
+        yield
+    finally:
+        ENDING.pop()
+
+
 @contextmanager
 def watched(*models: Any) -> Iterator[list[Forward]]:
     """Every forward inside the block that was given ids and returned logits; their gradients are kept.
@@ -366,7 +382,7 @@ def watched(*models: Any) -> Iterator[list[Forward]]:
         seen.append(forward)
         return forward.logits.clone()
 
-    with forwards(models, keep):
+    with ending_at_logits(), forwards(models, keep):
         yield seen
 
 
@@ -401,12 +417,18 @@ class Precision:
             self.half = output.dtype
 
 
+PRECISIONS: list[Precision] = []
+"""Of the blocks that are open now."""
+
+
 @contextmanager
 def precision() -> Iterator[Precision]:
     """Tells whether any module computed in half precision inside the block, by its own weights or under autocast."""
     found = Precision()
+    PRECISIONS.append(found)
     handle = torch.nn.modules.module.register_module_forward_hook(found)
     try:
         yield found
     finally:
         handle.remove()
+        PRECISIONS.remove(found)

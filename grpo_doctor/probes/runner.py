@@ -31,6 +31,7 @@ from .entry_points import RESOURCES, SEAMS, Adapter, AdapterError, NotApplicable
 from .forced_draws import Undrawn, Ways
 from .generations import copies_that_generate
 from .intercept import BESIDE_PROMPTS
+from .known_forwards import KnownForwards
 from .saved_cases import crafted
 from .state_guard import Snapshot
 from .tokenizers import readable
@@ -268,6 +269,7 @@ def examine(
     slowest = [0.0]
     seams = completed(_counted(adapter, called, slowest))
     snapshot, ways = snapshot or Snapshot(as_given), Ways()
+    known = KnownForwards([adapter.model, adapter.reference])
     snapshot.add(ways(lambda: sampler_copies(adapter, seams, snapshot), snapshot.restore))
     for check in catalogue.checks.values():
         if check.probe is None:
@@ -277,9 +279,9 @@ def examine(
             yield Result(check, why=f"needs {', '.join(missing)}", needs=missing)
             continue
         called.clear()
-        result = ways(
-            functools.partial(_one, check, given, thresholds.get(check.code, {}), time_limit, slowest), snapshot.restore
-        )
+        judge = functools.partial(_one, check, given, thresholds.get(check.code, {}), time_limit, slowest)
+        with known.used():
+            result = ways(judge, snapshot.restore)
         snapshot.restore()
         result.called = list(called)
         if result.why.startswith("returned ") and called:

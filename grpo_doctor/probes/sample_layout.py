@@ -159,16 +159,16 @@ def _places(ids: Ids, response: Ids) -> list[int]:
 def _before_padding(forward: Forward, row: int, ids: Ids, response: Ids) -> list[int]:
     """Where a row holds all of a response but its last token, and padding after it, and the loss trains that token:
     its logit has the largest gradient of those that predict it. Without a gradient nothing is known of that."""
-    size, mask, grad = len(response) - 1, forward.attention_mask, forward.logits.grad
-    kept = len(ids) - forward.logits.shape[1]
+    size, grad = len(response) - 1, forward.logits.grad
+    places = [n for n in range(1, len(ids) - size) if ids[n : n + size] == response[:-1] and ids[n + size] != response[-1]]
+    real = None if forward.attention_mask is None or not places else forward.attention_mask[row].tolist()
     found = []
-    for said in range(1, len(ids) - size):
-        end = said + size
-        padding = mask[row, end] == 0 if mask is not None else len(set(ids[end:])) == 1
-        if ids[said:end] != response[:-1] or ids[end] == response[-1] or not padding or end - 1 < kept:
+    for said in places:
+        last = said + size - 1 - (len(ids) - forward.logits.shape[1])
+        padding = len({*ids[said + size :]}) == 1 if real is None else real[said + size] == 0
+        if not padding or last < 0:
             continue
-        there = None if grad is None else grad[row, end - 1 - kept]
-        if there is None or (bool(there.any()) and int(there.abs().argmax()) == response[-1]):
+        if grad is None or (bool(grad[row, last].any()) and int(grad[row, last].abs().argmax()) == response[-1]):
             found.append(said)
     return found
 

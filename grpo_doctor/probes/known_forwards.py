@@ -1,0 +1,117 @@
+"""Forwards that are made once: a probe asks for the same ids under the same weights again and again.
+
+Where only the gradient on the logits counts (`intercept.ending_at_logits`), it ends there: a forward gives logits that
+were computed before, from which a gradient of 0 leads to the weights. A forward that draws random numbers, or that
+returns more than logits and a cache, is made each time.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .intercept import ENDING, PRECISIONS, Precision, around, language_model, logits_in, precision, with_logits
+
+MOST = 2**30
+"""Bytes of logits that are kept."""
+
+_PLAIN = (type(None), bool, int, float, str)
+
+
+class KnownForwards:
+    """The outputs of the forwards of some models, the oldest first."""
+
+    def __init__(self, models: Sequence[Any]) -> None:
+        self.models = list(dict.fromkeys(language_model(m) for m in models if m is not None))
+        self._known: OrderedDict[Any, tuple[Any, Precision]] = OrderedDict()
+        self._size = 0
+        self._odd: set[Any] = set()
+        """How models are called that must be called each time."""
+        self._parts: dict[int, tuple[list[torch.nn.Module], list[Tensor]]] = {}
+        """The modules and the weights of each model."""
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Forwards inside the block are taken from here, where the gradient ends at the logits."""
+        self._parts.clear()
+        with around("forward", self.models, self._forward):
+            yield
+
+    def _key(self, module: torch.nn.Module, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """What the logits depend on: inputs, weights, and the settings of the modules; None where that is not known."""
+        given = [*enumerate(args), *sorted(kwargs.items())]
+        if any(value.requires_grad if isinstance(value, Tensor) else type(value) not in _PLAIN for _, value in given):
+            return None
+        if id(module) not in self._parts:
+            self._parts[id(module)] = [*module.modules()], [*module.parameters(), *module.buffers()]
+        parts, weights = self._parts[id(module)]
+        norms = torch.stack(torch._foreach_norm([w for w in weights if w.is_floating_point()], dtype=torch.float32))
+        settings = [tuple(v for v in vars(m).values() if type(v) in _PLAIN) for m in parts]
+        versions = [(id(w), w._version) for w in weights]
+        inputs = tuple((name, _bytes(value)) for name, value in given)
+        return id(module), inputs, *settings, *versions, *norms.tolist(), torch.is_autocast_enabled(norms.device.type)
+
+    def _forward(self, call: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
+        kind = id(module), module.training, len(args), *sorted(kwargs)
+        key = self._key(module, args, kwargs) if ENDING and kind not in self._odd else None
+        if key is not None and key not in self._known:
+            output, precise = _computed(call, args, kwargs)
+            if output is None:
+                self._odd.add(kind)
+            else:
+                self._keep(key, output, precise)
+        if key is None or key not in self._known:
+            return call(*args, **kwargs)
+        known, precise = self._known[key]
+        for found in PRECISIONS:
+            found.half = found.half or precise.half
+        output, trained = copy.deepcopy(known), [w for w in self._parts[id(module)][1] if w.requires_grad]
+        if not trained or not torch.is_grad_enabled():
+            return output
+        return with_logits(output, _Scored.apply(logits_in(output), *trained))
+
+    def _keep(self, key: Any, output: Any, precise: Precision) -> None:
+        self._known[key] = output, precise
+        self._size += logits_in(output).nbytes
+        while self._size > MOST and len(self._known) > 1:
+            self._size -= logits_in(self._known.popitem(last=False)[1][0]).nbytes
+
+
+def _computed(call: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, Precision]:
+    """The output of a forward without a gradient; None of one that must be made each time."""
+    with torch.random.fork_rng(), torch.no_grad(), precision() as precise:
+        before = _random()
+        output = call(*args, **kwargs)
+        drawn = any(not torch.equal(one, other) for one, other in zip(before, _random(), strict=True))
+    fields = output.values() if hasattr(output, "keys") else output if isinstance(output, tuple | list) else [output]
+    alone = logits_in(output) is not None and sum(isinstance(value, Tensor) for value in fields) == 1
+    return (output if alone and not drawn else None), precise
+
+
+def _random() -> list[Tensor]:
+    return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [])]
+
+
+def _bytes(value: Any) -> Any:
+    if not isinstance(value, Tensor):
+        return value
+    return value.shape, value.dtype, value.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+
+
+class _Scored(torch.autograd.Function):
+    """Logits as if they came from these parameters, whose gradient is 0: trainers look at it before a step."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, *parameters: Tensor) -> Tensor:
+        ctx.save_for_backward(*parameters)
+        return logits
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        return None, *(torch.zeros_like(p) for p in ctx.saved_tensors)
