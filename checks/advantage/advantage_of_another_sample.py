@@ -1,0 +1,138 @@
+import random
+from typing import Any
+
+from grpo_doctor import Fires, fires, probe, probes
+
+MOST = 64
+"""Responses that the probe can tell apart."""
+
+
+@probe("ADV017", kind="defect", severity="critical", explains=("ADV006", "STL001"))
+def advantage_of_another_sample(
+    update: Any, model: Any, render: Any, tokenizer: Any, optimizer: Any = None, prompts: Any = None
+) -> Fires | None:
+    """Rewards or advantages reach other responses than those they were computed for.
+
+    ## What it sees
+    One whole `update` on up to four prompts. Sampling is scripted, and every response is different. A scripted `verify`
+    replaces the reward function: it notes for which prompt it is asked about which response, and returns a different
+    reward for each. The gradient on the logits then shows the advantage of every response. Every response must be
+    scored for the prompt that it was sampled for. Among the responses to one prompt, a higher reward must give a higher
+    advantage. The advantages of each group must sum to 0, or follow the rewards of the whole batch: otherwise groups
+    contain responses to other prompts.
+
+    ## Why it matters
+    A wrong `repeat_interleave`, a `view` with swapped axes, or a shuffle of only one of two lists trains the policy
+    towards responses of other prompts. Reward and loss curves look normal, but the reward does not rise.
+
+    ## What this certifies, and what it does not
+    It certifies the way from prompt and response to the advantage that is applied, for these prompts in one batch. It
+    does not certify the reward function (REW012), nor the size of the advantages (ADV007, ADV014).
+
+    ## Known false alarms
+    Trainers that replace a response's reward on purpose, for example by the reward of the best response of its group.
+
+    ## Remedy
+    Keep prompt, response and reward in one row, and repeat each prompt with `repeat_interleave`.
+
+    ## Sources
+    PrimeIntellect-ai/prime-rl#600 (prompts tiled, groups taken as neighbours); radixark/miles#1325 (all prompts in one
+    group).
+    """
+    asked = [prompt for prompt, _ in probes.crafted_inputs.rendered(render, prompts)]
+    trial = _Trial(update, model, tokenizer, asked)
+    if len(trial.given) == len(asked) ** 2 > 4:  # rows and columns of a square table cannot be told apart
+        trial = _Trial(update, model, tokenizer, asked[1:])
+    strange = sum(render(prompt) != given for prompt, given in trial.scored)
+    if strange:
+        return fires(
+            True,
+            "{strange} of {rows} responses are scored for another prompt than the one that they were sampled for.",
+            strange=strange,
+            rows=len(trial.scored),
+        )
+    applied = trial.applied(optimizer)
+    groups = [[n for n, own in enumerate(trial.given) if own == ids] for ids in dict.fromkeys(trial.given)]
+    wrong, pairs = _out_of_order(applied, groups)
+    mixed = not wrong and not _centred(applied, groups) and _out_of_order(applied, [[*range(len(applied))]])[0] > 0
+    return fires(
+        wrong > 0 or mixed,
+        "In {wrong} of {pairs} pairs of responses to one prompt, the response with the lower reward gets the higher "
+        "advantage."
+        if wrong
+        else "The advantages are centred over groups that contain responses to other prompts.",
+        wrong=wrong,
+        pairs=pairs,
+    )
+
+
+class _Trial:
+    """An `update` under a scripted sampler and verifier: what was sampled for which prompt, and scored for which."""
+
+    def __init__(self, update: Any, model: Any, tokenizer: Any, prompts: list[Any]) -> None:
+        craft = probes.crafted_inputs
+        self.update, self.model, self.tokenizer, self.prompts = update, model, tokenizer, prompts
+        self.special = craft.special_ids(tokenizer)
+        words = craft.plain_ids(tokenizer, model, count=2 * MOST)
+        self.responses = craft.canaries(words, [3] * min(MOST, len(words) // 2), self.special.eos)
+        self.scored: list[tuple[Any, list[int]]] = []
+        """For each call of the verifier the prompt it was given, and the ids after which the response was sampled."""
+        self.given = self._run(prompts, self.responses, [0.0] * len(self.responses))
+        """The ids after which each response was sampled."""
+        if not len(prompts) < len(self.given) <= len(self.responses):
+            raise probes.Unjudged(f"update samples {len(self.given)} responses to {len(prompts)} prompts")
+        self.responses = self.responses[: len(self.given)]
+
+    def _run(self, prompts: list[Any], responses: Any, rewards: Any) -> list[tuple[int, ...]]:
+        self.scored.clear()
+
+        def verify(prompt: Any, response: Any) -> float:
+            known = (
+                n for n, own in enumerate(responses) if probes.crafted_inputs.agrees(response, own, self.tokenizer)
+            )
+            n = next(known, None)
+            if n is None or prompt not in self.prompts:
+                raise probes.Unjudged("update calls verify with something else than a prompt and a sampled response")
+            asked.append((prompt, n))
+            return float(rewards[n])
+
+        asked: list[tuple[Any, int]] = []
+        with probes.generations.scripted_generate(self.model, responses, self.special.pad, self.special.eos) as calls:
+            self.update(prompts, verify)
+        given = [
+            tuple(i for i, r in zip(ids.tolist(), real.tolist(), strict=True) if r)
+            for call in calls
+            for ids, real in zip(call.input_ids, call.attention_mask, strict=True)
+        ]
+        self.scored += [(prompt, list(given[n])) for prompt, n in asked]
+        return given
+
+    def applied(self, optimizer: Any) -> list[tuple[float, float]]:
+        """The reward of each response, and the weight that the gradient gives to its log-probability."""
+        import torch
+
+        places = list(range(len(self.responses)))
+        random.Random(0).shuffle(places)
+        means = {ids: 3.0 * n for n, ids in enumerate(dict.fromkeys(self.given))}
+        rewards = [means[ids] + place / len(places) for ids, place in zip(self.given, places, strict=True)]
+
+        def loss(prompts: Any, responses: Any, scores: Any) -> Any:
+            self._run(prompts, responses, scores)
+            return torch.zeros(())
+
+        caught = loss if optimizer is None else probes.updates.CaughtBackward(loss, self.model, optimizer)
+        found = probes.gradient_effect.pushes(caught, self.model, self.prompts, self.responses, signs=rewards)
+        return [(reward, float(push.weight.mean())) for reward, push in zip(rewards, found, strict=True)]
+
+
+def _out_of_order(applied: list[tuple[float, float]], groups: list[list[int]]) -> tuple[int, int]:
+    """Pairs within the groups of which the lower reward has the higher advantage, and all pairs."""
+    least = 0.002 * max(abs(weight) for _, weight in applied)
+    pairs = [(applied[a], applied[b]) for group in groups for a in group for b in group if applied[a] < applied[b]]
+    return sum(low[1] > high[1] + least for low, high in pairs), len(pairs)
+
+
+def _centred(applied: list[tuple[float, float]], groups: list[list[int]]) -> bool:
+    """Whether the advantages of every group sum to 0."""
+    weights = [[applied[n][1] for n in group] for group in groups]
+    return all(abs(sum(group)) <= 0.05 * sum(map(abs, group)) for group in weights)
