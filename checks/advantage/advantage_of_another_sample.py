@@ -17,9 +17,9 @@ def advantage_of_another_sample(
     One whole `update` on up to four prompts. Sampling is scripted, and every response is different. A scripted `verify`
     replaces the reward function: it notes for which prompt it is asked about which response, and returns a different
     reward for each. The gradient on the logits then shows the advantage of every response. Every response must be
-    scored for the prompt that it was sampled for. Among the responses to one prompt, a higher reward must give a higher
-    advantage. The advantages of each group must sum to 0, or follow the rewards of the whole batch: otherwise groups
-    contain responses to other prompts.
+    scored for the prompt that it was sampled for. Of two responses to one prompt, the one with the lower reward must
+    not be made likelier while the other is made less likely. Each group must have advantages of both signs, or the
+    signs must follow the rewards of the whole batch: otherwise groups contain responses to other prompts.
 
     ## Why it matters
     A wrong `repeat_interleave`, a `view` with swapped axes, or a shuffle of only one of two lists trains the policy
@@ -51,14 +51,20 @@ def advantage_of_another_sample(
             strange=strange,
             rows=len(trial.scored),
         )
-    applied = trial.applied(optimizer)
-    groups = [[n for n, own in enumerate(trial.given) if own == ids] for ids in dict.fromkeys(trial.given)]
-    wrong, pairs = _out_of_order(applied, groups)
-    mixed = not wrong and not _centred(applied, groups) and _out_of_order(applied, [[*range(len(applied))]])[0] > 0
+    return _of_signs(trial.applied(optimizer), trial.given)
+
+
+def _of_signs(applied: list[tuple[float, float]], given: list[tuple[int, ...]]) -> Fires:
+    """Fires where rewards and weights contradict each other in the groups of responses that were sampled after the same
+    ids."""
+    groups = [[applied[n] for n, own in enumerate(given) if own == ids] for ids in dict.fromkeys(given)]
+    wrong, pairs = _against(groups)
+    one_sided = any(min(weights) > 0 or max(weights) < 0 for weights in ([w for _, w in group] for group in groups))
+    mixed = one_sided and all(weight for _, weight in applied) and _against([applied])[0] > 0
     return fires(
         wrong > 0 or mixed,
-        "In {wrong} of {pairs} pairs of responses to one prompt, the response with the lower reward gets the higher "
-        "advantage."
+        "In {wrong} of {pairs} pairs of responses to one prompt, the one with the lower reward is made likelier and "
+        "the other less likely."
         if wrong
         else "The advantages are centred over groups that contain responses to other prompts.",
         wrong=wrong,
@@ -77,7 +83,7 @@ class _Trial:
         self.responses = craft.canaries(words, [3] * min(MOST, len(words) // 2), self.special.eos)
         self.scored: list[tuple[Any, list[int]]] = []
         """For each call of the verifier the prompt it was given, and the ids after which the response was sampled."""
-        self.given = self._run(prompts, self.responses, [0.0] * len(self.responses))
+        self.given = self._run(prompts, self.responses, range(len(self.responses)))
         """The ids after which each response was sampled."""
         if not len(prompts) < len(self.given) <= len(self.responses):
             raise probes.Unjudged(f"update samples {len(self.given)} responses to {len(prompts)} prompts")
@@ -93,6 +99,8 @@ class _Trial:
             n = next(known, None)
             if n is None or prompt not in self.prompts:
                 raise probes.Unjudged("update calls verify with something else than a prompt and a sampled response")
+            if len(asked) > 4 * len(responses):
+                raise probes.Unjudged("update samples again and again where all rewards are equal")
             asked.append((prompt, n))
             return float(rewards[n])
 
@@ -108,7 +116,8 @@ class _Trial:
         return given
 
     def applied(self, optimizer: Any) -> list[tuple[float, float]]:
-        """The reward of each response, and the weight that the gradient gives to its log-probability."""
+        """The reward of each response, and the weight that the gradient gives to its log-probability; 0 if it is left
+        out or stopped by a clip."""
         import torch
 
         places = list(range(len(self.responses)))
@@ -122,17 +131,12 @@ class _Trial:
 
         caught = loss if optimizer is None else probes.updates.CaughtBackward(loss, self.model, optimizer)
         found = probes.gradient_effect.pushes(caught, self.model, self.prompts, self.responses, signs=rewards)
-        return [(reward, float(push.weight.mean())) for reward, push in zip(rewards, found, strict=True)]
+        weights = [float(push.weight.mean()) for push in found]
+        least = 0.002 * max(map(abs, weights))
+        return [(r, w if abs(w) > least else 0.0) for r, w in zip(rewards, weights, strict=True)]
 
 
-def _out_of_order(applied: list[tuple[float, float]], groups: list[list[int]]) -> tuple[int, int]:
-    """Pairs within the groups of which the lower reward has the higher advantage, and all pairs."""
-    least = 0.002 * max(abs(weight) for _, weight in applied)
-    pairs = [(applied[a], applied[b]) for group in groups for a in group for b in group if applied[a] < applied[b]]
-    return sum(low[1] > high[1] + least for low, high in pairs), len(pairs)
-
-
-def _centred(applied: list[tuple[float, float]], groups: list[list[int]]) -> bool:
-    """Whether the advantages of every group sum to 0."""
-    weights = [[applied[n][1] for n in group] for group in groups]
-    return all(abs(sum(group)) <= 0.05 * sum(map(abs, group)) for group in weights)
+def _against(groups: list[list[tuple[float, float]]]) -> tuple[int, int]:
+    """Pairs within groups of which the lower reward has a positive weight and the higher a negative one, and all."""
+    pairs = [(one, other) for group in groups for one in group for other in group if one < other]
+    return sum(low > 0 > high for (_, low), (_, high) in pairs), len(pairs)

@@ -71,7 +71,7 @@ def _refuse_other_terms(mask: Any, whole: tuple[Any, ...], declared: dict[str, A
         return
     if probes.from_loss.derived(mask):
         of_loss = dict.fromkeys(count, 0)
-        _of_loss(*whole, of_loss)
+        _of_loss(*whole, count=of_loss)
         if not of_loss["extra"]:
             raise probes.Unjudged("another term of the loss trains tokens outside the responses: see ENT006")
 
@@ -81,7 +81,7 @@ def _of_whole(mask: Any, whole: tuple[Any, ...], rollout: Any, turns: Any, count
     loss, model, _, _, tokenizer, prompts = whole
     found = None
     try:
-        found = _of_loss(*whole, count)
+        found = _of_loss(*whole, count=count)
     except probes.Unjudged:
         if probes.from_loss.derived(mask):
             raise  # else the trainer's own mask has been judged

@@ -149,14 +149,14 @@ def _judged(pushed: Any, settings: dict[str, Any], takes_old: bool, sure: bool =
     none = (on.abs() <= least).all(1)
     silent = int(none.sum())
     lost = int(((off[:, 0] <= least) & ~none)[[1, 2]].sum())
-    broken = bool(against or lost or silent)
+    broken = against + lost + silent
     wrong = _bound(pushed, signs, least, settings) if not broken and _clips(on, off, least) else []
     return fires(
-        broken or bool(wrong) or ignored,
+        broken + len(wrong) + ignored > 0,
         "{what}",
         info=ignored,
         warning=ignored and "epsilon" in settings,
-        error=bool(lost or wrong or silent) or (ignored and sure),
+        error=lost + silent + len(wrong) > 0 or (ignored and sure),
         critical=against > 0,
         what=_words(against, lost, wrong, silent, ignored, sure),
         against=against,

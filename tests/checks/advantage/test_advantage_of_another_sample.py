@@ -27,7 +27,7 @@ class Grouped(Reference):
         return [p for p in prompts for _ in range(self.size)]
 
     def centred(self, rewards: Tensor) -> Tensor:
-        return self.advantages(rewards.view(-1, self.size)).flatten()
+        return torch.as_tensor(self.advantages(rewards.view(-1, self.size))).flatten()
 
     def update(self, prompts: list[Any], verify: Callable[[Any, Any], float]) -> None:
         rows = [p for p in prompts for _ in range(self.size)]
@@ -54,7 +54,7 @@ class TiledScores(Grouped):
 
 class NeighboursOfOtherPrompts(Grouped):
     def centred(self, rewards: Tensor) -> Tensor:
-        return self.advantages(rewards.view(self.size, -1)).T.flatten()
+        return torch.as_tensor(self.advantages(rewards.view(self.size, -1))).T.flatten()
 
 
 class Rolled(Grouped):
@@ -64,7 +64,7 @@ class Rolled(Grouped):
 
 class TwoPromptsInAGroup(Grouped):
     def centred(self, rewards: Tensor) -> Tensor:
-        return torch.cat([self.advantages(part[None]).flatten() for part in rewards.split(2 * self.size)])
+        return torch.cat([self.advantages(part[None]).flatten() for part in torch.split(rewards, 2 * self.size)])
 
 
 def probed(trainer: Grouped) -> Diagnosis:
@@ -83,8 +83,8 @@ def test_own_rewards_pass_whatever_the_baseline(kind: type[Grouped]) -> None:
     ("kind", "message"),
     [
         (TiledScores, "8 of 12 responses are scored for another prompt than the one that they were sampled for."),
-        (NeighboursOfOtherPrompts, "pairs of responses to one prompt, the response with the lower reward gets the"),
-        (Rolled, "pairs of responses to one prompt, the response with the lower reward gets the higher advantage."),
+        (NeighboursOfOtherPrompts, "pairs of responses to one prompt, the one with the lower reward is made likelier"),
+        (Rolled, "pairs of responses to one prompt, the one with the lower reward is made likelier"),
         (TwoPromptsInAGroup, "The advantages are centred over groups that contain responses to other prompts."),
     ],
 )
