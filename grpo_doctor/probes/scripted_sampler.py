@@ -16,7 +16,7 @@ from .entry_points import Ids, Unjudged
 from .generations import SERVING, sampled_with, scripted_generate
 from .intercept import logits_of
 from .model_modes import without_dropout
-from .sampling import LONGEST, finished
+from .sampling import LONGEST, end_ids, finished
 from .tokenizers import readable
 
 _SAMPLING: list[bool] = []
@@ -195,7 +195,7 @@ class ScriptedSampler:
             eos_token_id=special.eos,
             **how,
         )
-        return finished(tokens, ids.shape[1], {special.eos} - {None})
+        return finished(tokens, ids.shape[1], end_ids(self.tokenizer, self.model))
 
 
 def _asked(sampling_params: Any, name: str) -> Any:
