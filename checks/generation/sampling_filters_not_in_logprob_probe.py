@@ -36,7 +36,8 @@ def probe_seams(
     default `top_k=50` of transformers is a warning at most, because it excludes far more on a small random model than
     on a trained one. A custom sampling loop gets logits of 64 words and must draw from all of them, at the
     temperature that the gradient of the loss shows. The probe reads this from the arguments of `torch.multinomial`,
-    or counts draws. Responses that contain the padding id are skipped: a random model draws it, and a loss that
+    or counts draws. A `ScriptedSampler` samples from the model with the parameters that the engine is given. Responses
+    that contain the padding id are skipped: a random model draws it, and a loss that
     detects padding by id masks it.
 
     ## Thresholds of the probe
@@ -50,23 +51,19 @@ def probe_seams(
     rows = [ids for _, ids in craft.rendered(render, prompts)] * 4
     ids, real = craft.pad_left(rows, craft.special_ids(tokenizer).pad, craft.device_of(model))
     held, precise = probes.model_modes.held_in_eval(model), probes.intercept.precision()
-    with held, probes.model_modes.without_dropout(model), precise as precision:
+    engine = probes.scripted_sampler.sampling_as_asked()
+    with held, engine, probes.model_modes.without_dropout(model), precise as precision:
         drawn = probes.sampling.drawn(sample, model, ids, real)
         if drawn.logprobs is None:
             return _of_loop(sample, logprobs, model, tokenizer, rows, shut)
-        ends = probes.sampling.end_ids(tokenizer, model)
-        said = probes.sampling.finished(drawn.tokens, ids.shape[1], ends)
-        pad = {craft.special_ids(tokenizer).pad} - ends
-        some = [n for n, one in enumerate(said) if not pad & set(one)] or list(range(len(said)))
-        responses = [said[n] for n in some]
+        some, responses = _without_padding(drawn.tokens, ids.shape[1], tokenizer, model)
         own = _of_loss(logprobs, drawn.tokens[some], real[some], [rows[n] for n in some], responses)
     theirs = _joined(drawn.logprobs[some], responses).to(own)
     mismatch = craft.k3(own, theirs)
-    off = not mismatch <= (limit if precision.half is None else low_precision)
+    exact = precision.half is None
+    off = not mismatch <= (limit if exact else low_precision)
     behind = drawn.shut > shut and mismatch > drawn.shut**2 / 4  # a loss that leaves out the same tokens agrees
-    # a filter alone makes every token that it keeps likelier
-    likelier = float((theirs - own).min()) > -(0.01 if precision.half is None else 0.3)
-    default = behind and drawn.default and likelier
+    default = behind and drawn.default and _likelier(own, theirs, exact)
     return fires(
         off or behind,
         "Sampler and loss disagree on the log-probabilities of the sampled tokens by {mismatch:.3g} nats/token"
@@ -77,6 +74,20 @@ def probe_seams(
         mismatch=mismatch,
         shut=drawn.shut,
     )
+
+
+def _likelier(own: Any, theirs: Any, exact: bool) -> bool:
+    """Whether every token is likelier for the sampler: a filter alone does no more."""
+    return float((theirs - own).min()) > -(0.01 if exact else 0.3)
+
+
+def _without_padding(tokens: Any, width: int, tokenizer: Any, model: Any) -> tuple[list[int], list[list[int]]]:
+    """Rows and responses without the padding id; all of them where each has it."""
+    ends = probes.sampling.end_ids(tokenizer, model)
+    said = probes.sampling.finished(tokens, width, ends)
+    pad = {probes.crafted_inputs.special_ids(tokenizer).pad} - ends
+    some = [n for n, one in enumerate(said) if not pad & set(one)] or list(range(len(said)))
+    return some, [said[n] for n in some]
 
 
 def _of_loop(sample: Any, logprobs: Any, model: Any, tokenizer: Any, rows: Any, shut: float) -> Fires:

@@ -1,3 +1,4 @@
+import functools
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
@@ -36,21 +37,21 @@ def probe_seams(
     model.eval()
     before = probes.sampling.sampled(sample, ids, real, model)
     copies = probes.generations.copies_that_generate(lambda: sample(ids, real), model, craft.special_ids(tokenizer).pad)
-    steps = step is not None and not isinstance(step, probes.updates.PlainStep)
-    if sync is None and not steps and any(c is not reference for c in copies):
+    if sync is None and step is not None and not isinstance(step, probes.updates.PlainStep):
+        responses = craft.canaries(craft.plain_ids(tokenizer, model, rows), [3] * len(rows))
+        samples = [p for p, _ in pairs], responses, probes.loss_trials.spread(len(rows), model)
+        sync = functools.partial(step, *samples)
+    if sync is None and any(c is not reference for c in copies):
         raise probes.Unjudged("a copy of the model generates, and neither sync nor step shows when it receives weights")
-    before_copies = [(c, {n: p.detach().clone() for n, p in c.named_parameters()}) for c in copies]
+    before_copies = [(c, _weights(c)) for c in copies]
     if not _moved(model, ids, real):
         raise probes.Unjudged("the trainable weights have no say in the model's next token")
     if sync is not None:
         sync()
-    elif steps:
-        responses = craft.canaries(craft.plain_ids(tokenizer, model, rows), [3] * len(rows))
-        step([p for p, _ in pairs], responses, probes.loss_trials.spread(len(rows), model))
     after = probes.sampling.sampled(sample, ids, real, model)
     share = probes.sampling.agreement(before, after, ids.shape[1])
     stale, held = _stale(model, before_copies)
-    if stale and len(stale) < held:
+    if 0 < len(stale) < held:
         return fires(
             True,
             "After the update {stale} of {held} weights of the sampler are still the old ones: {names}.",
@@ -63,6 +64,10 @@ def probe_seams(
         "Every trainable weight was changed, but the sampler still returns the same tokens, so it uses other weights.",
         share=share,
     )
+
+
+def _weights(copy: Any) -> dict[str, Any]:
+    return {name: parameter.detach().clone() for name, parameter in copy.named_parameters()}
 
 
 def _stale(model: Any, copies: Any) -> tuple[list[str], int]:

@@ -44,9 +44,8 @@ def probe_mask(
     words = craft.plain_ids(tokenizer, model, own)
     count: dict[str, Any] = {"rows": 0, "first": 0, "last": 0, "missed": 0, "extra": 0, "wrong": 0}
     infinite = _of_masks(mask, own, words, craft.special_ids(tokenizer).eos, count)
-    kept = float((settings or {}).get("top_entropy_quantile") or 1.0)
-    if kept < 1 and count["missed"] and not count["extra"]:
-        raise probes.Unjudged("settings['top_entropy_quantile'] leaves tokens out by their entropy: probe without it")
+    whole = loss, model, reference, render, tokenizer, prompts
+    _refuse_other_terms(mask, whole, settings or {}, count)
     if infinite and not count["wrong"]:
         return fires(
             True,
@@ -54,31 +53,41 @@ def probe_mask(
             "leaves an empty mask, so the loss divides by 0.",
             infinite=infinite,
         )
-    found = None
-    if (
-        (settings or {}).get("entropy_coef")
-        and count["extra"]
-        and not count["missed"]
-        and probes.from_loss.derived(mask)
-    ):
-        of_loss = dict.fromkeys(count, 0)
-        _of_loss(loss, model, reference, render, tokenizer, prompts, of_loss)
-        if not of_loss["extra"]:
-            raise probes.Unjudged("another term of the loss trains tokens outside the responses: see ENT006")
-    if not count["wrong"] and loss is not None and model is not None:
-        try:
-            found = _of_loss(loss, model, reference, render, tokenizer, prompts, count)
-        except probes.Unjudged:
-            if probes.from_loss.derived(mask):
-                raise  # else the trainer's own mask has been judged
-        if found is None and isinstance(rollout, probes.from_rollout.Rolled):
-            found = _of_turns(loss, model, rollout, tokenizer, prompts, turns)
+    judged = not count["wrong"] and loss is not None and model is not None
+    found = _of_whole(mask, whole, rollout, turns, count) if judged else None
     return found or fires(
         count["wrong"] > 0,
         "In {wrong} of {rows} samples the loss mask is wrong: it excludes {missed} response tokens (first token: "
         "{first}, last token: {last}) and includes {extra} prompt or padding tokens.",
         **count,
     )
+
+
+def _refuse_other_terms(mask: Any, whole: tuple[Any, ...], declared: dict[str, Any], count: dict[str, Any]) -> None:
+    """Raises `Unjudged` where tokens are left out by their entropy, or another term of the loss trains more of them."""
+    if float(declared.get("top_entropy_quantile") or 1.0) < 1 and count["missed"] and not count["extra"]:
+        raise probes.Unjudged("settings['top_entropy_quantile'] leaves tokens out by their entropy: probe without it")
+    if not declared.get("entropy_coef") or not count["extra"] or count["missed"]:
+        return
+    if probes.from_loss.derived(mask):
+        of_loss = dict.fromkeys(count, 0)
+        _of_loss(*whole, count=of_loss)
+        if not of_loss["extra"]:
+            raise probes.Unjudged("another term of the loss trains tokens outside the responses: see ENT006")
+
+
+def _of_whole(mask: Any, whole: tuple[Any, ...], rollout: Any, turns: Any, count: dict[str, Any]) -> Fires | None:
+    """Counts what the gradient of the loss trains, and fires where that is wrong in another way."""
+    loss, model, _, _, tokenizer, prompts = whole
+    found = None
+    try:
+        found = _of_loss(*whole, count=count)
+    except probes.Unjudged:
+        if probes.from_loss.derived(mask):
+            raise  # else the trainer's own mask has been judged
+    if found is None and isinstance(rollout, probes.from_rollout.Rolled):
+        return _of_turns(loss, model, rollout, tokenizer, prompts, turns)
+    return found
 
 
 def _of_masks(mask: Any, own: list[list[int]], words: list[int], eos: int | None, count: dict[str, Any]) -> int:
@@ -127,15 +136,7 @@ def _of_loss(
     made, responses = push.four(render, tokenizer, model, prompts, [4, 2, 5, 3])
     found = [p for p in push.pushes(loss, model, made, responses) if bool(p.trained.any())]
     penalised = push.moved_by_reference(loss, model, reference, made, responses)
-    beside = [p.outside for p in penalised] or [0] * len(found)
-    for p, outside in zip(found, beside, strict=False):
-        missed = (~p.trained).tolist()
-        count["rows"] += 1
-        count["wrong"] += any(missed) or p.outside + outside > 0
-        count["missed"] += sum(missed)
-        count["extra"] += max(p.outside, outside)
-        count["first"] += missed[0]
-        count["last"] += missed[-1]
+    _count(found, [p.outside for p in penalised] or [0] * len(found), count)
     moved = sum(int(p.trained.sum()) for p in found)
     off = moved - sum(int((p.trained & p.aimed).sum()) for p in found)
     if 2 * off > moved:
@@ -148,15 +149,32 @@ def _of_loss(
         )
     if count["wrong"] or any(float((p.towards * sign).min()) < 0 for p, sign in zip(found, push.SIGNS, strict=False)):
         return None  # if an update is against its advantage, its size shows nothing: see RAT007
+    return _of_penalty(penalised) or _of_padding(loss, model, made, responses)
+
+
+def _count(found: list[Any], beside: list[int], count: dict[str, Any]) -> None:
+    """Adds what the policy gradient misses of each sample, and what it or a penalty moves outside."""
+    for p, outside in zip(found, beside, strict=False):
+        missed = (~p.trained).tolist()
+        count["rows"] += 1
+        count["wrong"] += any(missed) or p.outside + outside > 0
+        count["missed"] += sum(missed)
+        count["extra"] += max(p.outside, outside)
+        count["first"] += missed[0]
+        count["last"] += missed[-1]
+
+
+def _of_penalty(penalised: list[Any]) -> Fires | None:
+    """Fires if the penalty leaves out the first or the last token of every response."""
     exempt = [place for place, at in (("first", 0), ("last", -1)) if _left_out(penalised, at)]
-    if exempt:
-        return fires(
-            True,
-            "The KL penalty excludes the {exempt} token of every response, but the policy loss trains it.",
-            error=True,
-            exempt=exempt[0],
-        )
-    return _of_padding(loss, model, made, responses)
+    if not exempt:
+        return None
+    return fires(
+        True,
+        "The KL penalty excludes the {exempt} token of every response, but the policy loss trains it.",
+        error=True,
+        exempt=exempt[0],
+    )
 
 
 def _left_out(pushes: list[Any], at: int) -> bool:

@@ -61,10 +61,13 @@ def ratio_or_clip_reversed(
         return _judged(lambda far: _of_objective(objective, far), declared, takes_old="epsilon" in declared)
     if loss is None or render is None or model is None or tokenizer is None:
         raise probes.NotApplicable("needs objective, or loss with render, model and tokenizer")
+    samples = probes.gradient_effect.four(render, tokenizer, model, prompts, [3, 5, 2, 4])
+    return _of_loss(loss, model, *samples, declared)
+
+
+def _of_loss(loss: Any, model: Any, made: Any, responses: Any, declared: dict[str, Any]) -> Fires | None:
+    """Fires where a whole loss pushes samples, or what its sampler says weighs them, the wrong way."""
     temperature = float(declared.get("temperature") or 1.0)
-    made, responses = probes.gradient_effect.four(
-        render, tokenizer, model, prompts, [3, 5, 2, 4]
-    )  # a sort would change the order
 
     def pushed(log_ratios: Any) -> Any:
         import torch
@@ -76,21 +79,25 @@ def ratio_or_clip_reversed(
 
     # without a KL, an adapter's forward that acts on nothing may be the reference's
     reference = not declared.get("kl_coef") and hasattr(model, "disable_adapter")
-    signs = probes.loss_trials.torch_of(probes.gradient_effect.SIGNS, model)
-    own = probes.intercept.language_model(model)
-    beside = probes.gradient_effect.beside(loss, [model], made, responses, signs)
-    idle = any(b.module is own and b.scores and not b.acts for b in beside)
+    idle = not reference and _idle(loss, model, made, responses)
     with probes.generations.scripted_sampling() as sampling:
-        found = _judged(pushed, declared, takes_old=idle and not reference, sure=False)
-    # old log-probabilities of one-hot logits shut the clip, which turns no push round: a lost sign turns all of them
+        found = _judged(pushed, declared, takes_old=idle, sure=False)
     made_up = bool(sampling.loops) and probes.forced_draws.by_logits()
-    fired = made_up and found is not None and bool(found.when)
-    if fired and found is not None and (found.evidence["along"] or not found.evidence["against"]):
-        raise probes.Unjudged("the loss samples in a loop of its own whose draws cannot be forced")
-    if found is not None and bool(found.when):
+    if bool(found.when):
+        # old log-probabilities of one-hot logits shut the clip, which turns no push round: a lost sign turns all
+        if made_up and (found.evidence["along"] or not found.evidence["against"]):
+            raise probes.Unjudged("the loss samples in a loop of its own whose draws cannot be forced")
         return found
     weights = None if made_up else probes.gradient_effect.sampler_weights(loss, model, made, responses, FAR)
     return found if weights is None else _of_weights(weights[1])
+
+
+def _idle(loss: Any, model: Any, made: Any, responses: Any) -> bool:
+    """Whether the policy scores the samples without gradient, and that acts on nothing."""
+    signs = probes.loss_trials.torch_of(probes.gradient_effect.SIGNS, model)
+    own = probes.intercept.language_model(model)
+    beside = probes.gradient_effect.beside(loss, [model], made, responses, signs)
+    return any(b.module is own and b.scores and not b.acts for b in beside)
 
 
 def _of_weights(times: list[float]) -> Fires:
@@ -127,7 +134,7 @@ def _of_objective(objective: Any, log_ratios: list[float]) -> Any:
     return (without - with_)[:, 1:]
 
 
-def _judged(pushed: Any, settings: dict[str, Any], takes_old: bool, sure: bool = True) -> Fires | None:
+def _judged(pushed: Any, settings: dict[str, Any], takes_old: bool, sure: bool = True) -> Fires:
     """``takes_old``: the loss has old log-probabilities; not ``sure``: it makes a forward that may be theirs."""
     import torch
 
@@ -139,28 +146,34 @@ def _judged(pushed: Any, settings: dict[str, Any], takes_old: bool, sure: bool =
     off = pushed([FAR, -FAR, FAR, -FAR]).cpu() * signs[:, None]
     ignored = takes_old and bool(((off - on).abs() <= least).all())
     against = int(((on < -least).any(1) | (off < -least).any(1)).sum())
-    silent = (on.abs() <= least).all(1)
-    open_ = off[:, 0] > least
-    lost = (not bool(open_[1]) and not bool(silent[1])) + (not bool(open_[2]) and not bool(silent[2]))
-    # a ratio of the whole sequence stops the second token too, and has bounds of its own; and where the push has not
-    # grown by the scripted ratio (different temperature than declared), no bound can be found
-    told = torch.tensor([-FAR, FAR]).exp()
-    grown = bool(((off[[1, 2], 0] / on[[1, 2], 0] / told - 1).abs() < 0.1).all())
-    clips = grown and bool((off[:, 1] > least).all()) and not bool(open_[[0, 3]].all())
-    wrong = _bound(pushed, signs, least, settings) if clips and not (against or lost or bool(silent.any())) else []
+    none = (on.abs() <= least).all(1)
+    silent = int(none.sum())
+    lost = int(((off[:, 0] <= least) & ~none)[[1, 2]].sum())
+    broken = against + lost + silent
+    wrong = _bound(pushed, signs, least, settings) if not broken and _clips(on, off, least) else []
     return fires(
-        against > 0 or lost > 0 or bool(wrong) or bool(silent.any()) or ignored,
+        broken + len(wrong) + ignored > 0,
         "{what}",
         info=ignored,
         warning=ignored and "epsilon" in settings,
-        error=lost > 0 or bool(wrong) or bool(silent.any()) or (ignored and sure),
+        error=lost + silent + len(wrong) > 0 or (ignored and sure),
         critical=against > 0,
-        what=_words(against, lost, wrong, int(silent.sum()), ignored, sure),
+        what=_words(against, lost, wrong, silent, ignored, sure),
         against=against,
         along=int((on > least).any(1).sum()),
         lost=lost,
-        silent=int(silent.sum()),
+        silent=silent,
     )
+
+
+def _clips(on: Any, off: Any, least: float) -> bool:
+    """Whether a clip of single tokens acts, so that its bounds can be found: a ratio of the whole sequence stops the
+    second token too, and where the push has not grown by the scripted ratio, the temperature is not the declared one.
+    """
+    import torch
+
+    grown = ((off[[1, 2], 0] / on[[1, 2], 0] / torch.tensor([-FAR, FAR]).exp() - 1).abs() < 0.1).all()
+    return bool(grown & (off[:, 1] > least).all() & ~(off[[0, 3], 0] > least).all())
 
 
 def _bound(pushed: Any, signs: Any, least: float, settings: dict[str, Any]) -> list[str]:

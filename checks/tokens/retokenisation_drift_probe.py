@@ -14,6 +14,7 @@ def probe_fragile_ids(
     model: Any = None,
     prompts: Any = None,
     turns: Any = None,
+    loss: Any = None,
 ) -> Fires | None:
     """## What this certifies, and what it does not
     A response whose ids do not survive decoding and encoding (a word in an unusual split) goes through the trainer's
@@ -24,14 +25,14 @@ def probe_fragile_ids(
     Of a rollout in turns (`rollout`, `env_mask` or `tool_mask`) that returns the whole conversation as ids, each turn
     must have been generated after exactly the ids that precede it there: a template that renders k turns other than as
     a prefix of k + 1 turns (earlier reasoning stripped, a role lost) conditions the policy on a text that is not the
-    one that is trained. It is an error, and a warning where only
-    answers with `<think>` change. It does not judge trainers that make a sample of every turn.
+    one that is trained. It is an error where a `loss` trains that conversation in one row. It is a warning without a
+    `loss`, where the loss makes a sample of every turn, or where only answers with `<think>` change.
     """
     speaks = next((s for s in (env_mask, tool_mask, rollout) if s is not None), None)
     unseen = None
     if speaks is not None and model is not None:
         try:
-            drifted = _of_turns(speaks, model, tokenizer, prompts, turns)
+            drifted = _of_turns(speaks, model, tokenizer, prompts, turns, loss)
             if drifted is not None or mask is None:
                 return drifted
         except probes.Unseen as reason:
@@ -65,11 +66,11 @@ def probe_fragile_ids(
 _REASONING = ("<think>one</think>two", "<think>three</think>four", "<think>five</think>six")
 
 
-def _of_turns(speaks: Any, model: Any, tokenizer: Any, prompts: Any, turns: Any) -> Fires | None:
+def _of_turns(speaks: Any, model: Any, tokenizer: Any, prompts: Any, turns: Any, loss: Any) -> Fires | None:
     """Fires where turns are generated after other ids than the trained conversation holds before them."""
     plain = probes.multi_turn.spoken(speaks, model, tokenizer, prompts, turns)
     elsewhere, lost = sum(s.elsewhere for s in plain), False
-    always = bool(elsewhere)
+    always = bool(elsewhere) and _trained(loss, model, plain)
     if not elsewhere and turns is None:
         try:
             reasoned = probes.multi_turn.spoken(speaks, model, tokenizer, prompts, _REASONING)
@@ -89,6 +90,17 @@ def _of_turns(speaks: Any, model: Any, tokenizer: Any, prompts: Any, turns: Any)
         error=always,
         elsewhere=elsewhere,
     )
+
+
+def _trained(loss: Any, model: Any, conversations: Any) -> bool:
+    """Whether the loss trains these conversations as they were returned."""
+    if loss is None:
+        return False
+    try:
+        probes.multi_turn.of_loss(loss, model, conversations)
+    except probes.Unjudged:
+        return False
+    return True
 
 
 def _fragile(tokenizer: Any, words: list[int], special: frozenset[int]) -> list[int] | None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from . import reward_function as reward_function
     from . import sampling as sampling
     from . import sampling_filters as sampling_filters
+    from . import scripted_sampler as scripted_sampler
     from . import updates as updates
     from .adapters import engine_adapter, transformers_adapter, trl_adapter, trl_adapter_from
     from .runner import holds, run_probes, suite
@@ -66,6 +67,7 @@ _ROOMS = (
     "reward_function",
     "sampling",
     "sampling_filters",
+    "scripted_sampler",
     "updates",
 )
 """Modules that most need torch, which reading a log does not."""

@@ -149,6 +149,12 @@ class Seams(Protocol):
     def step(self, prompts: Sequence[Prompt], responses: Sequence[Ids], advantages: Tensor, /) -> Any:
         """One whole update: backward, clipping, optimizer step, and whatever mode changes belong to it."""
 
+    def update(self, prompts: Sequence[Prompt], verify: Callable[[Prompt, Any], float], /) -> Any:
+        """One whole step of the loop: samples groups for these prompts, scores them, and updates.
+
+        The reward of a response (ids or text) is ``verify(prompt, response)``, in place of the trainer's own.
+        """
+
 
 SEAMS = tuple(name for name in vars(Seams) if not name.startswith("_"))
 """Names of all seams."""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .entry_points import Ids, Prompt
 from .gradient_effect import SIGNS
-from .intercept import Forward, forwards
+from .intercept import Forward, ending_at_logits, forwards
 from .loss_trials import torch_of, trainable
 from .model_modes import fixed_chance, without_dropout
 from .sample_layout import Sample, located
@@ -39,7 +39,7 @@ def finite(
         policy: in the forwards with a gradient.
         beside: in those without one, which stand for the old policy and the reference.
     """
-    with without_dropout(models[0]), _lowered(models, responses, by, policy, beside, padding):
+    with without_dropout(models[0]), ending_at_logits(), _lowered(models, responses, by, policy, beside, padding):
         fixed_chance()
         try:
             value = loss(prompts, responses, torch_of(SIGNS, models[0]))

@@ -168,7 +168,7 @@ def logits_of(model: Any, ids: Tensor, real: Tensor, beside: dict[str, Tensor] |
     known = {name: value for name, value in given.items() if name in takes}
     known |= _beside(ids, real) if beside is None else beside
     output = model(**known) if "input_ids" in takes else model(ids, **known)
-    logits = logits_in(output)
+    logits: Tensor | None = logits_in(output)
     if logits is None or logits.shape[1] != ids.shape[1]:
         raise Unjudged("the model's forward returns no logits, or not of all places")
     return logits

@@ -1,8 +1,8 @@
 """Forwards that are made once: a probe asks for the same ids under the same weights again and again.
 
-Where only the gradient on the logits counts (`intercept.ending_at_logits`), it ends there: a forward gives logits that
-were computed before, from which a gradient of 0 leads to the weights. A forward that draws random numbers, or that
-returns more than logits and a cache, is made each time.
+A forward without gradient gives what was computed before, and so does one of which only the gradient on the logits
+counts (`intercept.ending_at_logits`): from there a gradient of 0 leads to the weights. A forward that draws random
+numbers, or that returns more than logits and a cache, is made each time.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class KnownForwards:
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Forwards inside the block are taken from here, where the gradient ends at the logits."""
+        """Forwards inside the block are taken from here, where no gradient need go through them."""
         self._parts.clear()
         with around("forward", self.models, self._forward):
             yield
@@ -59,7 +59,8 @@ class KnownForwards:
 
     def _forward(self, call: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
         kind = id(module), module.training, len(args), *sorted(kwargs)
-        key = self._key(module, args, kwargs) if ENDING and kind not in self._odd else None
+        needless = bool(ENDING) or not torch.is_grad_enabled()  # is the way of the gradient behind the logits
+        key = self._key(module, args, kwargs) if needless and kind not in self._odd else None
         if key is not None and key not in self._known:
             output, precise = _computed(call, args, kwargs)
             if output is None:
@@ -74,7 +75,8 @@ class KnownForwards:
         output, trained = copy.deepcopy(known), [w for w in self._parts[id(module)][1] if w.requires_grad]
         if not trained or not torch.is_grad_enabled():
             return output
-        return with_logits(output, _Scored.apply(logits_in(output), *trained))
+        scored: Any = _Scored.apply
+        return with_logits(output, scored(logits_in(output), *trained))
 
     def _keep(self, key: Any, output: Any, precise: Precision) -> None:
         self._known[key] = output, precise
@@ -95,7 +97,8 @@ def _computed(call: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[A
 
 
 def _random() -> list[Tensor]:
-    return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [])]
+    cuda: Any = torch.cuda
+    return [torch.get_rng_state(), *(cuda.get_rng_state_all() if cuda.is_initialized() else [])]
 
 
 def _bytes(value: Any) -> Any:
@@ -105,7 +108,8 @@ def _bytes(value: Any) -> Any:
 
 
 class _Scored(torch.autograd.Function):
-    """Logits as if they came from these parameters, whose gradient is 0: trainers look at it before a step."""
+    """Logits as if they came from these parameters, whose gradient is 0, or NaN where that of the logits is not finite:
+    trainers look at it before a step."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, *parameters: Tensor) -> Tensor:
@@ -114,4 +118,5 @@ class _Scored(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        return None, *(torch.zeros_like(p) for p in ctx.saved_tensors)
+        nothing = gradients[0].sum() * 0
+        return None, *(nothing.to(p).expand_as(p) for p in ctx.saved_tensors)

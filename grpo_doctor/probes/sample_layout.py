@@ -160,8 +160,9 @@ def _before_padding(forward: Forward, row: int, ids: Ids, response: Ids) -> list
     """Where a row holds all of a response but its last token, and padding after it, and the loss trains that token:
     its logit has the largest gradient of those that predict it. Without a gradient nothing is known of that."""
     size, grad = len(response) - 1, forward.logits.grad
-    starts = range(1, len(ids) - size)
-    places = [n for n in starts if ids[n : n + size] == response[:-1] and ids[n + size] != response[-1]]
+    places = [
+        n for n in range(1, len(ids) - size) if ids[n : n + size] == response[:-1] and ids[n + size] != response[-1]
+    ]
     real = None if forward.attention_mask is None or not places else forward.attention_mask[row].tolist()
     found = []
     for said in places:

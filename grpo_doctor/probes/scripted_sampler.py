@@ -16,7 +16,21 @@ from .entry_points import Ids, Unjudged
 from .generations import SERVING, sampled_with, scripted_generate
 from .intercept import logits_of
 from .model_modes import without_dropout
+from .sampling import LONGEST, end_ids, finished
 from .tokenizers import readable
+
+_SAMPLING: list[bool] = []
+"""Whether samplers without a script sample from their model now."""
+
+
+@contextmanager
+def sampling_as_asked() -> Iterator[None]:
+    """Scripted samplers sample from their model inside the block, as the trainer asks its engine to."""
+    _SAMPLING.append(True)
+    try:
+        yield
+    finally:
+        _SAMPLING.pop()
 
 
 class Logprob(NamedTuple):
@@ -149,13 +163,11 @@ class ScriptedSampler:
         return list(self.tokenizer.encode(prompt)) if isinstance(prompt, str) else flat_ids(prompt)
 
     def _answered(self, rows: list[Ids], sampling_params: Any) -> list[Request]:
-        if not SERVING:
-            raise Unjudged("a scripted sampler says nothing by itself: use it inside `with sampler.saying(responses):`")
-        special, scripted = special_ids(self.tokenizer), SERVING[-1]
-        times = int(_asked(sampling_params, "n") or 1)
-        model = self.model if self.model is not None else scripted.model
+        special, times = special_ids(self.tokenizer), int(_asked(sampling_params, "n") or 1)
+        model = self.model if self.model is not None or not SERVING else SERVING[-1].model
         repeated = [row for row in rows for _ in range(times)]
-        said = scripted.answer(*pad_left(repeated, special.pad, device_of(model)), self)
+        given = pad_left(repeated, special.pad, device_of(model))
+        said = SERVING[-1].answer(*given, self) if SERVING else self._sampled(*given, sampling_params)
         scores = _Scores(self, model, repeated, said, float(_asked(sampling_params, "temperature") or 1.0))
         found = [Request(self.tokenizer.decode(row), row, weight_version=self.weight_version) for row in rows]
         for n, answer in enumerate(said):
@@ -164,6 +176,26 @@ class ScriptedSampler:
             reason = "stop" if ended else "length"
             found[n // times].outputs.append(Completion(text, list(answer), n % times, reason, scores, n))
         return found
+
+    def _sampled(self, ids: Tensor, real: Tensor, sampling_params: Any) -> list[Ids]:
+        """What the model answers to prompts (N, P), sampled with these parameters."""
+        if self.model is None or not _SAMPLING:
+            raise Unjudged("a scripted sampler says nothing by itself: use it inside `with sampler.saying(responses):`")
+        asked = {
+            name: _asked(sampling_params, name) for name in ("temperature", "top_p", "min_p", "repetition_penalty")
+        }
+        how = {name: value for name, value in asked.items() if value is not None}
+        how |= {"top_k": max(int(_asked(sampling_params, "top_k") or 0), 0), "max_new_tokens": LONGEST}
+        special = special_ids(self.tokenizer)
+        tokens = self.model.generate(
+            input_ids=ids,
+            attention_mask=real,
+            do_sample=True,
+            pad_token_id=special.pad,
+            eos_token_id=special.eos,
+            **how,
+        )
+        return finished(tokens, ids.shape[1], end_ids(self.tokenizer, self.model))
 
 
 def _asked(sampling_params: Any, name: str) -> Any:

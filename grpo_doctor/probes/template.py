@@ -86,6 +86,10 @@ settings: dict[str, Any] = {
 # def step(prompts, responses, advantages):         # one whole update, mode changes included
 #     my_trainer.update(prompts, responses, advantages)
 
+# def update(prompts, verify):                      # one whole step of your loop: groups are sampled, scored, trained
+#     my_trainer.score = verify                     # verify(prompt, response) -> float replaces your reward function
+#     my_trainer.train_step(prompts)
+
 # --- the supervised stage -----------------------------------------------------------------------------------------
 
 # def render_sft(prompt, answer):                   # -> ids of a supervised example
