@@ -10,9 +10,9 @@ def normaliser_not_as_declared(advantages: Any, settings: Any = None, *, limit: 
     """Advantages are normalised over a different scope than declared.
 
     ## What it sees
-    The probe passes one group to the trainer's own function, once together with a group of narrow rewards and once
-    with a wide one. Where `settings["normaliser"]` or `settings["scale_rewards"]` is `group` or `none`, the group's
-    advantages must not depend on the others; where it is `batch`, they must.
+    The probe passes one group to the trainer's own function, once together with a group of narrow rewards and once with
+    a wide one. Where `settings["normaliser"]` or `settings["scale_rewards"]` is `group` or `none`, the group's
+    advantages must not depend on the others; if it is `batch`, they must.
 
     ## Thresholds
     - `limit`: change of an advantage, as a share of the group's largest, above which other groups affect it.
@@ -20,6 +20,26 @@ def normaliser_not_as_declared(advantages: Any, settings: Any = None, *, limit: 
     ## Why it matters
     The scale of a group's update then depends on the rest of its batch, and the run is compared with others under the
     wrong name.
+
+    ## Example
+    ```python
+    settings = {"normaliser": "group"}
+
+
+    def advantages(rewards):  # (groups, responses)
+        return (rewards - rewards.mean(1, keepdim=True)) / (rewards.std() + 1e-4)
+    ```
+    Error: The declared advantage normaliser is group, but a group's advantages change by 48% when another group's
+    rewards change.
+
+    ```python
+    settings = {"normaliser": "group"}
+
+
+    def advantages(rewards):  # (groups, responses)
+        return (rewards - rewards.mean(1, keepdim=True)) / (rewards.std(1, keepdim=True) + 1e-4)
+    ```
+    No finding.
 
     ## What this certifies, and what it does not
     It certifies the scope of the normaliser, but neither centring (ADV006) nor size (ADV007). Without a declaration

@@ -61,11 +61,11 @@ def entropy_collapse(
 
     ## Thresholds
     - `low_start_nats`: entropy, nats per token, below which a run that started low stays low.
-    - `spent_below_share`: share of the first entropy below which entropy has collapsed.
-    - `floor_nats`: entropy, nats per token, below which it has collapsed regardless of its first value.
+    - `spent_below_share`: share of the first entropy below which entropy counts as collapsed.
+    - `floor_nats`: entropy, nats per token, below which it counts as collapsed regardless of its first value.
     - `solved_share`: reward, as a share of 1 or of the largest single reward, above which low entropy is expected.
-    - `live_below_share`: share of groups with equal rewards, 0 to 1, below which responses are known to differ.
-    - `rows`: rows, and recorded rewards at or above which the lack of a gain counts.
+    - `live_below_share`: share of groups with equal rewards, 0 to 1, below which responses still differ.
+    - `rows`: minimum number of rows and of recorded rewards at which the lack of a gain counts.
 
     ## Why it matters
     Without entropy the K responses to a prompt are copies: their rewards tie, the groups have zero variance, and
@@ -86,11 +86,11 @@ def entropy_collapse(
     No finding.
 
     ## Known false alarms
-    Low entropy alone is not a problem. A CS336 run ends at 0.023 nats with its best accuracy, a TRL run starts at
-    0.05 and learns (11 → 37 %), and a finished small task has 0.08 nats with half of its groups at zero variance. So
-    a gain in reward, or a reward above 0.8 of its maximum (of 1, on a scale of 0 to 1), silences the check. Some
-    trainers print an entropy of exactly 0 where all responses are truncated and masked, or where they do not compute
-    it; such rows are skipped. Entropies below 0 are summed log-probabilities and are skipped too.
+    Low entropy alone is not a problem. A CS336 run ends at 0.023 nats with its best accuracy, a TRL run starts at 0.05
+    and learns (11 → 37 %), and a finished small task has 0.08 nats with half of its groups at zero variance. So a gain
+    in reward, or a reward above 0.8 of its maximum (of 1, on a scale of 0 to 1), silences the check. Some trainers
+    print an entropy of exactly 0 where all responses are truncated and masked, or if they do not compute it; such rows
+    are skipped. Entropies below 0 are summed log-probabilities and are skipped too.
 
     ## Remedy
     In this order: verify the sign of the entropy term; sample at temperature 1; raise the upper clip bound (only with

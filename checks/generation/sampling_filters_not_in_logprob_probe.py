@@ -42,7 +42,7 @@ def probe_seams(
 
     ## Thresholds of the probe
     - `limit`: k3, nats per token, above which the loss does not account for the sampling.
-    - `low_precision`: the same where a module computed in half precision.
+    - `low_precision`: the same if a module computes in half precision.
     - `severe`: k3, nats per token, above which it is an error: scores about 0.45 nats apart (k3 is near d² / 2).
     - `shut`: probability, a mean over the steps, above which the sampler excludes tokens that the loss includes.
     - `filtered`: the same, for an error.
@@ -91,8 +91,8 @@ def _without_padding(tokens: Any, width: int, tokenizer: Any, model: Any) -> tup
 
 
 def _of_loop(sample: Any, logprobs: Any, model: Any, tokenizer: Any, rows: Any, shut: float) -> Fires:
-    """Of a sampling loop that tells no log-probabilities: what it never draws of scripted logits, and its temperature
-    beside that of the loss."""
+    """Judge a sampling loop without log-probabilities: the tokens that it never draws from scripted logits, and its
+    temperature compared with that of the loss."""
     drawn = probes.sampling_filters.measured_temperature(sample, model, tokenizer, rows, 1.0).value
     if not 0.05 < drawn < 20:
         raise probes.Unjudged("the sampler does not sample from its logits; see GEN007")

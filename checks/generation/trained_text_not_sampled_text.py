@@ -36,13 +36,13 @@ def trained_text_not_sampled_text(
     tokens, positions or masks. Held on 3 of 5 rows.
 
     ## Thresholds
-    - `gap`: difference of validity as scored and as recomputed, 0 to 1.
-    - `header`: share of responses with template tokens, 0 to 1, up to which it is not PAD001.
+    - `gap`: difference between scored and recomputed validity, 0 to 1.
+    - `header`: share of responses with template tokens, 0 to 1, up to which PAD001 does not explain the difference.
     - `bad`: k3 on the first row, nats per token, above which different text is trained.
 
     ## Why it matters
-    The advantage of one text is applied to the tokens of another. The run learns a little where they agree and drifts
-    where they do not. The KL to the reference is large from the start.
+    The advantage of one text is applied to the tokens of another. The run learns a little from matching tokens and
+    drifts on the others. The KL to the reference is large from the start.
 
     ## Example
     ```text

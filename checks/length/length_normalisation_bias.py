@@ -24,12 +24,25 @@ def length_normalisation_bias(
 
     ## Thresholds
     - `rows`: rows over which the trend is judged.
-    - `tau`: Kendall's tau of the ratio wrong to right above which it rises.
+    - `tau`: Kendall's tau of the length ratio of wrong to right answers above which it counts as rising.
     - `longer`: factor over the first length of wrong answers.
 
     ## Why it matters
     With a mean per response each token of a long wrong answer is punished less than each of a short one, so wrong
     answers grow: length rises without reasoning.
+
+    ## Example
+    ```text
+    wrong_chars_mean: 60->86x14
+    right_chars_mean: 50x14
+    ```
+    Info at step 12: Wrong answers grew from 60 to 86 characters, while right answers have 50 characters.
+
+    ```text
+    wrong_chars_mean: 60->86x14
+    right_chars_mean: 60->86x14
+    ```
+    No finding.
 
     ## Known false alarms
     Few samples per step. Prompts whose difficulty drifts. Characters instead of tokens: fine within one language.

@@ -40,23 +40,23 @@ def pairs_not_told_apart(
 
     ## What it sees
     From the 40th step and the 20th row on, while the loss has not fallen beyond its noise. **Flat** (warning): the
-    reward accuracy has neither gained nor is it near 1, and its noise leaves no room for a gain of a tenth of what
-    was left to gain (`series.trajectory`). **At its start** (warning): the mean of the last 20 margins is within
-    0.02 of 0, or, where none are recorded, that of the losses within 0.01 of ln 2, which is the loss of a margin of
-    0; not while the learning rate still rises (where it is not recorded, before step 150), nor where that share has
-    gained. **error** where all margins of the run are exactly 0, or the log-probabilities of the chosen responses
-    are; of margins a **warning** before, starting at the third row, if the learning rate already falls: updates
-    were made at its full size, and the policy still is its reference.
+    reward accuracy has neither gained nor is it near 1, and its noise leaves no room for a gain of a tenth of what was
+    left to gain (`series.trajectory`). **At its start** (warning): the mean of the last 20 margins is within 0.02 of 0,
+    or, without margins, that of the losses within 0.01 of ln 2, which is the loss of a margin of 0; not while the
+    learning rate still rises (if it is not recorded, before step 150), nor where that share has gained. **error** where
+    all margins of the run are exactly 0, or the log-probabilities of the chosen responses are; of margins a **warning**
+    before, starting at the third row, if the learning rate already falls: updates were made at its full size, and the
+    policy still is its reference.
 
     ## Thresholds
     - `early_rows`: steps before which the check does not fire.
-    - `rows`: rows of a mean, and rows before which the check does not fire.
-    - `proving_rows`: rows whose margins are all exactly 0 that prove it once the learning rate falls.
-    - `headroom_share`: share of what was left to gain for which the noise must leave no room, 0 to 1.
+    - `rows`: rows over which a mean is computed, and rows before which the check does not fire.
+    - `proving_rows`: number of rows with a margin of exactly 0 that prove it once the learning rate falls.
+    - `headroom_share`: share of the possible gain for which the noise must leave no room, 0 to 1.
     - `untouched`: distance of the loss from ln 2, nats, and half of that of the margin from 0, within which nothing
       has moved: a margin of m moves the loss by m/2.
-    - `fallen`: standard errors at or above which the loss has fallen.
-    - `warm_up`: steps that a warm-up may take whose learning rate is not recorded; the default of DPO's authors.
+    - `fallen`: standard errors at or above which a fall of the loss counts.
+    - `warm_up`: steps that a warm-up may take if no learning rate is recorded; the default of DPO's authors.
 
     ## Why it matters
     A policy that is its reference has the loss ln 2 and a margin of 0 on every pair, by identity (arXiv 2305.18290,

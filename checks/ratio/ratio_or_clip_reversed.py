@@ -35,14 +35,37 @@ def ratio_or_clip_reversed(
     and a bad one that has become likely is never unlearnt. With old and new swapped, or the sign of the advantage lost,
     training unlearns what is rewarded. At a ratio of 1, as in the first update, all of these but the sign look right.
 
+    ## Example
+    ```python
+    import torch
+
+
+    def objective(logprobs, old_logprobs, reference_logprobs, advantages, mask, entropy):
+        ratio, advantages = (logprobs - old_logprobs).exp(), advantages[:, None]
+        clipped = torch.min(ratio * advantages, ratio.clamp(0.8, 1.2) * advantages)
+        return (clipped * mask).sum() / mask.sum()
+    ```
+    Critical: The loss moves 4 of 4 samples against the sign of their advantage.
+
+    ```python
+    import torch
+
+
+    def objective(logprobs, old_logprobs, reference_logprobs, advantages, mask, entropy):
+        ratio, advantages = (logprobs - old_logprobs).exp(), advantages[:, None]
+        clipped = torch.min(ratio * advantages, ratio.clamp(0.8, 1.2) * advantages)
+        return -(clipped * mask).sum() / mask.sum()
+    ```
+    No finding.
+
     ## What this certifies, and what it does not
     It certifies the direction of the policy gradient for samples of either sign, at three ratios, on the trainer's
-    `objective` or, where that is not given, on a `loss` that takes its old log-probabilities from a forward without
-    gradient, from a sampling loop, or from a scripted engine. A loss that divides by its own detached
-    log-probabilities has a ratio of 1 always: then only the sign is certified. Where the loss samples for itself
-    and weighs tokens by what its sampler says of them, a weight that is inverted or applied twice is an error. So
-    it is where a sampling loop draws by other means than `multinomial` and `argmax`. It does not certify that the
-    old log-probabilities are the right ones (RAT003), nor the size of a step.
+    `objective` or, without one, on a `loss` that takes its old log-probabilities from a forward without gradient, from
+    a sampling loop, or from a scripted engine. A loss that divides by its own detached log-probabilities has a ratio of
+    1 always: then only the sign is certified. Where the loss samples for itself and weighs tokens by what its sampler
+    says of them, a weight that is inverted or applied twice is an error. So it is where a sampling loop draws by other
+    means than `multinomial` and `argmax`. It does not certify that the old log-probabilities are the right ones
+    (RAT003), nor the size of a step.
 
     ## Known false alarms
     Methods that leave out tokens far from the old policy on both sides (IcePop and other double-sided masks), and
@@ -177,7 +200,7 @@ def _clips(on: Any, off: Any, least: float) -> bool:
 
 
 def _bound(pushed: Any, signs: Any, least: float, settings: dict[str, Any]) -> list[str]:
-    """What is wrong with the bounds of the clip, where they are declared."""
+    """Return the errors of the clip bounds, if they are declared."""
     low = settings.get("epsilon")
     if not isinstance(low, float) or not 0 < low < 0.3:
         return []

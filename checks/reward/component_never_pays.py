@@ -9,13 +9,13 @@ from grpo_doctor.series.reward_components import kind, of_form
 from grpo_doctor.series.trajectory import Parts, Trajectory, named
 
 CEILING = 0.98
-"""Share of its own range from which a component is at its top; where it has been below 0, half of that range will do,
-for then 0 is its neutral value."""
+"""Share of its range from which a component is at its top; if it has been below 0, half of that range is enough,
+because 0 is then its neutral value."""
 
 
 def at_top(series: Trajectory) -> bool:
-    """Whether the last values of a component that moves are at the top of its own range: a small scale, or a penalty
-    that is not due."""
+    """Whether the last values of a component that moves are at the top of its range: a small scale, or a penalty that
+    is not due."""
     share = CEILING if series.low >= 0 else 0.5
     return series.high > series.low and series.recent >= series.low + share * (series.high - series.low)
 

@@ -16,7 +16,7 @@ COUNTS = 0.02
 def sunk(state: Parts, parts: Any, step: float, whole: float) -> tuple[Parts, float]:
     """Index of the component that lost most, among those that lost half; NaN if none has.
 
-    ``whole`` is the reward of the row, NaN where that is unknown.
+    ``whole`` is the reward of the row, NaN if unknown.
     """
     losses = {}
     for place, (name, series) in enumerate(state.take(parts, step)):
@@ -76,7 +76,7 @@ def multi_task_or_multi_reward_imbalance(
 
     ## Thresholds
     - `early_rewards`: rewards before which the check does not fire.
-    - `level_share`: share of its level by which the whole reward may move and still be level.
+    - `level_share`: share of its level up to which a change of the total reward does not count.
 
     ## Why it matters
     The sum hides it: the component with the larger variance dominates the advantage, and the policy gives up the

@@ -17,7 +17,29 @@ def penalty_over_prompt(
 
     ## Why it matters
     A presence or frequency penalty over the prompt punishes the very words that the task asks for, and lifts EOS, which
-    the prompt holds seldom, by as many nats: exp(8) is 2,981. Answers shrink to one token.
+    is rare in the prompt, by as many nats: exp(8) is 2,981. Answers shrink to one token.
+
+    ## Example
+    ```python
+    from my_trainer import render, tokenizer
+    from transformers import RepetitionPenaltyLogitsProcessor
+
+
+    def penalize(tokens, logits, prompt_length):
+        return RepetitionPenaltyLogitsProcessor(1.3)(tokens, logits)
+    ```
+    Error: The penalised logits change by up to 0.586 with the words of the prompt; EOS gains up to 0.586 nats
+    relative to them.
+
+    ```python
+    from my_trainer import render, tokenizer
+    from transformers import RepetitionPenaltyLogitsProcessor
+
+
+    def penalize(tokens, logits, prompt_length):
+        return RepetitionPenaltyLogitsProcessor(1.3)(tokens[:, prompt_length:], logits)
+    ```
+    No finding.
 
     ## What this certifies, and what it does not
     It certifies that penalties do not look at the prompt. That they are missing from the log-probabilities of the

@@ -92,7 +92,7 @@ def test_what_was_not_read_is_said(tmp_path: Path) -> None:
     assert "checks skipped because of missing settings:" in settings(path, "--verbose").stdout
 
 
-def test_a_configuration_of_something_else_is_no_pass(tmp_path: Path) -> None:
+def test_a_configuration_of_something_else_is_not_a_pass(tmp_path: Path) -> None:
     (path := tmp_path / "compose.yaml").write_text("services:\n  web:\n    image: nginx\n")
     result = settings(path)
     assert (result.exit_code, "No reinforcement learning settings found" in result.stdout) == (3, True)

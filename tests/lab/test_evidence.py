@@ -45,7 +45,7 @@ def test_every_fault_of_the_tools_is_named_in_every_stored_run() -> None:
 
 def test_the_faults_of_the_real_model_are_those_that_ruin_the_tiny_one() -> None:
     ruined = {name for name, harm in stored().faults.items() if harm.alone < 0.1 * harm.twin}
-    assert set(GRAVEST) == ruined - {"truncation", "double-temperature"}
+    assert set(MOST_SEVERE) == ruined - {"truncation", "double-temperature"}
 
 
 def test_no_cause_of_another_fault_was_named_with_high_confidence() -> None:
@@ -82,7 +82,7 @@ def test_a_page_quotes_no_engine_that_no_one_can_run(code: str) -> None:
 def test_what_fixes_a_fault_is_a_remedy_that_its_checks_offer(name: str) -> None:
     fault = FAULTS[name]
     offered = {remedy.id for code in fault.named_by for remedy in CATALOGUE.checks[code].remedies}
-    assert fault.mended_by in {"", *offered}
+    assert fault.fixed_by in {"", *offered}
 
 
 @pytest.mark.parametrize("code", [c.code for c in CATALOGUE.checks.values() if c.withholds])

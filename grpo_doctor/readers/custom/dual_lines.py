@@ -27,7 +27,7 @@ _PAIRED = {
 
 
 def _number(text: str) -> float:
-    """A printed number; the middle of a range such as ``7-10``, which only the paraphrase prints."""
+    """Return a printed number; for a range such as ``7-10``, its middle."""
     try:
         return float(text)
     except ValueError:

@@ -1,9 +1,9 @@
-"""The general reader: metrics that a trainer written by hand prints as ``key: value``, ``key=value`` or ``key value``.
+"""The general reader: reads metrics that custom trainers print as ``key: value``, ``key=value`` or ``key value``.
 
-It knows no trainer. A line with numbers has a shape: the names before its numbers. Shapes that come again and again
-and whose names mean record fields are metrics; names are understood in any language of the alias table. The step
-stands in the line itself (``iter 12``, ``[12/500]``, ``第12步``) or in a headline above it. Headlines must count up,
-which ``Step 1: … Step 2: …`` in the answers of a model do not.
+It does not depend on a trainer. A line with numbers has a shape: the names before its numbers. Repeated shapes whose
+names mean record fields are metrics; the alias table has names in several languages. The step is in the line itself
+(``iter 12``, ``[12/500]``, ``第12步``) or in a heading above it. Headings must count up, unlike ``Step 1: … Step 2: …``
+in the answers of a model.
 """
 
 from __future__ import annotations
@@ -51,74 +51,73 @@ _ATTACHED = re.compile(r"(step|iter|iteration|update|epoch|\b(?:it|ep|upd))(?=\d
 _DIGIT = re.compile(r"\d")
 _GLUED = re.compile(r"[A-Za-z]\d")
 _OF_RL = frozenset("kl kl_loss policy_loss clip_fraction ratio_mean advantage_mean advantage_std success_rate".split())
-"""Fields beside which a bare ``R`` is the reward."""
+"""Fields next to which a bare ``R`` is the reward."""
 _BARE = {"R": "reward", "R std": "reward std", "r": "reward", "r std": "reward std"}
 _OF_RECALL = frozenset("P p F F1 f1 precision Precision".split())
 _BESIDE_BARE = 3
-"""Names on a line, beyond which a bare ``R`` is one of its metrics."""
+"""Minimum number of other names on a line for a bare ``R`` to be a metric."""
 _TRAINS = frozenset("reward_mean reward_std grad_norm kl policy_loss".split())
 _LEAST_ROWS = 4
-"""Rows that a table has at least which is read in the place of the lines beside it."""
+"""Minimum number of rows of a table that replaces the surrounding lines."""
 _LETTERS = re.compile(r"[^\W\deE_]")
-"""What a line of numbers alone does not hold, but for the exponents."""
+"""Characters that a line of numbers alone does not contain, except exponents."""
 _LEAST_NAMELESS = 3
 """Lines of numbers without a name from which they are told, where nothing else is read."""
 _STARTS, _SAME_START = 3, 0.2
 """Lines of a start, and their share of all of them, from which the program was started again."""
 _FEWEST_ROWS = 5
-"""Rows of a process from which it is one that trains."""
+"""Minimum number of rows for a process to count as training."""
 _HELD_OUT_TWICE = 2
-"""Lines of an evaluation that are enough: one before the training and one behind it."""
+"""Number of evaluation lines that suffice: one before and one after the training."""
 _LEAST_METRICS = 4
-"""Metrics, one of which only training has, that make lines which come once a row of one step."""
+"""Minimum number of metrics, one of which only training has, for lines with one row per step."""
 _HELD_OUT = re.compile(
     r"(?:^\W*|(?:INFO|DEBUG)\W+)(?:eval|evaluation|val|validation|test)\b"
     r"(?:\s*[|\])@]|\s+#\d|\s*:(?!\s*[-+.\d])|\s*:\s*\d{1,3}%\||\s+(?:step|iter|iteration|epoch|at|after|results?|metrics)\b)"
     r"|[\[(](?:eval|evaluation|val|validation|test)[\])]|\bevaluated \S{1,60} in \d",
     re.IGNORECASE,
 )
-"""What a line of an evaluation begins with: its metrics are not those of training."""
+"""Start of an evaluation line: its metrics are not those of training."""
 _ANNOUNCED = re.compile(
     r"\b(?:evaluating|validating|running (?:evaluation|validation))\b(?:[^\w:=]*$|\s?(?:\.\.\.|…))", re.IGNORECASE
 )
-"""How a line ends, but for what it says behind its dots, that says that an evaluation begins: the metrics that come
-next are of it."""
+"""End of a line (except for the text after its dots) that announces an evaluation: the next metrics belong to it."""
 _OF_A_SAMPLE = re.compile(
     r"\W*(?:sample|completion|response|candidate|generation|answer)\s?[#(\[]?\s?\d{0,6}(?:/\d{1,6})?[)\]]?\s?[:|]",
     re.IGNORECASE,
 )
-"""What a line of one response begins with: its reward is a part of that of a step."""
+"""Start of a line about one response: its reward is part of the step's."""
 _ITS_TEXT = re.compile(
     r"[;,|]\s*(?:response|completion|generation|answer|output|prediction|text)\s?[:=]", re.IGNORECASE
 )
-"""Where the text of a response begins behind its reward."""
+"""Start of the response text after its reward."""
 _OF_AN_ENVIRONMENT = re.compile(
     r"\b(?:action|reward)\b.{1,400}\b(?:done|terminated)\s?[:=]\s?(?:true|false)\b", re.IGNORECASE
 )
-"""A step of an environment, as OpenEnv's transcripts print it: its reward is that of one action, and no update's."""
+"""A step of an environment, as in OpenEnv's transcripts: its reward is that of one action, not of an update."""
 _PHASE = re.compile(r"\b(Started|Finished): '(\w{1,40})'")
-"""What SkyRL prints before and after each part of a step: what stands between those of ``eval`` is held out."""
+"""SkyRL's text before and after each part of a step: lines inside ``eval`` are held out."""
 _HEADING = re.compile(r"(\s*)[^\w\s]{0,3}\s?(\w[\w /]{0,40}?)\s?(?:\([^()]{1,20}\))?\s?:\s*")
-"""A line that names what the statistics below it, which stand further to the right, are of."""
+"""A line that names the indented statistics below it."""
 _AROUND, _LONGEST_NAME = " \t*#:|", 40
-"""What may stand around a name that has a line of its own, above its number, and how long such a name is at most."""
+"""Characters that may surround a name on a separate line above its number, and the maximum length of such a name."""
 _STATISTICS = frozenset("mean std min max median total overall sum".split())
 _LONGEST_LINE = 4096
 _RARELY = 0.01
-"""Share of the lines of the most frequent shape below which lines may be those of completions."""
+"""Share of the most frequent shape's lines below which lines may be completions."""
 _MOST_SHAPES = 20_000
 _MOST_OTHERS = 1000
 
 
 @lru_cache(maxsize=4096)
 def _of_rl(name: str) -> bool:
-    """Whether a name means a field that supervised training has not."""
+    """Return whether a name means a field that supervised training does not have."""
     return any(alias.field in _OF_RL for alias in resolve(name))
 
 
 def _bare_reward(text: str, names: Sequence[str]) -> bool:
-    """Whether a bare ``R`` stands in a progress bar or among other metrics, as the reward does: the recall stands
-    beside the precision, and the rank of an adapter among settings."""
+    """Return whether a bare ``R`` is in a progress bar or among other metrics, as the reward is: recall comes with
+    precision, and an adapter's rank with settings."""
     alone = _OF_RECALL.isdisjoint(names) and not any(map(declared, names))
     return alone and ("%|" in text or (sum(map(bool, names)) > _BESIDE_BARE and not any(" " in name for name in names)))
 
@@ -127,12 +126,12 @@ _BAR = ord("|")
 _PREFIXED = frozenset(bytes([byte]) for byte in b"0123456789[(")
 """What the time or the name of a process before a line begins with."""
 _PROCESS = re.compile(r"(?:\[\d{1,2}m)?(\([\w./:@-]{1,80},? ?(?:pid|ip|rank)=[^()]{1,60}\))(?:\[\d{1,2}m)? ?")
-"""What Ray puts before the lines of each process, also where a copy has lost the escapes of its colours."""
+"""Ray's prefix for the lines of each process, also without the lost colour escapes of a copy."""
 _CLOCK = re.compile(r"\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?Z?\]?[:,]? ?(?:- )?")
 """The time before a line, as loggers and containers write it."""
 _HEAD = ("step", "epoch")
 _Heads: TypeAlias = "dict[str, Shape]"
-"""Headlines by how they begin, each with the step and the epoch that it names."""
+"""Headings by their start, each with its step and epoch."""
 
 
 _Picks: TypeAlias = "Sequence[tuple[int, float]] | None"
@@ -288,7 +287,7 @@ class General:
         return names, _located(taken, given, text) if picks else None
 
     def _without_prefix(self, text: str) -> str:
-        """A line without its time and the name of the process that printed it, which is kept."""
+        """Return a line without its time and its process name, which is kept."""
         if text[:1].isdigit() or text[:1] == "[":
             text = _CLOCK.sub("", text, count=1) if _CLOCK.match(text) else text
         process = _PROCESS.match(text) if "=" in text[:140] and text[:1] in "([" else None
@@ -299,7 +298,8 @@ class General:
         return text[process.end() :]
 
     def _without_numbers(self, text: str, heading: re.Match[str] | None) -> None:
-        """A line that may be the heading of statistics, a name above its number, or a rule between two blocks."""
+        """Process a line that may be the heading of statistics, a name above its number, or a rule between two
+        blocks."""
         subject = next(filter(is_metric, _beginnings(heading[2])), "") if heading else ""
         self._heading = (len(heading[1]), subject) if heading and subject else None
         bare = text.strip(_AROUND)
@@ -321,7 +321,7 @@ class General:
             self._starting.add(words_only)
 
     def _rows_begin(self) -> None:
-        """A row comes: what starts a program again before it has ended."""
+        """Begin a row: confirms a restart of a program that had not ended."""
         self._rowed = True
         if len(self._starting) >= max(_STARTS, _SAME_START * len(self._startup)):
             self._starts.append(self._order)
@@ -329,19 +329,20 @@ class General:
 
     @staticmethod
     def _sets(names: tuple[str, ...]) -> bool:
-        """Whether a line names nothing but how a run is set."""
+        """Return whether a line contains only settings."""
         return all(alias.field in OF_SETTINGS for name in names for alias in resolve(name))
 
     def _rewritten(self, text: str) -> str:
-        """A line as pairs of names and numbers: with the name above it, without its sentence, its lists as means."""
+        """Return a line as pairs of names and numbers: with the name above it, without its sentence, lists as means."""
         if self._bare and number(text.strip(_AROUND)) is not None:
-            text = f"{self._bare}: {text.strip(_AROUND)}"  # its name stands on a line of its own
+            text = f"{self._bare}: {text.strip(_AROUND)}"  # the name is on a separate line
         self._bare = ""
         text = said(text) if " is " in text else counter_first(apart(text))
         return _detached(plain(text) if "[" in text or "(" in text else text)
 
     def _named(self, text: str, names: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
-        """The names with what the lines before say of them, and whether any tells of training or its evaluation."""
+        """Return the names with the meaning from the lines above, and whether any belongs to training or its
+        evaluation."""
         names = self._below_heading(text, names)
         if not _BARE.keys().isdisjoint(names) and (any(map(_of_rl, names)) or _bare_reward(text, names)):
             names = tuple(_BARE.get(name, name) for name in names)
@@ -375,7 +376,7 @@ class General:
         return None if settings else _Taken(unread=unread)
 
     def _pass_over(self, names: Iterable[str]) -> None:
-        """Names that nobody reads, which are told where they come again and again."""
+        """Note unknown names, which are reported if they repeat."""
         for name in names:
             if name and name != "#" and (name in self._others or len(self._others) < _MOST_OTHERS):
                 self._others[name] += 1
@@ -390,7 +391,7 @@ class General:
                     self._others[name] += template.lines - 1 + silent
 
     def _below_heading(self, text: str, names: tuple[str, ...]) -> tuple[str, ...]:
-        """The names of a line with what the heading above says of bare statistics."""
+        """Combine the names of a line with the heading above bare statistics."""
         if self._heading is not None and len(text) - len(text.lstrip()) > self._heading[0]:
             return tuple(f"{self._heading[1]} {n}" if n and words(n) <= _STATISTICS else n for n in names)
         self._heading = None
@@ -417,7 +418,7 @@ class General:
         return head
 
     def finish(self) -> list[Run]:
-        """The runs of the shapes that come again and again, of each process where several print between each other."""
+        """Return the runs of the repeated shapes, separately for each process if several print."""
         parts = self._processes_apart()
         runs = [run for part in parts for run in part._finish()]
         if not any(map(len, runs)):
@@ -430,7 +431,8 @@ class General:
         return runs
 
     def _processes_apart(self) -> list[General]:
-        """A reader for each process that prints rows between those of another; none where only one prints."""
+        """Return a reader for each process whose rows are interleaved with those of another; none if only one
+        prints."""
         metrics = [shape for shape in self._often() if shape.weight() and not shape.evaluates()]
         if len(self._processes) < 2 or not metrics:
             return []
@@ -443,7 +445,7 @@ class General:
         return [self._of_process(origin) for origin in printing]
 
     def _of_process(self, origin: int) -> General:
-        """A reader of the lines of one process."""
+        """Return a reader of the lines of one process."""
         name = next((name for name, number in self._processes.items() if number == origin), "no process named")
         file = self.rows.file
         part = General(Input(file.path, file.mapping, file.notes, shown=f"{file.source} {name}"))
@@ -492,7 +494,7 @@ class General:
         return chosen(first, self._second(first)) if any(map(len, first)) else first
 
     def _tell_what_was_not_read(self) -> None:
-        """Lines of numbers without a name, and those that name a metric, where no row came of either."""
+        """Report lines of unnamed numbers, and lines that name a metric, if neither gave a row."""
         if len(self._nameless) >= _LEAST_NAMELESS:
             told = f"{len(self._nameless)} lines starting at line {self._nameless[0]} have numbers without names"
             self.rows.notes.append(NotRead(f"{told} and were not read; add a header line above them"))
@@ -503,7 +505,7 @@ class General:
             self.rows.notes.append(NotRead(f"{told}, but they do not repeat like the steps of a log; not read"))
 
     def _second(self, first: list[Run]) -> list[Run]:
-        """The runs of a second reading of the same lines, by their templates alone."""
+        """Return the runs of a second reading of the same lines, by their templates alone."""
         found = mine(self._often(), [*self._heads.values(), *self._weak_heads.values()])
         if found is None:
             return []
@@ -519,7 +521,7 @@ class General:
         return rows.runs()
 
     def _of_table(self) -> list[Run]:
-        """The runs of a table that has more rows than the lines beside it, of which a note tells."""
+        """Return the runs of a table that has more rows than the other lines, with a note."""
         runs = table.below(self.rows.file, self._table.names)
         left = f"{len(self.rows)} rows outside the table at line {self._table.line} were skipped"
         for run in runs if len(self.rows) else ():
@@ -527,8 +529,8 @@ class General:
         return runs
 
     def _often(self) -> list[Shape]:
-        """Shapes that come often enough to be printed by a program, and lines of these that say more at their end; a
-        line of a completion comes once."""
+        """Return shapes that occur often enough to be printed by a program, including those with additional values at
+        the end; a line of a completion occurs once."""
         shapes = self._shapes.values()
         most = max((len(shape.lines) for shape in shapes), default=0)
         often = [s for s in shapes if len(s.lines) >= min(_HELD_OUT_TWICE if s.evaluates() else 3, 0.5 * most)]
@@ -537,7 +539,7 @@ class General:
         return often + [s for s in shapes if s not in often and any(s.names[: len(n)] == n for n in begun)]
 
     def _declare(self, metrics: list[Shape]) -> None:
-        """Lines that came once and name nothing but settings, such as ``group_size = 8``, are settings."""
+        """Read single lines that contain only settings, such as ``group_size = 8``."""
         for shape in self._shapes.values():
             if len(shape.lines) == 1 and shape not in metrics:
                 known = [declared(name) for name in shape.names]
@@ -550,14 +552,14 @@ class General:
         breaks = np.array(self._breaks, np.int64)
         counting = [s for s in shapes if s.count() is not None]
         if any(not s.bar and s.counter not in s.positions and len(s.lines) > 1 for s in counting):
-            # lines name their step, so the progress bars count something else: groups of a step, questions of a test
+            # lines contain their step, so the progress bars count something else: groups of a step, test questions
             shapes[:] = [s for s in shapes if not s.bar]
             counting = [s for s in counting if not s.bar]
         own = sorted(counting, key=Shape.weight, reverse=True)
         line = Timeline.of(own[0], breaks) if own else None
         for shape in own[1:]:
             line = line and line.joined(shape, own[0].weak())
-        if line is not None or self._heads:  # a line that names a step and does not count with the others is a text
+        if line is not None or self._heads:  # a line with a step that does not count with the others is a text
             shapes[:] = [s for s in shapes if s.counter is not None or not any(map(is_step, s.names))]
         if line is not None:
             named = any(
@@ -585,7 +587,7 @@ class General:
         return Timeline(np.array(main.order), np.arange(1.0, len(main.order) + 1), breaks)
 
     def _epochs(self, places: np.ndarray) -> np.ndarray | None:
-        """The epoch that the headline above each place names, as Keras prints them; None where there are none."""
+        """Return the epoch in the heading above each place, as Keras prints it; None if there is none."""
         for kind, head in self._weak_heads.items():
             epochs = head.table()[:, 0]
             if "epoch" in words(kind) and len(epochs) > 1 and counts_up(epochs):
@@ -637,19 +639,19 @@ def _located(taken: _Taken, given: str, text: str) -> _Taken | None:
 
 
 def _beginnings(name: str) -> Iterator[str]:
-    """A name, and what it begins with, longest first: ``Reward calculation complete``, …, ``Reward``."""
+    """Return a name and its prefixes, longest first: ``Reward calculation complete``, …, ``Reward``."""
     found = name.split()
     return (" ".join(found[:count]) for count in range(len(found), 0, -1))
 
 
 def _counting(heads: _Heads) -> list[Shape]:
-    """The headlines that count up."""
+    """Return the headings that count up."""
     return [head for head in heads.values() if len(head.lines) > 1 and counts_up(head.table()[:, 0])]
 
 
 class _Part(NamedTuple):
-    """Rows of one shape: names of metrics to the columns of ``table``, and of each row the index of its step and the
-    place where that is counted, its line and its step."""
+    """Rows of one shape: names of metrics to the columns of ``table``, and for each row the index of its step, the
+    place at which that is counted, its line and its step."""
 
     named: dict[str, int]
     table: np.ndarray
@@ -659,7 +661,8 @@ class _Part(NamedTuple):
     steps: np.ndarray
 
     def beside(self, steps: np.ndarray, fields: Collection[str]) -> _Part:
-        """What it tells beside lines that come once a step: neither steps of its own nor these fields."""
+        """Return the additional information of lines that occur once per step: neither their own steps nor these
+        fields."""
         own = np.isin(self.at, steps) | (not len(steps))
         named = {name: column for name, column in self.named.items() if _means(name) not in fields}
         return _Part(named, *(part[own] for part in self[1:]))
@@ -678,7 +681,7 @@ def _pasted(shapes: list[Shape], breaks: np.ndarray, step: float) -> Timeline | 
 
 
 def _alike(run: Run, other: Run) -> bool:
-    """Whether two runs of the same steps hold the same numbers."""
+    """Return whether two runs of the same steps have the same numbers."""
     return run.columns.keys() == other.columns.keys() and all(
         column.dtype == object or np.array_equal(column, other.columns[name], equal_nan=True)
         for name, column in run.columns.items()
@@ -686,6 +689,6 @@ def _alike(run: Run, other: Run) -> bool:
 
 
 def _means(name: str) -> str:
-    """The field that a name means, empty if none."""
+    """Return the field that a name means, empty if none."""
     found = resolve(name)
     return found[0].field if found else ""

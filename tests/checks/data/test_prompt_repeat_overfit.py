@@ -12,7 +12,7 @@ def test_ten_passes_without_gain_on_held_out_prompts() -> None:
     found = find("DAT002", reward_mean=REWARD, epoch=EPOCH, eval_score=FLAT)
     assert (found.severity, found.onset_step) == ("warning", 21)
     assert found.message == (
-        "After 14 passes over the prompts, the reward has risen, but the held-out score went from 0.304 to 0.306."
+        "After 14 passes over the prompts, the reward has risen, but the held-out score changed from 0.304 to 0.306."
     )
 
 
@@ -27,5 +27,5 @@ def test_a_held_out_score_that_never_moves_has_not_gained() -> None:
 @pytest.mark.parametrize(
     ("score", "fires"), [("0.89x30", True), ("0.9001x30", False), ("1x30", False), ("60x30", True)]
 )
-def test_a_held_out_score_with_nothing_left_to_gain_is_left_in_peace(score: str, fires: bool) -> None:
+def test_a_held_out_score_with_nothing_left_to_gain_is_not_flagged(score: str, fires: bool) -> None:
     assert (run_check("DAT002", reward_mean=REWARD, epoch=EPOCH, eval_score=score) is not None) is fires
