@@ -529,7 +529,7 @@ def test_no_answer_to_an_agent_contains_a_secret(tmp_path: Path) -> None:
     told = [
         answers.analyze(known[LOG]),
         answers.analyze(known[FOLDER]),
-        answers.settings(known[CONFIG]),
+        answers.preflight(known[CONFIG]),
         answers.compare(known[LOG], known[OTHER]),
         answers.probe(known[CODE]),
     ]

@@ -63,7 +63,9 @@ def probe_mask(
     )
 
 
-def _refuse_other_terms(mask: Any, whole: tuple[Any, ...], declared: dict[str, Any], count: dict[str, Any]) -> None:
+def _refuse_other_terms(
+    mask: Any, whole: tuple[Any, Any, Any, Any, Any, Any], declared: dict[str, Any], count: dict[str, Any]
+) -> None:
     """Raises `Unjudged` where tokens are left out by their entropy, or another term of the loss trains more of them."""
     if float(declared.get("top_entropy_quantile") or 1.0) < 1 and count["missed"] and not count["extra"]:
         raise probes.Unjudged("settings['top_entropy_quantile'] leaves tokens out by their entropy: probe without it")
@@ -76,7 +78,9 @@ def _refuse_other_terms(mask: Any, whole: tuple[Any, ...], declared: dict[str, A
             raise probes.Unjudged("another term of the loss trains tokens outside the responses: see ENT006")
 
 
-def _of_whole(mask: Any, whole: tuple[Any, ...], rollout: Any, turns: Any, count: dict[str, Any]) -> Fires | None:
+def _of_whole(
+    mask: Any, whole: tuple[Any, Any, Any, Any, Any, Any], rollout: Any, turns: Any, count: dict[str, Any]
+) -> Fires | None:
     """Counts what the gradient of the loss trains, and fires where that is wrong in another way."""
     loss, model, _, _, tokenizer, prompts = whole
     found = None

@@ -11,7 +11,7 @@ import torch
 
 from grpo_doctor.config import ConfigError
 from grpo_doctor.engine.engine import Engine, call_of
-from grpo_doctor.engine.faults import sick_engine
+from grpo_doctor.engine.faults import faulty_engine
 from grpo_doctor.engine.settings import settings_of
 from grpo_doctor.engine.task import WorkflowTask
 from grpo_doctor.engine.tiny import COURSES, make_model, make_tokenizer
@@ -31,7 +31,7 @@ def make_engine() -> Make:
 
     def make(*faults: str, **changes: Any) -> Engine:
         torch.set_num_threads(1)
-        kind, of_fault = sick_engine(faults)
+        kind, of_fault = faulty_engine(faults)
         model: Any = make_model(seed=3, **{**SMALL, "num_key_value_heads": 2, "initializer_range": 0.3})
         settings = settings_of({**of_fault, **BATCH, "max_completion_length": 24, **changes}, "test")
         return kind(settings, model.train(False), make_tokenizer(COURSES["tools"].words), ToolTask(32))

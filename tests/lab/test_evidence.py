@@ -11,7 +11,7 @@ from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.diagnosis.check import Confidence, Remedy
 from grpo_doctor.diagnosis.lab_results import UNMEASURED, stored
 from grpo_doctor.engine.faults import FAULTS
-from grpo_doctor.lab.arms import ALONE, GRAVEST
+from grpo_doctor.lab.arms import ALONE, MOST_SEVERE
 from grpo_doctor.lab.evidence import PARQUET, REAL, read_rows, texts
 from grpo_doctor.report.check_pages import page
 

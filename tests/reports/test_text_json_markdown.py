@@ -11,7 +11,8 @@ from rich.console import Console
 from syrupy.assertion import SnapshotAssertion
 
 from grpo_doctor.diagnosis.catalogue import home, report
-from grpo_doctor.report.model import Options, cost, facts, fenced, framework, markdown, render
+from grpo_doctor.diagnosis.framework import framework
+from grpo_doctor.report.model import Options, cost, facts, fenced, markdown, render
 from grpo_doctor.report.redaction import clean, redact
 from grpo_doctor.report.terminal import Name
 from tests.reports import example
