@@ -29,14 +29,16 @@ _OWN_KEYS = {
         r"|response_length/clip_ratio|global_seqlen/mean)"
     ),
     "openrlhf": re.compile(r"(?:.*/)?train/(?:actor_lr|critic_lr|policy_clip_ratio|tis_clip_ratio)"),
+    "slime": re.compile(r"(?:.*/)?(?:train/(?:lr-pg_\d|train_rollout_logprob_abs_diff)|rollout/raw_reward)"),
 }
 """Metric names that identify a framework in any file: TRL's trainers of GRPO, RLOO and PPO, verl's
-``compute_data_metrics`` and OpenRLHF's logger."""
+``compute_data_metrics``, and the loggers of OpenRLHF and slime."""
 
 
 def framework(run: Run) -> str | None:
-    """Return the framework that wrote a log, as named in remedies, by its format or keys; None if unknown."""
-    said = f"{run.format} {run.settings.get('framework', '')}".lower()
-    told = next((name for name in FRAMEWORKS if re.search(rf"\b{name}\b", said)), _WRITERS.get(run.format))
+    """Return the framework that wrote a log, as named in remedies, by its keys, else by its format; None if unknown."""
     keys = [*run.mapping, *run.unread]
-    return told or next((name for name, own in _OWN_KEYS.items() if any(map(own.fullmatch, keys))), None)
+    if own := next((name for name, own in _OWN_KEYS.items() if any(map(own.fullmatch, keys))), None):
+        return own
+    said = f"{run.format} {run.settings.get('framework', '')}".lower()
+    return next((name for name in FRAMEWORKS if re.search(rf"\b{name}\b", said)), _WRITERS.get(run.format))

@@ -128,11 +128,10 @@ def _headline(found: Configuration, diagnosis: Diagnosis) -> str:
     if found.run_type == "evaluation":
         return "This file configures no training, only evaluation."
     if found.run_type not in JUDGED:
-        kind = {"supervised": "of supervised training"}
+        supervised = " The file looks like a configuration of supervised training."
         return (
             "No reinforcement learning settings found (searched for group size, KL, clipping and batch size under the "
-            f"names of all known frameworks). The file looks like a configuration "
-            f"{kind.get(found.run_type, 'of something else')}."
+            f"names of all known frameworks).{supervised if found.run_type == 'supervised' else ''}"
         )
     ran = diagnosis.coverage.ran
     counted = {level: sum(f.severity == level for f in diagnosis.findings) for level in ("error", "warning", "info")}

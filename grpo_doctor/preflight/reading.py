@@ -20,7 +20,7 @@ from .readers import dockerfile, justfile
 from .readers.document import read_document
 from .readers.includes import documents
 from .readers.makefile import makefile
-from .readers.markdown import blocks
+from .readers.markdown import Block, blocks
 from .readers.notebook import read_notebook
 from .readers.python import read_python
 from .readers.shell import ENVIRONMENT, read_shell, read_words
@@ -224,11 +224,11 @@ def _launches(path: Path, text: str) -> list[Launch]:
 
 
 def _markdown(text: str, path: Path) -> list[Launch]:
-    """Read the code blocks of a comment or page, each in its language. A document in a block may be an excerpt, so
-    absent settings have no defaults."""
+    """Read the code blocks of a comment or page, each in its language. A document, or flags without their command, may
+    be an excerpt, so absent settings have no defaults."""
     rest, held = blocks(text)
     found: list[Launch] = []
-    for block in held:
+    for block in [*held, Block(".sh", rest, 0)]:
         try:
             launches = _launches(path.with_suffix(block.suffix), block.text)
         except ReadError as error:
@@ -240,11 +240,10 @@ def _markdown(text: str, path: Path) -> list[Launch]:
             launch.broken = None  # an excerpt may end anywhere
             if launch.entries and not launch.program:
                 launch.complete = False
-                launch.notes.append(
-                    f"the block after line {block.before} may be an excerpt, so defaults are not applied"
-                )
+                before = block.before or launch.entries[0].line - 1
+                launch.notes.append(f"the block after line {before} may be an excerpt, so defaults are not applied")
         found += launches
-    return found + read_shell(rest, path)
+    return found
 
 
 def _script(text: str, path: Path) -> list[Launch]:

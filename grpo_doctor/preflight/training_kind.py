@@ -244,7 +244,7 @@ CLUES: tuple[Weighed, ...] = (
         "supervised",
         9 * DECISIVE,
         "the framework defaults to supervised training",
-        lambda f: f.framework.can("supervised_unless_said") and not f.algorithm,
+        lambda f: f.framework.can("supervised_unless_said") and not f.algorithm and not f.named_after_rl,
     ),
     (
         "supervised",

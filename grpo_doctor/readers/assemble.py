@@ -55,8 +55,10 @@ def assemble(rows: Rows) -> Run:
     run.notes += rows.file.notes + rows.notes
     if rows.odd:
         more = f" and {len(rows.odd) - _NAMED} more" if len(rows.odd) > _NAMED else ""
+        sound = "loss" in run.columns and np.isfinite(run.columns["loss"]).all()
         run.notes.append(
-            f"skipped rows that start with values that are not finite: {', '.join(rows.odd[:_NAMED])}{more}"
+            f"not read, because the first value is not finite{' (the loss is finite on all rows)' if sound else ''}: "
+            f"{', '.join(rows.odd[:_NAMED])}{more}"
         )
     trained -= {field for key, field in run.mapping.items() if field == "response_length_mean" and words(key) <= _ANY}
     episodes = len(rows.seeds) > max(2, _OWN_SEEDS * len(rows))

@@ -112,7 +112,7 @@ def ending(lines: Iterable[tuple[int, str]], last_row: int) -> Ending | None:
         last_row: line of the last row of metrics.
     """
     found: dict[_Sign, int] = {}
-    raised = ""
+    raised, at = "", 0
     for line, text in lines:
         if line <= last_row:
             continue
@@ -120,7 +120,9 @@ def ending(lines: Iterable[tuple[int, str]], last_row: int) -> Ending | None:
             for sign in _SIGNS:
                 if sign not in found and sign.words.search(text, 0, _LONGEST):
                     found[sign] = line
-        if found and (error := _RAISED.match(text[:_LONGEST])):
-            raised = error[1][:_MOST_SAID]
-    surest = min(found, key=_SIGNS.index, default=None)
-    return surest and Ending(kind=surest.kind, what=surest.what, line=found[surest], raised=raised)
+        if (found or not last_row) and (error := _RAISED.match(text[:_LONGEST])):
+            raised, at = error[1][:_MOST_SAID], line
+    if not found:  # without metrics, an exception whose traceback was not pasted is all that there is
+        return Ending(kind="exception", what="an exception", line=at, raised=raised) if ": " in raised else None
+    surest = min(found, key=_SIGNS.index)
+    return Ending(kind=surest.kind, what=surest.what, line=found[surest], raised=raised)

@@ -159,6 +159,11 @@ MEANT: list[tuple[str, str, dict[str, Any]]] = [
         "policy: {sampling_config: {n: '${group_size}', temperature: 1.0}}\nreplay_buffer: {max_policy_age: 1}\n",
         {"framework": "torchforge", "group_size": 8, "learning_rate": 1e-5, "max_new_tokens": 2048, "async_level": 1},
     ),
+    (
+        "a.sh",
+        "python src/train_ppo.py --model_name_or_path b/B-7B --do_train --finetuning_type lora --reward_model rm\n",
+        {"framework": "LLaMA-Factory", "use_peft": True, "top_p": 0.7, "top_k": 50, "adv_estimator": "gae"},
+    ),
 ]
 
 

@@ -52,6 +52,24 @@ def test_code_between_single_marks(tmp_path: Path, code: str) -> None:
     assert found_in(tmp_path, f"The script is\n`{code.strip()}`\nand it diverges.").settings["group_size"] == 6
 
 
+def test_a_document_without_a_fence(tmp_path: Path) -> None:
+    found = found_in(
+        tmp_path, f"My config is below, what is wrong?\n\n# trainer\n{AS_YAML}\nNote: the reward is flat.\n"
+    )
+    assert (found.settings["group_size"], found.lines["group_size"]) == (6, 4)
+    assert "num_iterations" not in found.settings
+    assert found_in(tmp_path, "Note: one.\nreward: low\n- a: b\nThat is all: thanks.\n").run_type == "none"
+
+
+@pytest.mark.parametrize("before", ["", "The flags are\n\n", "trl grpo\n", "trl grpo \\\n"])
+def test_flags_whose_backslashes_are_lost(tmp_path: Path, before: str) -> None:
+    flags = "".join(f"  --{key} {value}\n" for key, value in KEYS.items())
+    found = found_in(tmp_path, f"It diverges, why?\n\n{before}{flags}")
+    assert (found.settings["group_size"], found.settings["kl_coef"]) == (6, 0.02)
+    assert ("num_iterations" in found.settings) == before.startswith("trl")  # flags alone may be an excerpt
+    assert "cannot_run" not in found.settings
+
+
 def test_a_block_that_breaks_off(tmp_path: Path) -> None:
     assert found_in(tmp_path, f"Why?\n```yaml\n{AS_YAML}").settings["group_size"] == 6
 

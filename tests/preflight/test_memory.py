@@ -29,6 +29,8 @@ def parts(**settings: object) -> dict[str, str]:
             {"model_name_or_path": "Qwen/Qwen2.5-0.5B", "use_peft": False, "beta": 0.04},
             {"weights": "0.9", "gradients and optimizer": "6.5", "reference": "0.9"},
         ),
+        ({"model_name_or_path": "Qwen3-1_7B", "use_peft": True}, {"weights": "3.2", "gradients and optimizer": "0.0"}),
+        ({"model_name_or_path": "llama_2_7b", "use_peft": True}, {"weights": "13.0", "gradients and optimizer": "0.0"}),
         (
             {"model_name_or_path": "Qwen/Qwen2.5-7B", "vllm_gpu_memory_utilization": 0.3, "use_vllm": True},
             {"weights": "13.0", "gradients and optimizer": "91.3", "engine": "30%"},

@@ -77,6 +77,13 @@ def test_a_run_that_died_before_its_first_metric_says_of_what(tmp_path: Path) ->
     )
 
 
+def test_an_exception_alone_is_what_was_pasted(tmp_path: Path) -> None:
+    error = "AssertionError: 256 != 2 * 18 * 7"
+    run = run_of(tmp_path, "train.log", f"{error}\n\nIs it the environment?\n")
+    assert run.notes[0] == f"the log ends with an exception (line 1): {error}; it ended before the first metric"
+    assert run_of(tmp_path, "rows.log", f"{ROWS}{error}\n").ending is None  # rows before it: it may have been caught
+
+
 def test_what_was_survived_is_no_end(tmp_path: Path) -> None:
     half = len(ROWS) // 2
     at = ROWS.index("\n", half) + 1

@@ -74,7 +74,9 @@ def test_of_the_stages_of_one_file_the_rl_training_is_judged_and_the_others_are_
 def test_what_is_not_read_and_not_finite_from_its_first_row_on_is_named(tmp_path: Path) -> None:
     rows = [{"step": i, "loss": 0.6, "rewards/margins": 0.1, "logits/chosen": math.nan} for i in range(1, 4)]
     (run,) = runs(tmp_path, "dpo.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    assert "skipped rows that start with values that are not finite: logits/chosen" in run.notes
+    assert (
+        "not read, because the first value is not finite (the loss is finite on all rows): logits/chosen" in run.notes
+    )
     more = [{"step": i, "loss": 0.6, **{f"made/up{n}": math.inf for n in range(8)}} for i in range(1, 4)]
     (run,) = runs(tmp_path, "more.jsonl", "".join(json.dumps(row) + "\n" for row in more))
     assert run.notes[-1].endswith("made/up4, made/up5 and 2 more")

@@ -39,6 +39,7 @@ def test_snapshot_of_everything(case: str, snapshot: SnapshotAssertion) -> None:
         ("actor/pg_clipfrac", "verl"),
         ("train/critic/rewards/mean", "verl"),
         ("train/actor_lr", "openrlhf"),
+        ("train/lr-pg_0", "slime"),
         ("mean_reward", None),
         ("rewards/format", None),
     ],
@@ -47,6 +48,8 @@ def test_the_framework_is_told_by_keys_that_no_other_writes(key: str, told: str 
     run = example.diagnosis().run
     run.format, run.settings, run.unread = "tensorboard", {}, {key: 1}
     assert framework(run) == told
+    run.format = "trl-console"  # a mapping a row, which others print too
+    assert framework(run) == (told or "trl")
 
 
 def test_one_screen_is_one_screen() -> None:

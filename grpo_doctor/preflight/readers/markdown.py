@@ -1,4 +1,7 @@
-"""Extracts the code blocks of a Markdown document, such as an issue comment, and picks the reader for each."""
+"""Extracts the code blocks of a Markdown document, such as an issue comment, and picks the reader for each.
+
+Code without a fence is recognised by its lines: keys of YAML, and flags of a command whose lines lost their backslashes.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,12 @@ _SUFFIXES = {
 }
 _PYTHON = re.compile(r"(?m)^[ \t]*+(?:from [\w.]+ import|import \w)|\w(?:Config|Arguments|Args)\(")
 _YAML = re.compile(r"(?m)^[ \t]*[\w.\-]{2,60}:(?:[ \t]+[^\s{\[|].*)?$")
+_UNFENCED = re.compile(
+    r"(?m)^(?P<text>[a-z][\w.\-]{1,60}:(?:[ \t].*)?$(?:\n(?:[ \t]*(?:#.*|- .*|[a-z_][\w.\-]{0,60}:(?:[ \t].*)?)?$))*)"
+)
+"""Lines of YAML between those of prose: keys in small letters, items, comments and empty lines."""
+_UNCONTINUED = re.compile(r"(?<=[^\s\\])[ \t]*\n(?=[ \t]*--[a-z][\w.\-]*)")
+"""The end of a line before a line of flags, without the backslash that a shell wants there."""
 FEWEST = 3
 """Minimum number of ``key: value`` lines for a block without a language to count as a document."""
 
@@ -45,8 +54,11 @@ def blocks(text: str) -> tuple[str, list[Block]]:
         found.append(Block(suffix, code, match.string.count("\n", 0, match.start("text"))))
         return "\n" * match[0].count("\n")
 
-    rest = _SPAN.sub(take, _FENCED.sub(take, text))
-    return rest, found
+    def take_document(match: re.Match[str]) -> str:
+        return take(match) if len(_YAML.findall(match["text"])) >= FEWEST else match[0]
+
+    rest = _UNFENCED.sub(take_document, _SPAN.sub(take, _FENCED.sub(take, text)))
+    return _UNCONTINUED.sub(" \\\\\n", rest), found
 
 
 def _suffix(code: str) -> str:
