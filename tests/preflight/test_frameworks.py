@@ -160,6 +160,16 @@ MEANT: list[tuple[str, str, dict[str, Any]]] = [
         {"framework": "torchforge", "group_size": 8, "learning_rate": 1e-5, "max_new_tokens": 2048, "async_level": 1},
     ),
     (
+        "a.md",
+        "--rlhf_type grpo\n--num_generations 8\n--max_completion_length 1408\n--per_device_train_batch_size 1\n",
+        {"framework": "ms-swift", "group_size": 8, "max_new_tokens": 1408},
+    ),
+    (
+        "a.yaml",
+        "algorithm:\n  kl_coef: 0.0\nworker:\n  actor: {use_kl_loss: true, kl_loss_coef: 1.0e-3}\n  rollout: {n: 8}\n",
+        {"framework": "EasyR1", "kl_coef": 0.001, "use_kl_loss": True},
+    ),
+    (
         "a.sh",
         "python src/train_ppo.py --model_name_or_path b/B-7B --do_train --finetuning_type lora --reward_model rm\n",
         {"framework": "LLaMA-Factory", "use_peft": True, "top_p": 0.7, "top_k": 50, "adv_estimator": "gae"},

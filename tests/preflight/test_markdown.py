@@ -70,6 +70,18 @@ def test_flags_whose_backslashes_are_lost(tmp_path: Path, before: str) -> None:
     assert "cannot_run" not in found.settings
 
 
+def test_the_overrides_that_hydra_repeats(tmp_path: Path) -> None:
+    said = "['algorithm.adv_estimator=grpo', 'actor_rollout_ref.rollout.n=6', 'actor_rollout_ref.actor.optim.lr=3e-6']"
+    found = found_in(tmp_path, f"Why?\n\nError executing job with overrides: {said}\nAssertionError: 1 is not 2\n")
+    assert (found.settings["group_size"], found.settings["adv_estimator"], found.lines["group_size"]) == (6, "grpo", 3)
+    assert found.framework.name == "verl"
+
+
+def test_a_link_starts_nothing(tmp_path: Path) -> None:
+    link = "[a/run.sh](https://example.org/a/run.sh)"
+    assert found_in(tmp_path, f"Hi, I'm running {link} in main, and get as follows:\n").elsewhere == []
+
+
 def test_a_block_that_breaks_off(tmp_path: Path) -> None:
     assert found_in(tmp_path, f"Why?\n```yaml\n{AS_YAML}").settings["group_size"] == 6
 

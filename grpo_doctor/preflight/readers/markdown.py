@@ -28,6 +28,9 @@ _UNFENCED = re.compile(
     r"(?m)^(?P<text>[a-z][\w.\-]{1,60}:(?:[ \t].*)?$(?:\n(?:[ \t]*(?:#.*|- .*|[a-z_][\w.\-]{0,60}:(?:[ \t].*)?)?$))*)"
 )
 """Lines of YAML between those of prose: keys in small letters, items, comments and empty lines."""
+_OVERRIDES = re.compile(r"(?m)^.*\b(?P<text>overrides: \[.*\])[ \t]*$")
+"""What hydra repeats of a command that fails."""
+_LINK = re.compile(r"\[([^\[\]\n]{0,200})\]\(https?://[^\s()]{1,500}\)")
 _UNCONTINUED = re.compile(r"(?<=[^\s\\])[ \t]*\n(?=[ \t]*--[a-z][\w.\-]*)")
 """The end of a line before a line of flags, without the backslash that a shell wants there."""
 FEWEST = 3
@@ -54,10 +57,15 @@ def blocks(text: str) -> tuple[str, list[Block]]:
         found.append(Block(suffix, code, match.string.count("\n", 0, match.start("text"))))
         return "\n" * match[0].count("\n")
 
+    def take_overrides(match: re.Match[str]) -> str:
+        found.append(Block(".yaml", match["text"], match.string.count("\n", 0, match.start())))
+        return ""
+
     def take_document(match: re.Match[str]) -> str:
         return take(match) if len(_YAML.findall(match["text"])) >= FEWEST else match[0]
 
-    rest = _UNFENCED.sub(take_document, _SPAN.sub(take, _FENCED.sub(take, text)))
+    rest = _SPAN.sub(take, _FENCED.sub(take, text))
+    rest = _UNFENCED.sub(take_document, _OVERRIDES.sub(take_overrides, _LINK.sub(r"\1", rest)))
     return _UNCONTINUED.sub(" \\\\\n", rest), found
 
 
