@@ -60,6 +60,12 @@ def test_a_remedy_that_a_setting_makes_senseless_is_withheld(
     assert (remedy in dict(senseless(settings, [finding("REW009", 50)], 1))) is withheld
 
 
+@pytest.mark.parametrize(("most", "withheld"), [(0.0, True), (0.1, False), (float("nan"), False)])
+def test_groups_are_not_filtered_where_all_differ(most: float, withheld: bool) -> None:
+    told = dict(senseless({}, [finding("GRD008", most_dead=most)], 1))
+    assert ("filter-dead-groups" in told) is withheld
+
+
 def test_where_the_reward_is_constant_the_reward_function_comes_first() -> None:
     against = dict(senseless({}, [finding("STL001", constant=True)], 1))
     assert set(CONSTANT) <= against.keys()

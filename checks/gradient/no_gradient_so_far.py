@@ -1,6 +1,6 @@
 from grpo_doctor import Fires, check, fires
 from grpo_doctor.diagnosis.wording import number
-from grpo_doctor.series import Column, baseline, isnan, latest, row, total, where, words
+from grpo_doctor.series import Column, baseline, best, isnan, latest, row, total, where, words
 
 
 @check(
@@ -75,6 +75,7 @@ def no_gradient_so_far(
         onset=baseline(step, 1),
         rows=words(_rows, n),
         why=words(_why, latest(dead_share), spread),
+        most_dead=best(dead_share),
     )
 
 

@@ -49,6 +49,8 @@ def senseless(settings: Mapping[str, Any], findings: Sequence[Finding], first: f
             yield gate.remedy, gate.because.format(value=figure(value))
     if any(finding.evidence.get("constant") and finding.onset_step <= first for finding in findings):
         yield from ((remedy, "the reward is constant: check the reward function first") for remedy in CONSTANT)
+    if any(finding.evidence.get("most_dead") == 0 for finding in findings):
+        yield "filter-dead-groups", "no group has zero variance"
     low = any(finding.evidence.get("too_low") for finding in findings)
     direction = "lower-learning-rate" if low else "raise-learning-rate"
     yield direction, f"the learning rate is {'too low' if low else 'not too low'}"

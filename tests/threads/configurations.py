@@ -137,4 +137,51 @@ args = GRPOConfig(
         names=("CFG031",),
         file="train.sh",
     ),
+    Thread(
+        "verl-project/verl#1191",
+        "one GPU and two tensor-parallel parts; beside that, a mini-batch of more prompts than the rollout has",
+        "Error executing job with overrides: ['algorithm.adv_estimator=grpo', 'data.train_batch_size=16', "
+        "'actor_rollout_ref.actor.ppo_mini_batch_size=32', 'actor_rollout_ref.actor.optim.lr=5e-7', "
+        "'actor_rollout_ref.rollout.n=16']\n",
+        names=("CFG018",),
+        file="comment.md",
+    ),
+    Thread(
+        "verl-project/verl#538",
+        "a mini-batch of more prompts than a rollout has",
+        "```\npython3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=176 \\\n"
+        "  actor_rollout_ref.actor.ppo_mini_batch_size=440 actor_rollout_ref.rollout.n=16 \\\n```\n",
+        names=("CFG018",),
+        file="comment.md",
+    ),
+    Thread(
+        "modelscope/ms-swift#4677",
+        "a learning rate of 5e-7 for an adapter: the reward only fluctuates",
+        "swift rlhf\n  --rlhf_type grpo\n  --model Qwen/Qwen3-1_7B\n  --train_type lora\n  --learning_rate 5e-7\n"
+        "  --num_generations 4\n",
+        names=("CFG054",),
+        file="comment.md",
+    ),
+    Thread(
+        "modelscope/ms-swift#5271",
+        "float16 and a filtered sampler, with one prompt an update: no reward with the engine, one without it",
+        "```\nNPROC_PER_NODE=8 swift rlhf --rlhf_type grpo --train_type lora --learning_rate 1e-5 --torch_dtype float16 "
+        "--per_device_train_batch_size 1 --num_generations 8 --use_vllm true --top_p 0.99 --top_k 50\n```\n",
+        symptoms=("CFG033",),
+        answer="float16",
+        file="comment.md",
+    ),
+    *(
+        Thread(
+            at,
+            "the samples are drawn with filters that the loss does not know",
+            f"python src/{script} --model_name_or_path b/B-7B --do_train --finetuning_type lora --learning_rate 1e-5 --reward_model out/rm {flags}\n",
+            answer=f"top_p {top_p}",
+            file="train.sh",
+        )
+        for at, script, flags, top_p in (
+            ("hiyouga/LlamaFactory#98", "train_ppo.py", "", 0.7),
+            ("hiyouga/LlamaFactory#3185", "train_bash.py", "--stage ppo --top_k 0 --top_p 0.9", 0.9),
+        )
+    ),
 )

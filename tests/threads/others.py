@@ -452,4 +452,92 @@ FOUND = (
         ),
         names=("PRF002",),
     ),
+    Thread(
+        "huggingface/trl#5697",
+        "the default limit of 256 tokens cuts every answer, so all are scored 0",
+        "Step  loss  grad_norm  reward_mean  clipped_ratio  mean_length\n"
+        + "".join(f"{n}     0     0          0            1.0            256\n" for n in range(1, 11)),
+        names=("LEN003",),
+    ),
+    Thread(
+        "unslothai/unsloth#3485",
+        "both responses of the group score 4, so there is nothing to learn from",
+        trl(
+            {
+                "loss": "0",
+                "grad_norm": "0",
+                "learning_rate": "3e-8",
+                "completions/mean_length": "77.5",
+                "reward": "4",
+                "reward_std": "0",
+                "frac_reward_zero_std": "1",
+                "kl": "0",
+            }
+        ),
+        names=("ADV015",),
+        answer="The only row has no learning signal: all groups have zero variance.",
+    ),
+    Thread(
+        "modelscope/ms-swift#5571",
+        "not found: no gradient, although the rewards of each group differ",
+        trl(
+            {
+                "loss": "0",
+                "grad_norm": "0",
+                "learning_rate": "2.6e-7",
+                "reward": "0.34",
+                "reward_std": "0.44",
+                "frac_reward_zero_std": "0",
+                "kl": "0",
+            }
+        ),
+        names=("GRD008",),
+        answer="although rewards differ in 100% of the groups",
+    ),
+    Thread(
+        "NovaSky-AI/SkyRL#1864",
+        "not found: the KL to the reference is 0.6 one update after the start",
+        slime(
+            {"rollout/raw_reward": "0.4"}, {"train/kl_loss": "0.626", "train/pg_loss": "0", "train/grad_norm": "0.04"}
+        ),
+        names=("KL006",),
+    ),
+    *(
+        Thread(
+            at,
+            "as it should be: both responses become less likely, and only their difference is trained",
+            trl(
+                {
+                    "loss": loss,
+                    "rewards/chosen": chosen,
+                    "rewards/rejected": rejected,
+                    "rewards/accuracies": accuracy,
+                    "rewards/margins": margin,
+                }
+            ),
+            answer="Why is the reward of the chosen responses negative?",
+        )
+        for at, loss, chosen, rejected, accuracy, margin in (
+            ("wdndev/tiny-llm-zh#15", "0.24", "-0.28", "-7.67", "0.88", "7.39"),
+            (
+                "eric-mitchell/direct-preference-optimization#36",
+                *("0.34 0.31", "-2.33 -2.45", "-9.35 -10.95", "0.86 0.88", "7.03 8.5"),
+            ),
+        )
+    ),
+    Thread(
+        "verl-project/verl#1037",
+        "the gradient is NaN at the second step, while the losses are numbers",
+        verl(
+            {
+                "actor/pg_loss": "0.006",
+                "actor/kl_loss": "0",
+                "actor/grad_norm": "nan",
+                "critic/score/mean": "0.903",
+                "response_length/mean": "369",
+            }
+        ),
+        names=("GRD001",),
+        says="grad_norm",
+    ),
 )

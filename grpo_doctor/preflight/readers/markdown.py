@@ -1,6 +1,6 @@
 """Extracts the code blocks of a Markdown document, such as an issue comment, and picks the reader for each.
 
-Code without a fence is recognised by its lines: keys of YAML, and flags of a command whose lines lost their backslashes.
+Code without a fence is recognised by its lines: keys of YAML, and flags whose lines lost their backslashes.
 """
 
 from __future__ import annotations
