@@ -18,7 +18,7 @@ _BANNERS = (
     ("trl", r"(?:\bTRL(?: version)?[:=]? ?v?|\"?trl_version\"?[:=] ?[\"']?)"),
 )
 """Text that trainers and engines print before their version."""
-_HINT = re.compile(r"==\s?\d|@ ?v\d|LLM engine|[vV]ersion|Unsloth|vLLM|TRL")
+_HINT = re.compile(r"==\s?\d|@ ?v\d|LLM engine|[vV]ersion|Unsloth|vLLM|TRL|^\s*[-*] ")
 """Signs of a line that may contain a version: most lines of a log have none."""
 LONGEST = 2_000
 """Maximum length of such a line in characters."""
@@ -67,4 +67,5 @@ def applicable(versions: Mapping[str, str], framework: str | None) -> dict[str, 
 @cache
 def _patterns() -> list[tuple[str, re.Pattern[str]]]:
     spelt = [(name, rf"(?<![\w\-.]){re.escape(name)} ?(?:==|@ ?v) ?") for name in names()]
-    return [(name, re.compile(before + _NUMBER)) for name, before in (*spelt, *_BANNERS)]
+    listed = [(name, rf"^\s*[-*] `?{re.escape(name)}`?: v?") for name in names()]  # as the forms of issues ask for
+    return [(name, re.compile(before + _NUMBER)) for name, before in (*spelt, *listed, *_BANNERS)]

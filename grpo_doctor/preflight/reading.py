@@ -9,6 +9,7 @@ from itertools import islice, repeat
 from pathlib import Path
 
 from ..advisories import names
+from ..advisories.versions import stated
 from ..limits import OverBudgetError, spending
 from ..readers import ReadError
 from ..readers.input import Input
@@ -24,7 +25,7 @@ from .readers.markdown import Block, blocks
 from .readers.notebook import read_notebook
 from .readers.python import read_python
 from .readers.shell import ENVIRONMENT, read_shell, read_words
-from .versions import pinned
+from .versions import Pin, pinned
 
 LARGEST = 1 << 20
 """Maximum size of a configuration in bytes."""
@@ -80,6 +81,8 @@ def _read(path: Path) -> list[Configuration]:
         launches = _holding(_launches(path, text))
         if path.suffix.lower() not in LOGS and launches:
             versions = pinned({f.package for f in frameworks() if f.package} | names(), text, path)
+            if path.suffix.lower() in MARKDOWN:
+                versions = {name: Pin(version, False) for name, version in stated(text.splitlines()).items()} | versions
             for launch in launches:
                 launch.versions, launch.title = versions, path.stem
         found = [understand(launch) for launch in launches]

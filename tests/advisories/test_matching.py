@@ -100,7 +100,10 @@ def test_leaves_out_what_the_log_contradicts() -> None:
             "==((====))==  Unsloth 2025.3.19: Fast Qwen2 patching. Transformers: 4.50.0. vLLM: 0.8.2.",
             {"unsloth": "2025.3.19", "vllm": "0.8.2"},
         ),
+        ("  - trl: 0.22.2", {"trl": "0.22.2"}),
+        ("- TRL version: 0.13.0", {"trl": "0.13.0"}),
         ("vllm==0.9.1.dev12+g1234", {}),
+        ("- TRL version: 0.20.0.dev0+e333da8", {}),
         ("the reward of trl is 0.23", {}),
     ],
 )

@@ -77,6 +77,11 @@ def test_the_overrides_that_hydra_repeats(tmp_path: Path) -> None:
     assert found.framework.name == "verl"
 
 
+def test_the_version_that_the_form_of_an_issue_asks_for(tmp_path: Path) -> None:
+    found = found_in(tmp_path, f"- Platform: Linux\n- TRL version: 0.13.0\n\n```\n{AS_CALL}```\n")
+    assert (found.versions["trl"], found.framework.version) == ("0.13.0", "0.13.0")
+
+
 def test_a_link_starts_nothing(tmp_path: Path) -> None:
     link = "[a/run.sh](https://example.org/a/run.sh)"
     assert found_in(tmp_path, f"Hi, I'm running {link} in main, and get as follows:\n").elsewhere == []
