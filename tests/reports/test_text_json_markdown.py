@@ -10,7 +10,8 @@ from jsonschema import Draft202012Validator
 from syrupy.assertion import SnapshotAssertion
 
 from grpo_doctor.diagnosis.catalogue import home, report
-from grpo_doctor.report.model import Options, cost, fenced, framework, markdown, render
+from grpo_doctor.diagnosis.framework import framework
+from grpo_doctor.report.model import Options, cost, fenced, markdown, render
 from grpo_doctor.report.redaction import clean, redact
 from tests.reports import example
 
