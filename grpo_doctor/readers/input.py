@@ -28,7 +28,7 @@ _MANGLED = re.compile(rb"\xc3\xa2\xe2|\xc3\x82\xc2")
 """How bars, arrows and signs begin that a terminal of Windows took for its own letters: ``â”‚``, ``Â±``."""
 _LETTERS = {bytes([byte]).decode("cp1252", "ignore") or chr(byte): byte for byte in range(256)}
 """The bytes of Windows-1252 by their letters; five of them are none and stand for themselves."""
-_ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_ANSI = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class ReadError(ValueError):
@@ -164,14 +164,18 @@ class Input:
     @staticmethod
     def texts(line: bytes) -> list[str]:
         r"""The texts of a line, parted by ``\r``, without ANSI codes and NULs."""
-        text = decoded(line)
-        if "\x1b" in text:
-            text = _ANSI.sub("", text)
-        if "\0" in text:
-            text = text.replace("\0", "")
-        if "\r" not in text:
-            return [text]
-        return [part for part in text.split("\r") if part]
+        return [decoded(piece) for piece in pieces(line)]
+
+
+def pieces(line: bytes) -> list[bytes]:
+    r"""The pieces of a line, parted by ``\r``, without ANSI codes and NULs."""
+    if _ESCAPE in line:
+        line = _ANSI.sub(b"", line)
+    if 0 in line:
+        line = line.replace(b"\0", b"")
+    if _RETURN not in line:
+        return [line]
+    return [piece for piece in line.split(b"\r") if piece]
 
 
 class Head:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_WARNINGS = (
+WARNINGS = (
     "incompatible with gradient checkpointing",
     "None of the inputs have requires_grad=True",
     "probability tensor contains either",
@@ -26,7 +26,7 @@ LONGEST = 300
 
 def sign(text: str) -> str | None:
     """The line as the message of a ``log-warning`` event, None where it proves nothing."""
-    if any(warning in text for warning in _WARNINGS):
+    if any(warning in text for warning in WARNINGS):
         return text.strip()[:LONGEST]
     return None
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,19 @@ from .row_kinds import EVAL, EVALUATED, VALUES, component, declares, flat, is_ev
 from .series import Values
 from .settings import declared, setting_value
 from .values import number
+
+
+class Numbers(NamedTuple):
+    """Rows of the same names as numbers: a place by which they are put in order with those of other tables, the line,
+    the step, and the values of each row; ``partly`` where a NaN is a value that a row has not."""
+
+    names: Sequence[str]
+    places: np.ndarray
+    lines: np.ndarray
+    steps: np.ndarray
+    values: np.ndarray
+    partly: bool = False
+
 
 SPENT_EVERY = 256
 """Rows between two looks at what the input has taken."""
@@ -144,6 +157,66 @@ class Rows:
         if ends:
             self.end()
         return known
+
+    def add_tables(self, tables: Iterable[Numbers], starts: Iterable[int] = ()) -> None:
+        """Rows of numbers in the order of their places and lines; ``starts`` are places where the program was started
+        again: a run ends there if its steps begin anew or nothing counts them."""
+        self.flush()
+        spent()
+        parts = [(table, columns) for table, columns in map(self._understood, tables) if len(table.lines)]
+        if not parts:
+            return
+        first, sizes = len(self), [len(table.lines) for table, _ in parts]
+        places, lines, steps = (np.concatenate([table[i] for table, _ in parts]) for i in (1, 2, 3))
+        order = np.lexsort((lines, places))
+        row_of = np.empty(len(order), np.int64)
+        row_of[order] = np.arange(len(order))
+        trains = np.zeros(len(order), bool)
+        for (table, columns), rows in zip(parts, np.split(row_of, np.cumsum(sizes)[:-1]), strict=True):
+            for name, column, values in zip(table.names, columns, table.values.T, strict=True):
+                if column is not None:
+                    held = ~np.isnan(values) if table.partly else np.ones(len(values), bool)
+                    column.scatter(first + rows[held], values[held])
+                    trains[rows[held]] |= column.trains and not is_eval(name)
+        self.steps.frombytes(steps[order].tobytes())
+        self.lines.extend(lines[order].tolist())
+        self.trains.extend(trains.tobytes())
+        self.origins.extend([self.origin] * len(order))
+        self._end_at(places[order], steps[order], first, starts)
+
+    def _understood(self, table: Numbers) -> tuple[Numbers, list[Values | None]]:
+        """The rows of a table that hold anything that is understood, and the column of each name."""
+        names = list(_plain(dict.fromkeys(table.names, 0.0)))
+        self.meant = self.meant or meant_beside(tuple(names))
+        columns = [self._column(name, table.values[:, i], table.partly) for i, name in enumerate(names)]
+        metrics = [i for i, column in enumerate(columns) if column is not None and not column.counts]
+        held = table.values[:, metrics]
+        known = ~np.isnan(held).all(axis=1) if table.partly else np.full(len(held), bool(metrics))
+        places, lines, steps, values = (part[known] for part in table[1:5])
+        return Numbers(names, places, lines, steps, values, table.partly), columns
+
+    def _column(self, name: str, values: np.ndarray, partly: bool) -> Values | None:
+        """The column of a name, which is opened where it is understood; None for one that is not read."""
+        values = values[~np.isnan(values)] if partly else values
+        if name == "seed":
+            self.seeds.update(map(str, np.unique(values)[:SPENT_EVERY].tolist()))
+        column = self._known.get(name)
+        if column is None and len(values):
+            before = self.unread.get(name, 0)
+            column = None if before else self._open("", name, name, float(values[0]))
+            if column is not None:
+                self._known[name] = column
+            elif name in self.unread:
+                self.unread[name] = before + len(values)
+        return column
+
+    def _end_at(self, places: np.ndarray, steps: np.ndarray, first: int, starts: Iterable[int]) -> None:
+        """Ends a run where the program was started again, of rows that begin at a place and a step."""
+        begun = float(steps[0])
+        for at in np.unique(np.searchsorted(places, np.array([*starts], np.int64))):
+            if at < len(places) and (not self.numbered or steps[at] <= begun):
+                self.ended.append(first + int(at))
+                begun = float(steps[at])
 
     def end(self) -> None:
         """The log says that a training ended here."""

@@ -58,6 +58,14 @@ class Values:
         odd = np.flatnonzero(~np.isfinite(figures)).tolist()
         self.non_finite += [row + i for i in odd if number(values[i]) is not None]
 
+    def scatter(self, rows: np.ndarray, values: np.ndarray) -> None:
+        """Values of some rows, in any order."""
+        if len(rows):
+            whole = self.full(max(len(self.values), int(rows.max()) + 1)).copy()
+            whole[rows] = values
+            self.values = array("d", whole.tobytes())
+            self.non_finite = sorted({*self.non_finite, *rows[~np.isfinite(values)].tolist()})
+
     def follow(self, later: Values) -> None:
         """Takes the values of a column that begins behind the last one of this, whose own end there."""
         first = next((row for row, value in enumerate(later.values) if not math.isnan(value)), len(later.values))

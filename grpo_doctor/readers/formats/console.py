@@ -13,7 +13,7 @@ from typing import Any
 from ...run import Run
 from ..aliases import resolve
 from ..endings import TAIL, ending, event, words
-from ..input import Head, Input, NotRead
+from ..input import Head, Input, NotRead, decoded, pieces
 from ..known_warnings import metric, refused, sign
 from ..row_buffer import Rows
 from ..row_kinds import flat
@@ -24,7 +24,7 @@ from .indented import Indented
 
 FORMAT = "console"
 _LONGEST = 1 << 16
-"""Characters of a metrics line at most; longer ones are texts."""
+"""Bytes of a metrics line at most; longer ones are texts."""
 
 _BRACE, _PERCENT = b"{%"
 """Bytes as numbers: Python finds them several times as fast as texts."""
@@ -68,9 +68,8 @@ def read(file: Input) -> list[Run]:
                     continue
             elif settled and _BRACE not in raw and _PERCENT not in raw and not _speaks(raw):
                 continue
-            for text in file.texts(raw):
-                if len(text) <= _LONGEST:
-                    console.see(line, text)
+            for piece in pieces(raw):
+                console.take(line, piece)
             settled = console.settled
     runs = console.best()
     console.tell_the_open(runs[-1])
@@ -116,8 +115,7 @@ def of_texts(file: Input, texts: Iterable[tuple[int, str]]) -> list[Run]:
     """The run of a console whose lines lie in another format."""
     console = _Console(file)
     for line, text in texts:
-        if len(text) <= _LONGEST:
-            console.see(line, text)
+        console.take(line, text.encode())
     return console.best()
 
 
@@ -134,7 +132,7 @@ class _Console:
         self.config = verl_console.Config()
         self.bars = trl_console.Bars()
         self.last = self._rank = ""
-        self._known = self._by_bar = False
+        self._known = self._by_bar = self._looks = False
         self._origins: dict[bytes, int] = {}
         self._open: list[str] = []
         self._opened = 0
@@ -155,11 +153,15 @@ class _Console:
         """Whether a known trainer prints here, so that other lines need no look."""
         return bool(self._known) and not (self._busy or self.indented.used)
 
-    def see(self, line: int, text: str) -> None:
-        if self._of_another_process(text):
+    def take(self, line: int, raw: bytes) -> None:
+        """Takes one line, or a piece of one between carriage returns."""
+        if len(raw) > _LONGEST or (raw[:1] == b"[" and self._of_another_process(decoded(raw))):
             return
-        if not (self._known or self._busy) and self.general.quick(line, text):
-            return
+        if self._looks or not self.general.quick(line, raw):
+            self._take(line, decoded(raw))
+            self._looks = self._known or self._busy
+
+    def _take(self, line: int, text: str) -> None:
         if self.wrapped.open and self.wrapped.goes_on(text):
             return
         self.unwrap()
@@ -205,17 +207,23 @@ class _Console:
                 self._printed(line, config)
             if self.config.took:
                 return
-        if (message := sign(text)) is not None:
-            for rows in (self.trl, self.verl, self.general.rows, self.warned):
-                rows.event("log-warning", message, line)
-        if not self._known and (told := metric(text)):
-            self.warned.add(told, line)
-        if not self._known and (told := refused(text)):
-            self.refused.add(told, line)
+        plain = not ("%|" in text or self._busy or self._warns(line, text))
         if "actor_rollout_ref." in text:
             self.declare(verl_console.overrides(text))
         if not self._known:
-            self.general.see(line, text)
+            self.general.see(line, text, plain)
+
+    def _warns(self, line: int, text: str) -> bool:
+        """Takes a warning, and the metric that it may tell; False for any other line."""
+        if (message := sign(text)) is not None:
+            for rows in (self.trl, self.verl, self.general.rows, self.warned):
+                rows.event("log-warning", message, line)
+        told, withheld = (metric(text), refused(text)) if not self._known else ({}, {})
+        if told:
+            self.warned.add(told, line)
+        if withheld:
+            self.refused.add(withheld, line)
+        return bool(message or told or withheld)
 
     def _take_indented(self) -> None:
         """Adds the row of an indented mapping that has ended."""
@@ -265,7 +273,7 @@ class _Console:
 
     def _of_another_process(self, text: str) -> bool:
         """Whether a line is that of a second process of the job, which prints what the first one prints."""
-        rank = _RANK.match(text) if text[:1] == "[" else None
+        rank = _RANK.match(text)
         if rank is None:
             return False
         self._rank = self._rank or rank[1]

@@ -26,12 +26,17 @@ class Histories:
         self._again: set[str] = set()
         self._below: list[float] | None = None
 
-    def see(self, line: int, text: str) -> None:
+    @property
+    def open(self) -> bool:
+        """Whether the next line may be the first number of a list, or another one."""
+        return self._below is not None
+
+    def see(self, line: int, text: str) -> bool:
         """Takes a line, if it is such a list; one whose name comes again is of each step, and no history."""
         if self._items(line, text):
-            return
+            return True
         if text[-1:] not in ("]", " ") or (found := _LINE.fullmatch(text)) is None or not resolve(found[1]):
-            return
+            return False
         name = found[1]
         values = [number(figure) for figure in found[2].split(",")]
         known = [value for value in values if value is not None]
@@ -39,6 +44,7 @@ class Histories:
             self._again.add(name)
         elif len(known) == len(values) >= _SHORTEST:
             self._lists[name] = line, known
+        return True
 
     def _items(self, line: int, text: str) -> bool:
         """Takes the name of a list of YAML or one of its numbers; whether the line was one of these."""

@@ -14,25 +14,23 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
-from heapq import merge
-from operator import itemgetter
 from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
 from ...run import Run
 from ..aliases import resolve, words
-from ..fast import CHUNK
-from ..input import Input, NotRead
+from ..input import Input, NotRead, decoded
 from ..reading import chosen
-from ..row_buffer import Rows
+from ..row_buffer import Numbers, Rows
 from ..row_kinds import OF_RL, OF_SETTINGS
 from ..settings import declared
 from ..steps import excursions
 from ..values import number
 from . import table, text_tables
 from .histories import Histories
-from .pairs import NUMBER, apart, counter_first, picked, plain, said
+from .line_templates import Template, figures, key, silent, start_of
+from .pairs import NUMBER, apart, counter_first, pairs, picked, plain, said
 from .prose_filter import Essay
 from .repeated_lines import (
     SAYS_ENOUGH,
@@ -44,13 +42,13 @@ from .repeated_lines import (
     is_step,
     is_weak,
     says,
-    words_of,
 )
 from .templates import mine
 
 FORMAT = "key-value-console"
 
 _ATTACHED = re.compile(r"(step|iter|iteration|update|epoch|\b(?:it|ep|upd))(?=\d)", re.IGNORECASE)
+_GLUED = re.compile(r"[A-Za-z]\d")
 _OF_RL = frozenset("kl kl_loss policy_loss clip_fraction ratio_mean advantage_mean advantage_std success_rate".split())
 """Fields beside which a bare ``R`` is the reward."""
 _BARE = {"R": "reward", "R std": "reward std", "r": "reward", "r std": "reward std"}
@@ -64,8 +62,8 @@ _LETTERS = re.compile(r"[^\W\deE_]")
 """What a line of numbers alone does not hold, but for the exponents."""
 _LEAST_NAMELESS = 3
 """Lines of numbers without a name from which they are told, where nothing else is read."""
-_STARTS, _SAME_START, _SHORTEST_START = 3, 0.2, 8
-"""Lines of a start, their share of all of them, and letters of one, from which the program was started again."""
+_STARTS, _SAME_START = 3, 0.2
+"""Lines of a start, and their share of all of them, from which the program was started again."""
 _FEWEST_ROWS = 5
 """Rows of a process from which it is one that trains."""
 _HELD_OUT_TWICE = 2
@@ -131,23 +129,30 @@ def _bare_reward(text: str, names: Sequence[str]) -> bool:
     return alone and ("%|" in text or (sum(map(bool, names)) > _BESIDE_BARE and not any(" " in name for name in names)))
 
 
+_PREFIXED = frozenset(bytes([byte]) for byte in b"0123456789[(")
+"""What the time or the name of a process before a line begins with."""
 _PROCESS = re.compile(r"(?:\[\d{1,2}m)?(\([\w./:@-]{1,80},? ?(?:pid|ip|rank)=[^()]{1,60}\))(?:\[\d{1,2}m)? ?")
 """What Ray puts before the lines of each process, also where a copy has lost the escapes of its colours."""
 _CLOCK = re.compile(r"\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?Z?\]?[:,]? ?(?:- )?")
 """The time before a line, as loggers and containers write it."""
-_DIGITS = re.compile(r"\d+")
 _HEAD = ("step", "epoch")
 _Key = TypeVar("_Key")
 _Heads: TypeAlias = "dict[str, Shape]"
 """Headlines by how they begin, each with the step and the epoch that it names."""
 
 
-class _Plan(NamedTuple):
-    """How lines that differ in their digits alone are taken: their shape, which of their numbers, whether they set."""
+_Picks: TypeAlias = "Sequence[tuple[int, float]] | None"
+"""Which numbers of a line are taken, and what each is divided by; None where that depends on its digits."""
 
-    shape: Shape
-    picks: list[tuple[int, float]]
-    sets: bool
+
+class _Taken(NamedTuple):
+    """What is taken of every line that differs in digits alone: numbers of a shape, each with where its line has it and
+    what it is divided by, None for one that it has not; and the names that nobody reads."""
+
+    shape: Shape | None = None
+    picks: Sequence[tuple[int, float] | None] = ()
+    unread: tuple[str, ...] = ()
+    told: bool = False
 
 
 class General:
@@ -170,44 +175,74 @@ class General:
         self._evaluates = self._announced = self._follows = False
         self._heading: tuple[int, str] | None = None
         self._bare = ""
-        self._plans: dict[str, _Plan] = {}
+        self._templates: dict[bytes, Template] = {}
         self._histories = Histories()
         self._essay = Essay(file.path.name)
         self._table = text_tables.Below()
+        self._listens = self._waits()
 
-    def quick(self, line: int, text: str) -> bool:
-        """Takes a line that differs from one before in its digits alone; False for any other."""
-        if self._heading is not None or self._bare or self._announced or self._evaluates or not self._plans:
+    def quick(self, line: int, raw: bytes) -> bool:
+        """Takes a line of a template that is known, or one that tells nothing; False for any other."""
+        if self._listens or len(raw) > _LONGEST_LINE:
             return False
-        text = self._without_prefix(text)
-        plan = self._plans.get(_DIGITS.sub("0", text))
-        if plan is None:
+        template = self._templates.get(of := key(raw))
+        values: Sequence[float] = ()
+        if template is None:
+            if (template := silent(raw)) is None:
+                return False
+            self._add_template(of, template)
+        elif template.shape is not None and not (values := template.numbers(raw)):
             return False
-        if "|" in text:
-            self._table.see(line, text)
-        found = NUMBER.findall(text)
-        self._order += 1
-        self._follows = True
-        if not plan.sets:
-            self._rows_begin()
-        plan.shape.take(self._order, line, self._origin, [float(found[i][0]) * scale for i, scale in plan.picks])
+        else:
+            template.lines += 1
+        self._order += template.numbered
+        if template.told:
+            self._follows = True
+            if not template.sets:
+                self._rows_begin()
+        else:
+            self._follows &= not template.numbered
+            if template.start is not None:
+                self._see_start(template.start)
+            if template.parts:
+                self._part_blocks()
+        if template.shape is not None:
+            self._origin = 0
+            if raw[:1] in _PREFIXED and b"=" in raw[:140]:
+                self._without_prefix(decoded(raw))
+            template.shape.take(self._order, line, self._origin, values)
+        if b"|" in raw:
+            self._table.see(line, decoded(raw))
         return True
 
-    def _learn(self, text: str, shape: Shape, names: tuple[str, ...], picks: list[tuple[int, float]] | None) -> None:
-        """Has lines of the same text but for its digits taken quickly."""
-        calm = self._heading is None and not self._announced and not self._evaluates and not self._essay.document
-        listed = text[-1:] in ("]", " ", ":") or text.lstrip().startswith("-")
-        if calm and picks and not listed and len(self._plans) < _MOST_SHAPES:
-            self._plans[_DIGITS.sub("0", text)] = _Plan(shape, picks, self._sets(names))
+    def _add_template(self, of: bytes, template: Template) -> None:
+        """A template of which this is the first line; where there are too many, those go of which there was but one."""
+        if len(self._templates) >= _MOST_SHAPES:
+            often = {k: t for k, t in self._templates.items() if t.lines > 1 or t.shape is not None}
+            self._templates = often if len(often) < 0.5 * _MOST_SHAPES else {}
+        text = template.text
+        template.start = start_of(self._without_prefix(decoded(text)).encode() if text[:1] in _PREFIXED else text)
+        self._templates[of] = template
 
-    def see(self, line: int, text: str) -> None:
-        text = self._without_prefix(text)
-        self._histories.see(line, text)
+    def _learn(self, given: str, text: str, names: tuple[str, ...], taken: _Taken) -> None:
+        """Has lines of the same text but for its numbers taken quickly."""
+        raw = given.encode()
+        template = Template(raw, numbered=bool(names))
+        template.names, template.told = taken.unread, taken.told
+        template.sets = taken.told and self._sets(names)
+        if taken.shape is not None:
+            template.collects(taken.shape, taken.picks, len(figures(given.removesuffix(text).encode())))
+        self._add_template(key(raw), template)
+
+    def see(self, line: int, given: str, plain: bool = False) -> None:
+        """Takes a line; ``plain`` where no other reader looks at those that differ from it in their numbers alone."""
+        text = self._without_prefix(given)
+        listed = self._histories.see(line, text)
         self._essay.see(line, text)
         self._table.see(line, text)
         if len(text) > _LONGEST_LINE:
             return
-        if _OF_AN_ENVIRONMENT.search(text):
+        if ("rue" in text or "alse" in text) and _OF_AN_ENVIRONMENT.search(text):
             self.rows.seen.update(("action", "done"))
             return
         if "ating" in text and _ANNOUNCED.search(text):
@@ -215,27 +250,48 @@ class General:
         heading = _HEADING.fullmatch(text) if text.rstrip()[-1:] == ":" else None
         if heading is not None or not NUMBER.search(text):
             self._without_numbers(text, heading)
-            return
-        given, its_text = text, _ITS_TEXT.search(text)
+            told: tuple[tuple[str, ...], _Taken | None] = (), _Taken()
+        else:
+            told = self._with_numbers(line, text)
+        names, taken = told
+        self._listens = self._waits()
+        if plain and taken is not None and not (listed or self._listens):
+            self._learn(given, text, names, taken)
+
+    def _waits(self) -> bool:
+        """Whether what the next line tells depends on those before it."""
+        held = self._heading is not None or self._bare or self._announced or self._evaluates or self._histories.open
+        return bool(held or self._essay.document or self.rows.file.mapping)
+
+    def _with_numbers(self, line: int, text: str) -> tuple[tuple[str, ...], _Taken | None]:
+        """Takes a line with numbers: their names, and what is taken of every line like it."""
+        calm, its_text = not self._waits(), _ITS_TEXT.search(text)
         sample = its_text is not None or _OF_A_SAMPLE.match(text) is not None
-        text = self._rewritten(text[: its_text.start()] if its_text else text)
-        names, values, picks = picked(text)
+        given = text[: its_text.start()] if its_text else text
+        names, values, picks = picked(text := self._rewritten(given))
         if not any(names):
             if not _LETTERS.search(text):
                 self._nameless.append(line)
-            return
+            return (), None
         names, told = self._named(text, names)
         self._order += 1
-        if sample and not told:
-            return
-        self._see_start(text, names, told)
-        if not told:
-            self._headline(line, text, names, values)
-        elif (shape := self._shape(names, sample)) is not None:
-            shape.bar = "%|" in text
-            shape.add(self._order, line, self._origin, values, text)
-            if given == text:
-                self._learn(text, shape, names, picks)
+        taken: _Taken | None
+        if told:
+            shape = self._shape(names, sample)
+            if not self._sets(names):
+                self._rows_begin()
+            if shape is not None:
+                shape.bar = "%|" in text
+                shape.add(self._order, line, self._origin, values, text)
+            taken = _Taken(shape, picks or (), told=True)
+        elif sample:
+            return names, None
+        else:
+            self._see_start(start_of(text.encode()))
+            taken = self._headline(line, text, names, values, picks)
+        if not calm or taken is None or taken.shape is None:
+            return names, taken if calm else None
+        return names, _located(taken, given, text) if picks else None
 
     def _without_prefix(self, text: str) -> str:
         """A line without its time and the name of the process that printed it, which is kept."""
@@ -254,19 +310,21 @@ class General:
         self._heading = (len(heading[1]), subject) if heading and subject else None
         bare = text.strip(_AROUND)
         self._bare = bare if 0 < len(bare) < _LONGEST_NAME and (is_metric(bare) or is_step(bare)) else ""
-        self._see_start(text, (), told=False)
-        if (not text.strip() or _RULE.match(text)) and (not self._breaks or self._breaks[-1] != self._order):
+        self._see_start(start_of(text.encode()))
+        if not text.strip() or _RULE.match(text):
+            self._part_blocks()
+
+    def _part_blocks(self) -> None:
+        """A rule or an empty line parts what stands before it from what follows."""
+        if not self._breaks or self._breaks[-1] != self._order:
             self._breaks.append(self._order)
 
-    def _see_start(self, text: str, names: tuple[str, ...], told: bool) -> None:
+    def _see_start(self, words_only: int | None) -> None:
         """Notes where lines come again that a program printed before its first row: it was started again there."""
-        if told and not self._sets(names):
-            self._rows_begin()
-        elif len(words_only := words_of(text)) >= _SHORTEST_START:
-            if not self._rowed:
-                self._startup.add(hash(words_only)) if len(self._startup) < _MOST_OTHERS else None
-            else:
-                self._starting |= {hash(words_only)} & self._startup
+        if words_only is not None and not self._rowed:
+            self._startup.add(words_only) if len(self._startup) < _MOST_OTHERS else None
+        elif words_only in self._startup:
+            self._starting.add(words_only)
 
     def _rows_begin(self) -> None:
         """A row comes: what starts a program again before it has ended."""
@@ -286,7 +344,7 @@ class General:
             text = f"{self._bare}: {text.strip(_AROUND)}"  # its name stands on a line of its own
         self._bare = ""
         text = said(text) if " is " in text else counter_first(apart(text))
-        return _ATTACHED.sub(r"\1 ", plain(text) if "[" in text or "(" in text else text)
+        return _detached(plain(text) if "[" in text or "(" in text else text)
 
     def _named(self, text: str, names: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
         """The names with what the lines before say of them, and whether any tells of training or its evaluation."""
@@ -296,30 +354,46 @@ class General:
         told = any(name in self.rows.file.mapping or is_metric(name) for name in names if name)
         self._announced &= not self._follows or (told and not any(map(is_step, names)))
         self._follows = told
-        if self._held_out(text) or (told and self._announced):
+        self._see_phase(text)
+        if told and (self._evaluates or self._announced or _HELD_OUT.search(text, 0, 120)):
             names = tuple(f"eval/{name}" if is_metric(name) and "eval" not in words(name) else name for name in names)
         return names, told
 
-    def _headline(self, line: int, text: str, names: tuple[str, ...], values: Sequence[float]) -> None:
+    def _headline(
+        self, line: int, text: str, names: tuple[str, ...], values: Sequence[float], picks: _Picks
+    ) -> _Taken | None:
         """A line without a metric: it names the step of those below it, declares settings, or holds what is unread."""
+        epoch = next((at for at, name in enumerate(names) if counts_as(name, "epoch")), None)
         for heads, counts in ((self._heads, is_step), (self._weak_heads, is_weak)):
-            for name, value in zip(names, values, strict=True):
+            for at, name in enumerate(names):
                 if counts(name) and not declared(name):
-                    epoch = next((v for n, v in zip(names, values, strict=True) if counts_as(n, "epoch")), math.nan)
-                    self._head(heads, line, text, value, epoch)
-                    self._pass_over(name for name in names if not is_step(name) and not is_weak(name))
-                    return
-        for name, value in zip(names, values, strict=True):
-            if (setting := declared(name)) and not self._shapes:
-                self.rows.set(setting, value)
-            else:
-                self._pass_over([name])
+                    unread = tuple(name for name in names if not is_step(name) and not is_weak(name))
+                    counted = values[at], math.nan if epoch is None else values[epoch]
+                    self._pass_over(unread)
+                    head = self._head(heads, line, text, counted)
+                    of = () if picks is None else (picks[at], None if epoch is None else picks[epoch])
+                    return None if head is None else _Taken(head, of, unread)
+        settings = {} if self._shapes else {i: found for i, name in enumerate(names) if (found := declared(name))}
+        for i, setting in settings.items():
+            self.rows.set(setting, values[i])
+        unread = tuple(name for i, name in enumerate(names) if i not in settings)
+        self._pass_over(unread)
+        return None if settings else _Taken(unread=unread)
 
     def _pass_over(self, names: Iterable[str]) -> None:
         """Names that nobody reads, which are told where they come again and again."""
         for name in names:
             if name and name != "#" and (name in self._others or len(self._others) < _MOST_OTHERS):
                 self._others[name] += 1
+
+    def _count_others(self) -> None:
+        """Counts the names on lines of templates that were not parsed each."""
+        for template in self._templates.values():
+            if template.lines > 1:
+                silent = not template.names and not template.told and template.shape is None
+                names = pairs(self._without_prefix(decoded(template.text)))[0] if silent else template.names
+                for name in {*names} - {"", "#"}:
+                    self._others[name] += template.lines - 1 + silent
 
     def _below_heading(self, text: str, names: tuple[str, ...]) -> tuple[str, ...]:
         """The names of a line with what the heading above says of bare statistics."""
@@ -328,11 +402,10 @@ class General:
         self._heading = None
         return names
 
-    def _held_out(self, text: str) -> bool:
-        """Whether a line is one of an evaluation, by what it begins with or by the part of a step that it stands in."""
-        if (phase := _PHASE.search(text)) is not None and "eval" in words(phase[2]):
+    def _see_phase(self, text: str) -> None:
+        """Notes where the part of a step begins and ends that is an evaluation."""
+        if "ed: '" in text and (phase := _PHASE.search(text)) is not None and "eval" in words(phase[2]):
             self._evaluates = phase[1] == "Started"
-        return self._evaluates or _HELD_OUT.search(text, 0, 120) is not None
 
     def _shape(self, names: tuple[str, ...], sample: bool) -> Shape | None:
         shape = self._shapes.get((names, sample))
@@ -340,11 +413,14 @@ class General:
             shape = self._shapes[names, sample] = Shape(names, sample)
         return shape
 
-    def _head(self, heads: _Heads, line: int, text: str, step: float, epoch: float) -> None:
-        match = NUMBER.search(_ATTACHED.sub(r"\1 ", text))
+    def _head(self, heads: _Heads, line: int, text: str, counted: tuple[float, float]) -> Shape | None:
+        match = NUMBER.search(_detached(text))
         kind = " ".join(text[: match.start() if match else 24].split())[-24:]
-        if kind in heads or len(heads) < _MOST_SHAPES:
-            heads.setdefault(kind, Shape(_HEAD)).add(self._order, line, self._origin, (step, epoch), text)
+        if kind not in heads and len(heads) >= _MOST_SHAPES:
+            return None
+        head = heads.setdefault(kind, Shape(_HEAD))
+        head.add(self._order, line, self._origin, counted, text)
+        return head
 
     def finish(self) -> list[Run]:
         """The runs of the shapes that come again and again, of each process where several print between each other."""
@@ -381,10 +457,10 @@ class General:
             (self._heads, part._heads),
             (self._weak_heads, part._weak_heads),
         ):
-            for key, shape in held.items():
+            for of, shape in held.items():
                 kept = np.array(shape.origins) == origin
                 if kept.any():
-                    own[key] = shape.only(kept)  # type: ignore[index]
+                    own[of] = shape.only(kept)  # type: ignore[index]
         part._order, part._breaks = self._order, self._breaks
         part.rows.settings.update(self.rows.settings)
         return part
@@ -404,7 +480,7 @@ class General:
             steps = np.unique(np.concatenate([part.at for _, part in whole])) if whole else timeline.places[:0]
             parts = [part.beside(steps, fields) if shape.averaged else part for shape, part in found]
             self.rows.redrawn = any(shape.bar and shape.counter is not None for shape in shapes)
-            self._add(self.rows, merge(*(part.rows() for part in parts), key=itemgetter(0, 1)))
+            self.rows.add_tables((part.rows() for part in parts), self._starts)
         if len(self.rows) < 2:
             for line, row in self._histories.rows():
                 self.rows.add(row, line)
@@ -414,24 +490,11 @@ class General:
             self._tell_what_was_not_read()
         if self._table.rows > max(len(self.rows), _LEAST_ROWS):
             return self._of_table()
+        self._count_others()
         often = max(3, 0.5 * len(set(self.rows.steps)))
         self.rows.unread.update({name: count for name, count in self._others.items() if count >= often})
         first = self.rows.runs()
         return chosen(first, self._second(first)) if any(map(len, first)) else first
-
-    def _add(self, rows: Rows, found: Iterable[tuple[int, int, float, dict[str, float]]]) -> None:
-        """Adds rows; a run ends where the program was started again and counts anew, or does not count at all."""
-        starts = iter([*self._starts, math.inf])
-        start, begun = next(starts), math.nan
-        for place, line, step, row in found:
-            if place >= start:
-                while place >= start:
-                    start = next(starts)
-                if not rows.numbered or step <= begun:
-                    rows.end()
-                    begun = step
-            begun = step if math.isnan(begun) else begun
-            rows.add(row, line, step)
 
     def _tell_what_was_not_read(self) -> None:
         """Lines of numbers without a name, and those that name a metric, where no row came of either."""
@@ -454,10 +517,9 @@ class General:
         rows.seen, rows.numbered = set(self.rows.seen), not np.isnan(steps).all()
         for setting, value in self.rows.settings.items():
             rows.set(setting, value)
-        places = [(i, name) for i, name in enumerate(table.names) if name != "#" and not is_step(name)]
-        numbered = (row if rows.numbered else math.nan for row in steps.tolist())
-        named = ({name: row[i] for i, name in places if not math.isnan(row[i])} for row in table.values.tolist())
-        self._add(rows, zip(table.order.tolist(), table.lines.tolist(), numbered, named, strict=True))
+        named = [i for i, name in enumerate(table.names) if name != "#" and not is_step(name)]
+        names, values = [table.names[i] for i in named], table.values[:, named]
+        rows.add_tables([Numbers(names, table.order, table.lines, steps, values, partly=True)], self._starts)
         rows.unread.update(self.rows.unread)
         return rows.runs()
 
@@ -562,6 +624,21 @@ class General:
         return _Part(named, *(part[of_run] for part in (table, at, counted, lines, timeline.steps[at])))
 
 
+def _detached(text: str) -> str:
+    """A line with a blank between a counter and its number: ``step12``."""
+    return _ATTACHED.sub(r"\1 ", text) if _GLUED.search(text) else text
+
+
+def _located(taken: _Taken, given: str, text: str) -> _Taken | None:
+    """The same with where each number stands on its line, of which the text was made; None where it has others."""
+    given = _detached(given)
+    found = list(NUMBER.finditer(given))
+    if " reward std: " in text or [match[0] for match in found] != [match[0] for match in NUMBER.finditer(text)]:
+        return None
+    places = [len(figures(given[: match.start()].encode())) for match in found]
+    return taken._replace(picks=[pick and (places[pick[0]], pick[1]) for pick in taken.picks])
+
+
 def _beginnings(name: str) -> Iterator[str]:
     """A name, and what it begins with, longest first: ``Reward calculation complete``, …, ``Reward``."""
     found = name.split()
@@ -590,13 +667,9 @@ class _Part(NamedTuple):
         named = {name: column for name, column in self.named.items() if _means(name) not in fields}
         return _Part(named, *(part[own] for part in self[1:]))
 
-    def rows(self) -> Iterator[tuple[int, int, float, dict[str, float]]]:
-        """Place, line, step and metrics, made as they are asked for: a long log would not fit as mappings."""
-        for start in range(0, len(self.places), CHUNK):
-            part = slice(start, start + CHUNK)
-            columns = (self.places[part], self.lines[part], self.steps[part], self.table[part])
-            for place, line, step, values in zip(*(column.tolist() for column in columns), strict=True):
-                yield place, line, step, {name: values[i] for name, i in self.named.items()}
+    def rows(self) -> Numbers:
+        """Its rows under the names of their metrics."""
+        return Numbers([*self.named], self.places, self.lines, self.steps, self.table[:, [*self.named.values()]])
 
 
 class _Timeline:

@@ -10,10 +10,14 @@ from statistics import pstdev
 from ...series.derived import MEANINGS
 from ..aliases import resolve, words
 
+_DIGITS = r"\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?"
+_NOT_FINITE = r"[nN][aA][nN]\b|[iI][nN][fF]\b"
 NUMBER = re.compile(
-    r"(?<![A-Za-z0-9_.@])([-+]?(?>\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|nan\b|inf\b))([A-Za-z]*)",
-    re.IGNORECASE,
+    r"([-+.\dnNiI](?<![A-Za-z0-9_.@].)"
+    rf"(?:(?<=[-+])(?>{_DIGITS}|{_NOT_FINITE})|(?<=\d)(?>\d*(?:\.\d*)?(?:[eE][-+]?\d+)?)"
+    r"|(?<=\.)(?>\d+(?:[eE][-+]?\d+)?)|(?<=[nN])[aA][nN]\b|(?<=[iI])[nN][fF]\b))([A-Za-z]*)"
 )
+"""A number and its unit. It begins with a class of letters, so that the search passes quickly over all others."""
 _SAYS = re.compile(r"(?:^|\s+and\s+)([A-Za-z]\w{1,40}(?: \w{1,20})?) is (?=[-+.\d])", re.IGNORECASE)
 _SAID = re.compile(r"(?:(?:^|\s+and\s+)[A-Za-z]\w{1,40}(?: \w{1,20})? is [-+.\deE]{1,30}){1,6}\s*$", re.IGNORECASE)
 _COUNTED = re.compile(
@@ -89,8 +93,8 @@ def pairs(text: str) -> tuple[tuple[str, ...], list[float]]:
 
 
 def picked(text: str) -> tuple[tuple[str, ...], list[float], list[tuple[int, float]] | None]:
-    """The names and numbers of a line, and which of its numbers these are, with their scales: the same for every line
-    that differs in digits alone. None where that depends on the digits."""
+    """The names and numbers of a line, and which of its numbers these are, with what each is divided by: the same for
+    every line that differs in digits alone. None where that depends on the digits."""
     names: list[str] = []
     values: list[float] = []
     picks: list[tuple[int, float]] | None = []
@@ -104,7 +108,7 @@ def picked(text: str) -> tuple[tuple[str, ...], list[float], list[tuple[int, flo
         if match[2] and not math.isfinite(value):
             continue
         if text[end : end + 1] == "%":
-            value, scale, end = value / 100, 0.01, end + 1
+            value, scale, end = value / 100, 100.0, end + 1
         bare = gap.strip()
         if bare == "/" and end_before:
             if names and not total:
@@ -154,7 +158,9 @@ def counter_first(text: str) -> str:
 
 def plain(text: str) -> str:
     """A line with numbers alone where Python prints their types, and the mean and spread of a list of rewards."""
-    return _LISTED.sub(_of_list, _TYPED.sub(r"\1", _ROUNDED.sub(r"\1", text)))
+    if "(" in text:
+        text = _TYPED.sub(r"\1", _ROUNDED.sub(r"\1", text))
+    return _LISTED.sub(_of_list, text) if "[" in text and "eward" in text.lower() else text
 
 
 def _of_list(match: re.Match[str]) -> str:

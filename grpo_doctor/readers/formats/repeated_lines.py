@@ -11,7 +11,7 @@ import numpy as np
 from ..aliases import WEAK_STEP_KEYS, resolve, words
 from ..row_kinds import UPDATED
 
-_STEPS = frozenset(
+STEPS = frozenset(
     "step steps iter iters iteration iterations it update updates rollout 步 步骤 步数 第 ステップ 스텝 단계 轮 "
     "adım krok langkah bước الخطوة".split()
 )
@@ -143,7 +143,7 @@ def is_metric(name: str) -> bool:
 @lru_cache(maxsize=4096)
 def is_step(name: str) -> bool:
     found = words(name)
-    return bool(found & _STEPS) and not found - _STEPS - _BESIDE
+    return bool(found & STEPS) and not found - STEPS - _BESIDE
 
 
 @lru_cache(maxsize=4096)

@@ -1,0 +1,161 @@
+"""Lines that differ in their numbers alone are one template: it is read once, and of the lines that follow only bytes.
+
+A name means something through a word of the alias table. A line is silent where no such word stands shortly before a
+number, and where it holds no mark that a reader looks for: it is not parsed at all. Generated text is mostly silent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ...record import NUMBER_FIELDS
+from ..alias_table import TABLES
+from ..aliases import HELD_OUT, WEAK_STEP_KEYS
+from .repeated_lines import STEPS, Shape
+
+_NUMERIC = b"0123456789+-."
+_FIGURES = bytes(byte if byte in _NUMERIC + b"eE" else 32 for byte in range(256))
+"""Keeps of a line what numbers are made of."""
+_WORDS = bytes(
+    48 if chr(byte).isdigit() and byte < 128 else byte | 32 if chr(byte).isalpha() and byte < 128 else byte
+    if byte > 127 else 32
+    for byte in range(256)
+)  # fmt: skip
+"""Keeps the words of a line in small letters, and where its numbers are as zeros."""
+_NEAR = 8
+"""Words before a number that may name it."""
+_SHORT = 60
+"""Letters of a line without a number up to which it may be a name above its number."""
+_RULE = re.compile(r"\s*$|\W{6,}$")
+_SHORTEST_START = 8
+"""Letters of a line from which it tells that a program starts."""
+_CAMEL = re.compile(rb"[a-z][A-Z]")
+_SAY_LITTLE = frozenset(
+    "a after all and answer as at avg average be by call calls chars code count counts data diff drop error errors "
+    "example examples exp final first floor for from function global hard has high hit in is it k level limit log low "
+    "max mean median min n name natural new no none norm not num number of off on or other output outside overall p "
+    "parse path pattern per presence progress prompt question range raw region repeated right s scale sd seen sequence "
+    "sequences share size std stop strict sum target task tasks that the time to total true type unique use v value "
+    "values version vs wall was weight where with wrong zero".split()
+)
+"""Words of everyday language: a name is looked for by the others that it holds."""
+
+
+def _telling() -> frozenset[str]:
+    """The words by which a line is seen to name a metric, a step or a setting."""
+    spelt: dict[str, list[str]] = {}
+    for canon, word in TABLES["word"]:
+        for part in canon.split():
+            spelt.setdefault(part, []).append(word)
+    names = (name for table in ("exact", "trap", "words", "setting") for _, name in TABLES[table])
+    found = {*HELD_OUT, *WEAK_STEP_KEYS, *STEPS - {"it"}}
+    for name in (*names, *NUMBER_FIELDS):
+        told = frozenset(re.findall(r"[^\W\d_]+", name.lower())) - _SAY_LITTLE
+        found |= told.union(*(spelt.get(part, ()) for part in told))
+    return frozenset(found)
+
+
+_TELLING = _telling()
+_ASCII = frozenset(word.encode() for word in _TELLING if word.isascii())
+_WHOLE = frozenset(
+    b"checkpointing divergence evaluating evaluation incompatible inconsistent inf grad nan rollout tensor validating "
+    b"validation warn".split()
+)
+"""Words by which lines are seen that other readers look for: of warnings, of evaluations, of overrides of settings, and
+numbers without a digit."""
+_EITHER = _ASCII | _WHOLE
+_OTHERS = re.compile(
+    "|".join(sorted({w for w in (*_TELLING, *(script for _, script in TABLES["script"])) if not w.isascii()}))
+)
+
+
+class Template:
+    """Lines of one template: whether a number is in them, whether they part blocks, and where their numbers go.
+
+    Attributes:
+        text: the first of them.
+        lines: how many there were.
+        numbered: whether they hold a number.
+        parts: whether they part one block from the next.
+        start: what they share with lines that a program prints when it starts; None where that says nothing.
+        shape: where their numbers are collected; None where nobody reads them.
+        told: whether they name a metric.
+        sets: whether they name nothing but how a run is set.
+        names: names of theirs that nobody reads.
+    """
+
+    parts = told = sets = False
+    start: int | None = None
+    shape: Shape | None = None
+    names: tuple[str, ...] = ()
+
+    def __init__(self, text: bytes, *, numbered: bool) -> None:
+        self.text, self.numbered = text, numbered
+        self.lines = 1
+
+    def collects(self, shape: Shape, picks: Sequence[tuple[int, float] | None], before: int) -> None:
+        """Has numbers of its lines collected: which of their figures, behind those before the text, and by what each is
+        divided; None for one that the lines have not."""
+        self.shape, self._count = shape, len(figures(self.text))
+        self._picks = [-1 if pick is None else before + pick[0] for pick in picks]
+        divisors = [1.0 if pick is None else pick[1] for pick in picks]
+        self._divisors = None if set(divisors) <= {1.0} else divisors
+
+    def numbers(self, raw: bytes) -> list[float]:
+        """The numbers of one of its lines; none where they are not written as they were on the first one."""
+        tokens = figures(raw)
+        if len(tokens) != self._count:
+            return []
+        tokens.append(b"nan")
+        try:
+            values = [float(tokens[place]) for place in self._picks]
+        except ValueError:
+            return []
+        return values if self._divisors is None else [v / of for v, of in zip(values, self._divisors, strict=True)]
+
+
+def figures(raw: bytes) -> list[bytes]:
+    """The parts of a line that may be numbers."""
+    return raw.translate(_FIGURES).split()
+
+
+def key(raw: bytes) -> bytes:
+    """What lines of one template share."""
+    return raw.translate(None, _NUMERIC)
+
+
+def start_of(text: bytes) -> int | None:
+    """What lines share that a program prints whenever it starts; None for one that says too little."""
+    words = text.translate(None, b"0123456789+-., \t")
+    return hash(words) if len(words) >= _SHORTEST_START else None
+
+
+def silent(raw: bytes) -> Template | None:
+    """The template of a line that names no metric, no step and no setting, and holds nothing else that is read."""
+    if b"{" in raw or b"%|" in raw or (b"% " in raw and b"[" in raw) or b"ed: '" in raw or raw[:1] in (b"'", b'"'):
+        return None
+    letters = raw.translate(_WORDS)
+    numbered = b"0" in letters
+    words = letters.replace(b"0", b" ").split() if numbered else letters.split()
+    if not _EITHER.isdisjoint(words) and (not _WHOLE.isdisjoint(words) or _named(raw, letters)):
+        return None
+    if (numbered and (not words or _CAMEL.search(raw))) or (not raw.isascii() and _foreign(raw)):
+        return None
+    template = Template(raw, numbered=numbered)
+    template.parts = not words or (not raw.isascii() and _RULE.match(raw.decode("utf-8", "replace")) is not None)
+    return template
+
+
+def _named(raw: bytes, letters: bytes) -> bool:
+    """Whether a word that tells stands near before a number, or on a line that may be a name above its number."""
+    parts = letters.split(b"0")
+    if raw.rstrip()[-1:] != b":":
+        if len(parts) == 1 and len(raw) > _SHORT:
+            return False
+        parts = parts[: max(len(parts) - 1, 1)]
+    return not all(_ASCII.isdisjoint(part.split()[-_NEAR:]) for part in parts if part)
+
+
+def _foreign(raw: bytes) -> bool:
+    return _OTHERS.search(raw.decode("utf-8", "replace").lower()) is not None
