@@ -22,7 +22,9 @@ CHUNK = 1 << 20
 LONGEST = 1 << 22
 """Characters of a line beyond which it is passed over with a note: no metric line is that long."""
 
-_ESCAPE, _RETURN = b"\x1b\r"
+PARTED = b"\x1b\r\0"
+"""What `pieces` looks for in a line."""
+_ESCAPE, _RETURN, _ = PARTED
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\x1b\0"))
 _MANGLED = re.compile(rb"\xc3\xa2\xe2|\xc3\x82\xc2")
 """How bars, arrows and signs begin that a terminal of Windows took for its own letters: ``â”‚``, ``Â±``."""

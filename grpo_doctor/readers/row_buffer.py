@@ -521,7 +521,7 @@ class Rows:
         for kind in ("columns", "components", "extra"):
             getattr(part, kind).update({key: column.of(rows, n) for key, column in getattr(self, kind).items()})
         part.seen = self.seen - _of_others(part)
-        place = {row: at for at, row in enumerate(rows.tolist())}
+        place = {row: at for at, row in enumerate(rows.tolist())} if self.lists else {}
         part.lists = {
             key: {place[row]: held for row, held in lists.items() if row in place} for key, lists in self.lists.items()
         }

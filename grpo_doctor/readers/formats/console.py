@@ -13,7 +13,7 @@ from typing import Any
 from ...run import Run
 from ..aliases import resolve
 from ..endings import TAIL, ending, event, words
-from ..input import Head, Input, NotRead, decoded, pieces
+from ..input import PARTED, Head, Input, NotRead, decoded, pieces
 from ..known_warnings import metric, refused, sign
 from ..row_buffer import Rows
 from ..row_kinds import flat
@@ -59,16 +59,18 @@ def read(file: Input) -> list[Run]:
     tail: list[tuple[int, bytes]] = []
     for first, lines in file.blocks():
         tail = [*tail, *enumerate(lines[-TAIL:], first + max(len(lines) - TAIL, 0))][-TAIL:]
+        whole = b"".join(lines)
+        plain, steps = not any(mark in whole for mark in PARTED), b"step:" in whole
         for line, raw in enumerate(lines, first):
             if raw[:1] == b"(":
                 console.printed(raw)
-            if raw.find(b"step:") >= 0:
+            if steps and raw.find(b"step:") >= 0:
                 console.unwrap()
                 if console.steps.quick(line, raw):
                     continue
             elif settled and _BRACE not in raw and _PERCENT not in raw and not _speaks(raw):
                 continue
-            for piece in pieces(raw):
+            for piece in (raw,) if plain else pieces(raw):
                 console.take(line, piece)
             settled = console.settled
     runs = console.best()

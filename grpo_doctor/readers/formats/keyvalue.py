@@ -198,7 +198,7 @@ class General:
         self._order += template.numbered
         if template.told:
             self._follows = True
-            if not template.sets:
+            if not template.sets and (self._starting or not self._rowed):
                 self._rows_begin()
         else:
             self._follows &= not template.numbered
@@ -743,7 +743,7 @@ class _Timeline:
         last = np.searchsorted(self.places, places, side="right") - 1
         after = np.minimum(np.searchsorted(self.places, places), len(self.places) - 1)
         above = np.count_nonzero(last < 0) > np.count_nonzero(last == len(self.places) - 1)
-        steps = len(np.unique(after))
+        steps = np.count_nonzero(np.diff(after, prepend=-1))
         if above and 1 < steps > _OFTEN_ABOVE * np.count_nonzero(np.diff(self.steps, prepend=math.nan)):
             return after, self.places[after]
         block = np.searchsorted(self.breaks, places)

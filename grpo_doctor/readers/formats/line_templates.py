@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from operator import itemgetter
 
 from ...record import NUMBER_FIELDS
 from ..alias_table import TABLES
@@ -98,7 +99,8 @@ class Template:
         """Has numbers of its lines collected: which of their figures, behind those before the text, and by what each is
         divided; None for one that the lines have not."""
         self.shape, self._count = shape, len(figures(self.text))
-        self._picks = [-1 if pick is None else before + pick[0] for pick in picks]
+        places = [-1 if pick is None else before + pick[0] for pick in picks]
+        self._pick = itemgetter(places[0], *places)  # the first one twice, for an item alone comes without a tuple
         divisors = [1.0 if pick is None else pick[1] for pick in picks]
         self._divisors = None if set(divisors) <= {1.0} else divisors
 
@@ -109,7 +111,7 @@ class Template:
             return []
         tokens.append(b"nan")
         try:
-            values = [float(tokens[place]) for place in self._picks]
+            _, *values = map(float, self._pick(tokens))
         except ValueError:
             return []
         return values if self._divisors is None else [v / of for v, of in zip(values, self._divisors, strict=True)]
