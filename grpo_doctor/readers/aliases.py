@@ -178,12 +178,12 @@ def resolve(key: str) -> tuple[Alias, ...]:
         return (Alias("eval_score", rank=150),)
     if low in NUMBER_FIELDS and declared(low) is None:
         return (Alias(low, rank=200),)
-    return _below_any(head, tail) if tail != low else ()
+    return _below_any("/".join(namespaces), tail) if tail != low else ()
 
 
 def _below_any(head: str, tail: str) -> tuple[Alias, ...]:
-    """What a name means below an unknown prefix: ``logps/clip_ratio``. Such keys come last; of several with one meaning
-    none is taken."""
+    """What a name means below an unknown part of a path: ``train/logps/clip_ratio``. Such keys come last; of several
+    with one meaning none is taken."""
     if "/" in head or words(head) & _OF_ANOTHER or _HELD_OUT_WORD.match(head):
         return ()
     return tuple(alias._replace(rank=alias.rank + GUESSED) for alias in resolve(tail) if alias.field in _UNMISTAKABLE)

@@ -218,7 +218,9 @@ def run_type(fields: Iterable[str], keys: Iterable[str], *, counted: bool = Fals
         return "evaluation"
     if known - _COMMON - set(TEXT_FIELDS):
         return "rl"
-    if "success_rate" in known and known & UPDATED and any(words(key) & _OF_TASKS for key in keys if not is_eval(key)):
+    tasks = [found for key in keys if not is_eval(key) and (found := words(key)) & _OF_TASKS]
+    trains = known & UPDATED or (counted and any("train" in found for found in tasks))
+    if "success_rate" in known and tasks and trains:
         return "rl"
     if "success_rate" in known and keys & OF_RL:
         return "rl"

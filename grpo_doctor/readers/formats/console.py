@@ -74,9 +74,8 @@ def read(file: Input) -> list[Run]:
                 console.take(line, piece)
             settled = console.settled
     runs = console.best()
-    console.tell_the_open(runs[-1])
     runs += _elsewhere(file, runs)
-    _tell_the_end(runs, ((line, text) for line, raw in tail for text in file.texts(raw)))
+    _tell_the_end(runs, console.torn, ((line, text) for line, raw in tail for text in file.texts(raw)))
     return runs
 
 
@@ -103,10 +102,10 @@ def _said(text: str) -> dict[str, float]:
     return pairs.metrics(before) if _NAMES.search(before) else {}
 
 
-def _tell_the_end(runs: list[Run], tail: Iterable[tuple[int, str]]) -> None:
-    """Notes how the log ends on the run that it ends with, and as an event of its last row."""
+def _tell_the_end(runs: list[Run], torn: int, tail: Iterable[tuple[int, str]]) -> None:
+    """Notes how the log ends on the run that it ends with, and as an event of its last row; a torn row did not survive it."""
     last = max(runs, key=lambda run: int(run.lines[-1]) if len(run) else 0)
-    last.ending = end = ending(tail, int(last.lines[-1]) if len(last) else 0)
+    last.ending = end = ending(tail, int(last.lines[last.lines != torn].max(initial=0)))
     if end is not None and end.kind != "finished":
         last.notes.insert(0, words(end, len(last)))
         if len(last):
@@ -144,6 +143,8 @@ class _Console:
         self._averaged = 0
         self.epochs = False
         self.rollouts: list[int] = []
+        self.torn = 0
+        """Line of the row that the log breaks off in."""
 
     @property
     def _busy(self) -> bool:
@@ -255,10 +256,14 @@ class _Console:
         self._open, self._opened = [text] if _OPENS.match(text) else [], line
         return held if self._open else [*held, text]
 
-    def tell_the_open(self, run: Run) -> None:
-        """Notes a row of a known trainer that the log breaks off in."""
-        if self._open and self._known:
-            run.notes.append(NotRead(f"line {self._opened} begins a row that never ends, and was skipped"))
+    def _take_torn(self) -> None:
+        """Adds what is whole of a row that the log breaks off in."""
+        whole, comma, _ = "".join(self._open).rpartition(", ")
+        row = trl_console.row(f"{whole}}}") if comma and self._known else None
+        if row is not None and trl_console.updates(row) and self.trl.add(row, self._opened, self.bars.position):
+            self.torn = self._opened
+            told = f"line {self.torn} is incomplete: its last value and everything after it were not read"
+            self.trl.notes.append(NotRead(told))
 
     def printed(self, raw: bytes) -> None:
         """The rows that follow are those of the process that a line names."""
@@ -355,6 +360,7 @@ class _Console:
     def best(self) -> list[Run]:
         """The runs of the format that understood most."""
         self.unwrap()
+        self._take_torn()
         self._take_averages()
         self._take_indented()
         self._take_early(rewarded=False)

@@ -29,7 +29,7 @@ from ..steps import excursions
 from ..values import number
 from . import table, text_tables
 from .histories import Histories
-from .line_templates import Template, figures, key, silent, start_of
+from .line_templates import RULE, Template, figures, key, silent, start_of
 from .pairs import NUMBER, apart, counter_first, pairs, picked, plain, said
 from .prose_filter import Essay
 from .repeated_lines import (
@@ -103,7 +103,6 @@ _AROUND, _LONGEST_NAME = " \t*#:|", 40
 """What may stand around a name that has a line of its own, above its number, and how long such a name is at most."""
 _STATISTICS = frozenset("mean std min max median total overall sum".split())
 _LONGEST_LINE = 4096
-_RULE = re.compile(r"\W{6,}$")
 _ASTRAY = 0.2
 """Share of the rows of a shape that may stand at a step before that of the row above them."""
 _FEWEST_COUNTS, _AT_THEIR_PACE = 3, 0.8
@@ -229,7 +228,7 @@ class General:
         raw = given.encode()
         template = Template(raw, numbered=bool(names))
         template.names, template.told = taken.unread, taken.told
-        template.sets = taken.told and self._sets(names)
+        template.sets, template.parts = taken.told and self._sets(names), not names and RULE.match(text) is not None
         if taken.shape is not None:
             template.collects(taken.shape, taken.picks, len(figures(given.removesuffix(text).encode())))
         self._add_template(key(raw), template)
@@ -311,7 +310,7 @@ class General:
         bare = text.strip(_AROUND)
         self._bare = bare if 0 < len(bare) < _LONGEST_NAME and (is_metric(bare) or is_step(bare)) else ""
         self._see_start(start_of(text.encode()))
-        if not text.strip() or _RULE.match(text):
+        if RULE.match(text):
             self._part_blocks()
 
     def _part_blocks(self) -> None:

@@ -28,7 +28,8 @@ _NEAR = 8
 """Words before a number that may name it."""
 _SHORT = 60
 """Letters of a line without a number up to which it may be a name above its number."""
-_RULE = re.compile(r"\s*$|\W{6,}$")
+RULE = re.compile(r"\s*$|\W{6,}$")
+"""An empty line, or one of signs alone, which parts one block from the next."""
 _SHORTEST_START = 8
 """Letters of a line from which it tells that a program starts."""
 _CAMEL = re.compile(rb"[a-z][A-Z]")
@@ -145,7 +146,7 @@ def silent(raw: bytes) -> Template | None:
     if (numbered and (not words or _CAMEL.search(raw))) or (not raw.isascii() and _foreign(raw)):
         return None
     template = Template(raw, numbered=numbered)
-    template.parts = not words or (not raw.isascii() and _RULE.match(raw.decode("utf-8", "replace")) is not None)
+    template.parts = not (words and raw.isascii()) and RULE.match(raw.decode("utf-8", "replace")) is not None
     return template
 
 
