@@ -11,8 +11,8 @@ from .. import Input, Run, RunBuilder, Sample
 
 FORMAT = "dual-console"
 FAIRNESS, HALLUCINATION = "fairness", "hallucination"
-Handling: TypeAlias = tuple[str, re.Pattern[str], Callable[..., None]]
-"""What a line must hold for its pattern to be tried, the pattern, and what takes its groups."""
+Handling: TypeAlias = "tuple[str, re.Pattern[str], Callable[[Log, re.Match[str]], None]]"
+"""What a line must hold for its pattern to be tried, the pattern, and what takes its match."""
 _ABSURD = re.compile(r"\d{19}")
 _OPEN_ARRAY = re.compile(r"(?:Top-5 probs|Before scale|After scale):\s*\[[^\]]*$")
 _LONGEST_ARRAY = 1 << 13
@@ -92,7 +92,7 @@ class Log:
             return
         for mark, pattern, handler in self.handlers:
             if mark in text and (found := pattern.search(text)):
-                handler(self, *found.groups())
+                handler(self, found)
                 return
 
     def at(self, step: int) -> None:

@@ -103,7 +103,7 @@ def _said(text: str) -> dict[str, float]:
 
 
 def _tell_the_end(runs: list[Run], torn: int, tail: Iterable[tuple[int, str]]) -> None:
-    """Notes how the log ends on the run that it ends with, and as an event of its last row; a torn row did not survive it."""
+    """Notes how the log ends on the run that it ends with, and as an event of its last row; a torn row is none."""
     last = max(runs, key=lambda run: int(run.lines[-1]) if len(run) else 0)
     last.ending = end = ending(tail, int(last.lines[last.lines != torn].max(initial=0)))
     if end is not None and end.kind != "finished":

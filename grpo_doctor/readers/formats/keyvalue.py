@@ -14,7 +14,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -135,7 +135,6 @@ _PROCESS = re.compile(r"(?:\[\d{1,2}m)?(\([\w./:@-]{1,80},? ?(?:pid|ip|rank)=[^(
 _CLOCK = re.compile(r"\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?Z?\]?[:,]? ?(?:- )?")
 """The time before a line, as loggers and containers write it."""
 _HEAD = ("step", "epoch")
-_Key = TypeVar("_Key")
 _Heads: TypeAlias = "dict[str, Shape]"
 """Headlines by how they begin, each with the step and the epoch that it names."""
 
@@ -758,12 +757,6 @@ def _pasted(shapes: list[Shape], breaks: np.ndarray, step: float) -> _Timeline |
     if any(len(shape.lines) > 1 for shape in shapes) or len(means) < _LEAST_METRICS or not means & _TRAINS:
         return None
     return _Timeline(np.array([shapes[0].order[0]]), np.array([step]), breaks)
-
-
-def _of_origin(shapes: dict[_Key, Shape], origin: int) -> dict[_Key, Shape]:
-    """The lines of one process."""
-    kept = {key: np.array(shape.origins) == origin for key, shape in shapes.items()}
-    return {key: shapes[key].only(lines) for key, lines in kept.items() if lines.any()}
 
 
 def _alike(run: Run, other: Run) -> bool:
