@@ -61,6 +61,21 @@ def console(path: Path, megabytes: int) -> None:
             size += file.write(text)
 
 
+def custom(path: Path, megabytes: int) -> None:
+    """Rows of a trainer that nobody knows, between lines of completions of which none comes twice."""
+    rng = random.Random(0)
+    words = [f"{a}{b}{c}" for a in "bdfgklmn" for b in ("an", "el", "or", "us") for c in ("a", "ing", "y", "ed")]
+    size = step = 0
+    with open(path, "w", encoding="utf-8") as file:
+        while size < megabytes << 20:
+            step += 1
+            row = f"[{step}/99999999] reward: {rng.random():.4f} | loss: {rng.random():.4f} | kl: {rng.random():.5f}\n"
+            prose = (
+                f"{' '.join(rng.choices(words, k=12))} is {rng.randint(1, 99)}, so it has some.\n" for _ in range(4)
+            )
+            size += file.write(row + "".join(prose))
+
+
 def ours(path: Path) -> int:
     from grpo_doctor.readers import read
 
@@ -169,6 +184,8 @@ def main() -> None:
         )
         console(Path(folder, "console.log"), options.megabytes)
         compare("console", Path(folder, "console.log"), ["ours", "count", "grep", "regex"], options.rounds)
+        custom(Path(folder, "custom.log"), options.megabytes // 8)
+        compare("console of an unknown trainer", Path(folder, "custom.log"), ["ours", "count", "grep"], options.rounds)
         print(f"\n{time.monotonic() - started:.0f} s")
 
 

@@ -128,6 +128,7 @@ def _bare_reward(text: str, names: Sequence[str]) -> bool:
     return alone and ("%|" in text or (sum(map(bool, names)) > _BESIDE_BARE and not any(" " in name for name in names)))
 
 
+_BAR = ord("|")
 _PREFIXED = frozenset(bytes([byte]) for byte in b"0123456789[(")
 """What the time or the name of a process before a line begins with."""
 _PROCESS = re.compile(r"(?:\[\d{1,2}m)?(\([\w./:@-]{1,80},? ?(?:pid|ip|rank)=[^()]{1,60}\))(?:\[\d{1,2}m)? ?")
@@ -206,10 +207,10 @@ class General:
                 self._part_blocks()
         if template.shape is not None:
             self._origin = 0
-            if raw[:1] in _PREFIXED and b"=" in raw[:140]:
+            if raw[:1] in _PREFIXED and raw.find(b"=", 0, 140) >= 0:
                 self._without_prefix(decoded(raw))
             template.shape.take(self._order, line, self._origin, values)
-        if b"|" in raw:
+        if _BAR in raw:
             self._table.see(line, decoded(raw))
         return True
 

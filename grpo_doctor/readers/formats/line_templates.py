@@ -24,6 +24,8 @@ _WORDS = bytes(
     for byte in range(256)
 )  # fmt: skip
 """Keeps the words of a line in small letters, and where its numbers are as zeros."""
+_BRACE, _PERCENT, _BRACKET, _ZERO = b"{%[0"
+_QUOTES = (b"'", b'"')
 _NEAR = 8
 """Words before a number that may name it."""
 _SHORT = 60
@@ -136,10 +138,12 @@ def start_of(text: bytes) -> int | None:
 
 def silent(raw: bytes) -> Template | None:
     """The template of a line that names no metric, no step and no setting, and holds nothing else that is read."""
-    if b"{" in raw or b"%|" in raw or (b"% " in raw and b"[" in raw) or b"ed: '" in raw or raw[:1] in (b"'", b'"'):
+    if _BRACE in raw or raw[:1] in _QUOTES or raw.find(b"ed: '") >= 0:
+        return None
+    if _PERCENT in raw and (raw.find(b"%|") >= 0 or (raw.find(b"% ") >= 0 and _BRACKET in raw)):
         return None
     letters = raw.translate(_WORDS)
-    numbered = b"0" in letters
+    numbered = _ZERO in letters
     words = letters.replace(b"0", b" ").split() if numbered else letters.split()
     if not _EITHER.isdisjoint(words) and (not _WHOLE.isdisjoint(words) or _named(raw, letters)):
         return None
