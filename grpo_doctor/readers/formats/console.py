@@ -42,7 +42,7 @@ _AVERAGES = b" - avg_final_rewards: "
 """What SkyRL's line of rewards begins with; the mapping of the same step's update follows it."""
 _PRINTED_BY = re.compile(rb"\([\w./:-]{1,80},? ?pid=\d{1,10}")
 """What Ray puts before the lines of each process."""
-_RANK = re.compile(r"\[(?:rank|default|trainer)[ :]?(\d{1,5})(?:\|\d{1,5})?\]", re.IGNORECASE)
+_RANK = re.compile(rb"\[(?:rank|default|trainer)[ :]?(\d{1,5})(?:\|\d{1,5})?\]", re.IGNORECASE)
 """What torchrun and accelerate put before the lines of each process."""
 
 
@@ -55,7 +55,7 @@ def sniff(head: Head) -> int:
 
 
 def read(file: Input) -> list[Run]:
-    console, settled = _Console(file), False
+    console = _Console(file)
     tail: list[tuple[int, bytes]] = []
     for first, lines in file.blocks():
         tail = [*tail, *enumerate(lines[-TAIL:], first + max(len(lines) - TAIL, 0))][-TAIL:]
@@ -68,11 +68,10 @@ def read(file: Input) -> list[Run]:
                 console.unwrap()
                 if console.steps.quick(line, raw):
                     continue
-            elif settled and _BRACE not in raw and _PERCENT not in raw and not _speaks(raw):
+            elif console.settled and _BRACE not in raw and _PERCENT not in raw and not _speaks(raw):
                 continue
             for piece in (raw,) if plain else pieces(raw):
                 console.take(line, piece)
-            settled = console.settled
     runs = console.best()
     runs += _elsewhere(file, runs)
     _tell_the_end(runs, console.torn, ((line, text) for line, raw in tail for text in file.texts(raw)))
@@ -132,8 +131,10 @@ class _Console:
         """What warnings alone tell, of TRL and of verl, where the metrics went to a tracker."""
         self.config = verl_console.Config()
         self.bars = trl_console.Bars()
-        self.last = self._rank = ""
+        self.last, self._rank = "", b""
         self._known = self._by_bar = self._looks = False
+        self.settled = False
+        """Whether a known trainer prints here, so that other lines need no look."""
         self._origins: dict[bytes, int] = {}
         self._open: list[str] = []
         self._opened = 0
@@ -151,18 +152,19 @@ class _Console:
         """Whether lines are held that may belong together."""
         return bool(self.config.open or self._open or self.wrapped.open or self.indented.open)
 
-    @property
-    def settled(self) -> bool:
-        """Whether a known trainer prints here, so that other lines need no look."""
-        return bool(self._known) and not (self._busy or self.indented.used)
-
     def take(self, line: int, raw: bytes) -> None:
         """Takes one line, or a piece of one between carriage returns."""
-        if len(raw) > _LONGEST or (raw[:1] == b"[" and self._of_another_process(decoded(raw))):
+        if len(raw) > _LONGEST or (raw[:1] == b"[" and self._of_another_process(raw)):
             return
         if self._looks or not self.general.quick(line, raw):
             self._take(line, decoded(raw))
-            self._looks = self._known or self._busy
+            self._settle()
+
+    def _settle(self) -> None:
+        """Notes how the next lines are to be read."""
+        busy = self._busy
+        self._looks = self._known or busy
+        self.settled = self._known and not (busy or self.indented.used)
 
     def _take(self, line: int, text: str) -> None:
         if self.wrapped.open and self.wrapped.goes_on(text):
@@ -243,6 +245,7 @@ class _Console:
         """Reads the line of verl's metrics that was held for more of it."""
         if self.wrapped.open:
             self._see(*self.wrapped.whole())
+            self._settle()
 
     def _unwrapped(self, line: int, text: str) -> list[str]:
         """The lines to be read now: a row once it is whole; what was held for one, where this line ends none."""
@@ -278,9 +281,9 @@ class _Console:
             self.verl.flush()
             self.trl.origin = self.verl.origin = origin
 
-    def _of_another_process(self, text: str) -> bool:
+    def _of_another_process(self, raw: bytes) -> bool:
         """Whether a line is that of a second process of the job, which prints what the first one prints."""
-        rank = _RANK.match(text)
+        rank = _RANK.match(raw)
         if rank is None:
             return False
         self._rank = self._rank or rank[1]
