@@ -48,6 +48,7 @@ from .templates import mine
 FORMAT = "key-value-console"
 
 _ATTACHED = re.compile(r"(step|iter|iteration|update|epoch|\b(?:it|ep|upd))(?=\d)", re.IGNORECASE)
+_DIGIT = re.compile(r"\d")
 _GLUED = re.compile(r"[A-Za-z]\d")
 _OF_RL = frozenset("kl kl_loss policy_loss clip_fraction ratio_mean advantage_mean advantage_std success_rate".split())
 """Fields beside which a bare ``R`` is the reward."""
@@ -441,10 +442,11 @@ class General:
             return []
         order = np.concatenate([shape.order for shape in metrics])
         origins = np.concatenate([shape.origins for shape in metrics])[np.argsort(order)]
-        printing = [origin for origin in np.unique(origins) if np.count_nonzero(origins == origin) >= _FEWEST_ROWS]
+        rows = Counter(origins.tolist())  # in the order in which their rows begin
+        printing = [origin for origin, count in rows.items() if count >= _FEWEST_ROWS]
         if len(printing) < 2 or np.count_nonzero(np.diff(origins)) < 2 * len(printing):
             return []
-        return [self._of_process(int(origin)) for origin in printing]
+        return [self._of_process(origin) for origin in printing]
 
     def _of_process(self, origin: int) -> General:
         """A reader of the lines of one process."""
@@ -629,10 +631,12 @@ def _detached(text: str) -> str:
 
 
 def _located(taken: _Taken, given: str, text: str) -> _Taken | None:
-    """The same with where each number stands on its line, of which the text was made; None where it has others."""
+    """The same with where each number stands on its line, of which the text was made; None where it has others, or one
+    that is not written in digits."""
     given = _detached(given)
     found = list(NUMBER.finditer(given))
-    if " reward std: " in text or [match[0] for match in found] != [match[0] for match in NUMBER.finditer(text)]:
+    numbers = [match[0] for match in NUMBER.finditer(text)]
+    if " reward std: " in text or [m[0] for m in found] != numbers or not all(map(_DIGIT.search, numbers)):
         return None
     places = [len(figures(given[: match.start()].encode())) for match in found]
     return taken._replace(picks=[pick and (places[pick[0]], pick[1]) for pick in taken.picks])
