@@ -117,11 +117,8 @@ class Input:
     def lines(self) -> Iterator[tuple[int, str]]:
         r"""Line number and text, without ANSI codes and NULs; a ``\r`` ends a text but not a line."""
         for number, raw in self.raw_lines():
-            if _ESCAPE in raw or 0 in raw or _RETURN in raw:
-                for text in self.texts(raw):
-                    yield number, text
-            else:
-                yield number, decoded(raw)
+            for piece in pieces(raw):
+                yield number, decoded(piece)
 
     def raw_lines(self) -> Iterator[tuple[int, bytes]]:
         """Line number and bytes, for formats that decode them themselves."""

@@ -12,7 +12,7 @@ import math
 import re
 from array import array
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
@@ -35,7 +35,6 @@ from .prose_filter import Essay
 from .repeated_lines import (
     SAYS_ENOUGH,
     Shape,
-    backs,
     counts_as,
     counts_up,
     is_metric,
@@ -44,6 +43,7 @@ from .repeated_lines import (
     says,
 )
 from .templates import mine
+from .timeline import Timeline
 
 FORMAT = "key-value-console"
 
@@ -104,12 +104,6 @@ _AROUND, _LONGEST_NAME = " \t*#:|", 40
 """What may stand around a name that has a line of its own, above its number, and how long such a name is at most."""
 _STATISTICS = frozenset("mean std min max median total overall sum".split())
 _LONGEST_LINE = 4096
-_ASTRAY = 0.2
-"""Share of the rows of a shape that may stand at a step before that of the row above them."""
-_FEWEST_COUNTS, _AT_THEIR_PACE = 3, 0.8
-"""Counts from which lines between them can be counted, and the share of them that as many lines lie between."""
-_OFTEN_ABOVE = 0.05
-"""Share of the steps above whose line others stand that are of them."""
 _RARELY = 0.01
 """Share of the lines of the most frequent shape below which lines may be those of completions."""
 _MOST_SHAPES = 20_000
@@ -551,7 +545,7 @@ class General:
                     for setting, value in zip(known, shape.values, strict=True):
                         self.rows.set(str(setting), int(value) if value.is_integer() else value)
 
-    def _timeline(self, shapes: list[Shape]) -> _Timeline | None:
+    def _timeline(self, shapes: list[Shape]) -> Timeline | None:
         """Which step it is from which line on; None where the lines are no log of training."""
         breaks = np.array(self._breaks, np.int64)
         counting = [s for s in shapes if s.count() is not None]
@@ -560,7 +554,7 @@ class General:
             shapes[:] = [s for s in shapes if not s.bar]
             counting = [s for s in counting if not s.bar]
         own = sorted(counting, key=Shape.weight, reverse=True)
-        line = _Timeline.of(own[0], breaks) if own else None
+        line = Timeline.of(own[0], breaks) if own else None
         for shape in own[1:]:
             line = line and line.joined(shape, own[0].weak())
         if line is not None or self._heads:  # a line that names a step and does not count with the others is a text
@@ -578,7 +572,7 @@ class General:
             steps, epochs = head.table().T
             turns = np.diff(steps, prepend=math.nan) != 0
             astray = excursions(steps[turns])[np.cumsum(turns) - 1]
-            return _Timeline(np.array(head.order), np.where(astray, math.nan, steps), breaks, epochs)
+            return Timeline(np.array(head.order), np.where(astray, math.nan, steps), breaks, epochs)
         shapes = [s for s in shapes if not s.sample]
         main = max((s for s in shapes if says(s.names) >= SAYS_ENOUGH), key=Shape.weight, default=None)
         if main is None or len(main.lines) < (2 if len(main.fields) > 1 else max(10, 0.3 * self._order)):
@@ -588,7 +582,7 @@ class General:
                 self.rows.set("rows", "unnumbered")
             return pasted
         self.rows.numbered = False
-        return _Timeline(np.array(main.order), np.arange(1.0, len(main.order) + 1), breaks)
+        return Timeline(np.array(main.order), np.arange(1.0, len(main.order) + 1), breaks)
 
     def _epochs(self, places: np.ndarray) -> np.ndarray | None:
         """The epoch that the headline above each place names, as Keras prints them; None where there are none."""
@@ -600,7 +594,7 @@ class General:
         return None
 
     @staticmethod
-    def _part(shape: Shape, timeline: _Timeline) -> _Part:
+    def _part(shape: Shape, timeline: Timeline) -> _Part:
         """The rows of a shape with the step of each; several lines a step without a step are averaged."""
         table, places, lines = shape.table(), np.array(shape.order), np.array(shape.lines)
         (at, counted), own = timeline.at(places), np.isin(places, timeline.places)
@@ -675,93 +669,12 @@ class _Part(NamedTuple):
         return Numbers([*self.named], self.places, self.lines, self.steps, self.table[:, [*self.named.values()]])
 
 
-class _Timeline:
-    """Places of a log and the step that begins there; ``breaks`` are the lines that part one block from the next."""
-
-    def __init__(
-        self, places: np.ndarray, steps: np.ndarray, breaks: np.ndarray, epochs: np.ndarray | None = None
-    ) -> None:
-        self.places, self.steps, self.breaks, self.epochs = places, steps, breaks, epochs
-        self.begins = int(places[0])
-        """Where its rows may begin: lines before are of it where a program was started again between."""
-
-    @classmethod
-    def of(cls, shape: Shape, breaks: np.ndarray) -> _Timeline:
-        return cls(np.array(shape.order), shape.table()[:, shape.counter or 0], breaks)
-
-    def joined(self, shape: Shape, weak: bool) -> _Timeline:
-        """This one with the rows of another shape between, where one of its columns counts with the rows around them.
-
-        Else that shape has another counter than the main lines, as the updates that a progress bar does not count.
-        """
-        for column in shape.counters():
-            shape.counter = column
-            merged = self._with(shape)
-            astray = backs(merged.steps) - backs(self.steps)
-            if counts_up(merged.steps) and shape.weak() <= weak and astray <= _ASTRAY * len(shape.lines):
-                return merged
-        shape.averaged = shape.counter is not None and shape.weak()
-        shape.counter = None
-        return self
-
-    def _with(self, shape: Shape) -> _Timeline:
-        other = _Timeline.of(shape, self.breaks)
-        places = np.concatenate((self.places, other.places))
-        order = np.argsort(places, kind="stable")
-        return _Timeline(places[order], np.concatenate((self.steps, other.steps))[order], self.breaks)
-
-    def without_excursions(self, epochs: Callable[[np.ndarray], np.ndarray | None] | None) -> _Timeline:
-        keep = ~excursions(self.steps)
-        places = self.places[keep]
-        return _Timeline(places, self.steps[keep], self.breaks, epochs(places) if epochs else None)
-
-    def refined(self, shape: Shape) -> _Timeline | None:
-        """The steps of lines that name none, of which as many stand between two counts as the count moves on by."""
-        marks = self.places[np.diff(self.steps, prepend=math.nan) != 0]
-        steps = self.steps[np.diff(self.steps, prepend=math.nan) != 0]
-        places = np.array(shape.order)
-        if (
-            shape.counter is not None
-            or not shape.updates()
-            or len(marks) < _FEWEST_COUNTS
-            or len(places) < 2 * len(marks)
-        ):
-            return None
-        ends = np.searchsorted(places, marks)
-        begins = np.flatnonzero(np.diff(steps, prepend=math.inf) < 0)  # of the runs
-        first = begins[np.searchsorted(begins, np.arange(len(marks)), side="right") - 1]
-        counted = steps[first] + ends - ends[first]
-        if np.diff(steps).max() < 2 or np.mean(np.abs(counted - steps) <= 1) < _AT_THEIR_PACE:
-            return None
-        of_run = first[np.minimum(np.searchsorted(marks, places), len(marks) - 1)]
-        own = steps[of_run] - ends[of_run] + 1 + np.arange(len(places))
-        return _Timeline(places, own, self.breaks)
-
-    def at(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The index of the step of each of the lines of a shape, and the place where that is counted.
-
-        It is the next one where the lines stand above those that name it, else the last that began, or the one that its
-        own block still names. Lines before all of them stay where they are, for a run that ended may have printed them.
-        """
-        last = np.searchsorted(self.places, places, side="right") - 1
-        after = np.minimum(np.searchsorted(self.places, places), len(self.places) - 1)
-        above = np.count_nonzero(last < 0) > np.count_nonzero(last == len(self.places) - 1)
-        steps = np.count_nonzero(np.diff(after, prepend=-1))
-        if above and 1 < steps > _OFTEN_ABOVE * np.count_nonzero(np.diff(self.steps, prepend=math.nan)):
-            return after, self.places[after]
-        block = np.searchsorted(self.breaks, places)
-        blocks = np.searchsorted(self.breaks, self.places)
-        named_below = (blocks[after] == block) & ((last < 0) | (blocks[np.maximum(last, 0)] != block))
-        at = np.where(named_below, after, np.maximum(last, 0))
-        return at, np.where((last < 0) & ~named_below, places, self.places[at])
-
-
-def _pasted(shapes: list[Shape], breaks: np.ndarray, step: float) -> _Timeline | None:
+def _pasted(shapes: list[Shape], breaks: np.ndarray, step: float) -> Timeline | None:
     """The one step of a row that somebody pasted, over some lines that each came once; None where it is no such row."""
     means = {_means(name) for shape in shapes for name in shape.names if not declared(name)} - {""}
     if any(len(shape.lines) > 1 for shape in shapes) or len(means) < _LEAST_METRICS or not means & _TRAINS:
         return None
-    return _Timeline(np.array([shapes[0].order[0]]), np.array([step]), breaks)
+    return Timeline(np.array([shapes[0].order[0]]), np.array([step]), breaks)
 
 
 def _alike(run: Run, other: Run) -> bool:

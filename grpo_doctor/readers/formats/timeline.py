@@ -1,0 +1,99 @@
+"""Which step the places of a log belong to: lines that name it, and those that stand above, below or between them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from ..steps import excursions
+from .repeated_lines import Shape, backs, counts_up
+
+_ASTRAY = 0.2
+"""Share of the rows of a shape that may stand at a step before that of the row above them."""
+_FEWEST_COUNTS, _AT_THEIR_PACE = 3, 0.8
+"""Counts from which lines between them can be counted, and the share of them that as many lines lie between."""
+_OFTEN_ABOVE = 0.05
+"""Share of the steps above whose line others stand that are of them."""
+
+
+class Timeline:
+    """Places of a log and the step that begins there; ``breaks`` are the lines that part one block from the next."""
+
+    def __init__(
+        self, places: np.ndarray, steps: np.ndarray, breaks: np.ndarray, epochs: np.ndarray | None = None
+    ) -> None:
+        self.places, self.steps, self.breaks, self.epochs = places, steps, breaks, epochs
+        self.begins = int(places[0])
+        """Where its rows may begin: lines before are of it where a program was started again between."""
+
+    @classmethod
+    def of(cls, shape: Shape, breaks: np.ndarray) -> Timeline:
+        return cls(np.array(shape.order), shape.table()[:, shape.counter or 0], breaks)
+
+    def joined(self, shape: Shape, weak: bool) -> Timeline:
+        """This one with the rows of another shape between, where one of its columns counts with the rows around them.
+
+        Else that shape has another counter than the main lines, as the updates that a progress bar does not count.
+        """
+        for column in shape.counters():
+            shape.counter = column
+            merged = self._with(shape)
+            astray = backs(merged.steps) - backs(self.steps)
+            if counts_up(merged.steps) and shape.weak() <= weak and astray <= _ASTRAY * len(shape.lines):
+                return merged
+        shape.averaged = shape.counter is not None and shape.weak()
+        shape.counter = None
+        return self
+
+    def _with(self, shape: Shape) -> Timeline:
+        other = Timeline.of(shape, self.breaks)
+        places = np.concatenate((self.places, other.places))
+        order = np.argsort(places, kind="stable")
+        return Timeline(places[order], np.concatenate((self.steps, other.steps))[order], self.breaks)
+
+    def without_excursions(self, epochs: Callable[[np.ndarray], np.ndarray | None] | None) -> Timeline:
+        keep = ~excursions(self.steps)
+        places = self.places[keep]
+        return Timeline(places, self.steps[keep], self.breaks, epochs(places) if epochs else None)
+
+    def refined(self, shape: Shape) -> Timeline | None:
+        """The steps of lines that name none, of which as many stand between two counts as the count moves on by."""
+        marks = self.places[np.diff(self.steps, prepend=math.nan) != 0]
+        steps = self.steps[np.diff(self.steps, prepend=math.nan) != 0]
+        places = np.array(shape.order)
+        if (
+            shape.counter is not None
+            or not shape.updates()
+            or len(marks) < _FEWEST_COUNTS
+            or len(places) < 2 * len(marks)
+        ):
+            return None
+        ends = np.searchsorted(places, marks)
+        begins = np.flatnonzero(np.diff(steps, prepend=math.inf) < 0)  # of the runs
+        first = begins[np.searchsorted(begins, np.arange(len(marks)), side="right") - 1]
+        counted = steps[first] + ends - ends[first]
+        if np.diff(steps).max() < 2 or np.mean(np.abs(counted - steps) <= 1) < _AT_THEIR_PACE:
+            return None
+        of_run = first[np.minimum(np.searchsorted(marks, places), len(marks) - 1)]
+        own = steps[of_run] - ends[of_run] + 1 + np.arange(len(places))
+        return Timeline(places, own, self.breaks)
+
+    def at(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The index of the step of each of the lines of a shape, and the place where that is counted.
+
+        It is the next one where the lines stand above those that name it, else the last that began, or the one that its
+        own block still names. Lines before all of them stay where they are, for a run that ended may have printed them.
+        """
+        last = np.searchsorted(self.places, places, side="right") - 1
+        after = np.minimum(np.searchsorted(self.places, places), len(self.places) - 1)
+        above = np.count_nonzero(last < 0) > np.count_nonzero(last == len(self.places) - 1)
+        steps = np.count_nonzero(np.diff(after, prepend=-1))
+        if above and 1 < steps > _OFTEN_ABOVE * np.count_nonzero(np.diff(self.steps, prepend=math.nan)):
+            return after, self.places[after]
+        block = np.searchsorted(self.breaks, places)
+        blocks = np.searchsorted(self.breaks, self.places)
+        named_below = (blocks[after] == block) & ((last < 0) | (blocks[np.maximum(last, 0)] != block))
+        at = np.where(named_below, after, np.maximum(last, 0))
+        return at, np.where((last < 0) & ~named_below, places, self.places[at])
