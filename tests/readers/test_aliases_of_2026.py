@@ -85,6 +85,11 @@ LOGGED = [
     ("repetition_rate", "repetition_rate"),
     ("language_mixing_rate", "other_script_rate"),
     ("ess_ratio", "effective_sample_share"),
+    ("train/logps/clip_ratio", "clip_fraction"),
+    ("train/logps/kl", "kl"),
+    # Spinning Up (LossPi, LossV) and CleanRL (v_loss)
+    ("LossPi", "policy_loss"),
+    ("v_loss", "value_loss"),
     ("rollout/env_error_rate", "environment_failure_rate"),
     # a count, a penalty of the reward and a setting are another thing
     ("ess", None),

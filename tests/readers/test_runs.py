@@ -318,3 +318,10 @@ def test_a_bar_that_names_its_epoch_and_another_counter_behind_it_are_one_run(tm
     (run,) = runs(tmp_path, "fit.log", "\n".join(drawn) + "\n")
     assert (run.run_type, run.steps[-1]) == ("supervised", 6 * 120)
     assert run.columns["eval_loss"][~np.isnan(run.columns["eval_loss"])].tolist() == [3, 2.75, 2.5, 2.25, 2, 1.75]
+
+
+@pytest.mark.parametrize(("key", "kind"), [("train_win_rate", "rl"), ("win_rate", "evaluation")])
+def test_a_win_rate_at_steps_is_of_a_training_where_its_name_says_so(tmp_path: Path, key: str, kind: str) -> None:
+    rows = [{"step": 30 * i, key: 0.01 * i, "eval_win_rate": 0.02 * i} for i in range(1, 17)]
+    (run,) = runs(tmp_path, "rates.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    assert run.run_type == kind

@@ -59,8 +59,8 @@ def read(file: Input) -> list[Run]:
     tail: list[tuple[int, bytes]] = []
     for first, lines in file.blocks():
         tail = [*tail, *enumerate(lines[-TAIL:], first + max(len(lines) - TAIL, 0))][-TAIL:]
-        whole = b"".join(lines)
-        plain, steps = not any(mark in whole for mark in PARTED), b"step:" in whole
+        whole = PARTED + b"step:" if console.settled else b"".join(lines)
+        plain, steps = not any(mark in whole for mark in PARTED), whole.find(b"step:") >= 0
         for line, raw in enumerate(lines, first):
             if raw[:1] == b"(":
                 console.printed(raw)
