@@ -55,11 +55,11 @@ def sniff(head: Head) -> int:
 
 
 def read(file: Input) -> list[Run]:
-    console = _Console(file)
+    console, settled = _Console(file), False
     tail: list[tuple[int, bytes]] = []
     for first, lines in file.blocks():
         tail = [*tail, *enumerate(lines[-TAIL:], first + max(len(lines) - TAIL, 0))][-TAIL:]
-        whole = PARTED + b"step:" if console.settled else b"".join(lines)
+        whole = PARTED + b"step:" if settled else b"".join(lines)
         plain, steps = not any(mark in whole for mark in PARTED), whole.find(b"step:") >= 0
         for line, raw in enumerate(lines, first):
             if raw[:1] == b"(":
@@ -68,10 +68,11 @@ def read(file: Input) -> list[Run]:
                 console.unwrap()
                 if console.steps.quick(line, raw):
                     continue
-            elif console.settled and _BRACE not in raw and _PERCENT not in raw and not _speaks(raw):
+            elif settled and _BRACE not in raw and _PERCENT not in raw and not _speaks(raw):
                 continue
             for piece in (raw,) if plain else pieces(raw):
                 console.take(line, piece)
+            settled = console.settled
     runs = console.best()
     runs += _elsewhere(file, runs)
     _tell_the_end(runs, console.torn, ((line, text) for line, raw in tail for text in file.texts(raw)))
