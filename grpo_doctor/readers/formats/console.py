@@ -59,7 +59,7 @@ def read(file: Input) -> list[Run]:
     tail: list[tuple[int, bytes]] = []
     for first, lines in file.blocks():
         tail = [*tail, *enumerate(lines[-TAIL:], first + max(len(lines) - TAIL, 0))][-TAIL:]
-        whole = PARTED + b"step:" if console.settled else b"".join(lines)
+        whole = PARTED + b"step:" if settled else b"".join(lines)
         plain, steps = not any(mark in whole for mark in PARTED), whole.find(b"step:") >= 0
         for line, raw in enumerate(lines, first):
             if raw[:1] == b"(":
@@ -72,6 +72,7 @@ def read(file: Input) -> list[Run]:
                 continue
             for piece in (raw,) if plain else pieces(raw):
                 console.take(line, piece)
+            settled = console.settled
     runs = console.best()
     runs += _elsewhere(file, runs)
     _tell_the_end(runs, console.torn, ((line, text) for line, raw in tail for text in file.texts(raw)))
