@@ -50,7 +50,7 @@ _allowed: ContextVar[Budget] = ContextVar("budget", default=Budget())  # noqa: B
 
 
 def allow(budget: Budget) -> None:
-    """Set the limits for each input from now on."""
+    """Set the limits for all later inputs."""
     _allowed.set(budget)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 import tomllib
 from functools import cache
 from pathlib import Path
@@ -43,6 +45,16 @@ BANNED = {
     r"\bby heart\b": "memorised",
     r"\bknob\b": "setting",
     r"\bP30\b|\bR0\d\d\b|\bseams?\b|\bfounding\b|\bthe lab\b": "name it, or explain it",
+    r"\bfor (?:it|they|that|this|there|these|those) (?:is|are|was|were|has|have|does|may|would)\b": "because",
+    r"\b(?:likeliest|surest|gravest|seldom|nought|anew|somebody|anybody)\b": "most likely, most severe, rarely, someone",
+    r"\bof (?:its|their|his|our) own\b": "own, separate",
+    r"(?<!there )\b(?:is|are) (?-i:none)\b": "is not a, has no",
+    r"\bwhere (?:none|nothing|that) (?:is|are|has|have|does|may)\b|\bwhere (?:it|they) (?:has|have|does|do)\b": "if",
+    r"\b(?:put|puts|putting) back\b|\bheld against\b|\bunder way\b|\bin force\b": "restore, compare, active",
+    r"\bthe doctor\b": "grpo-doctor, the checks",
+    r"\bstands? (?:on|under|over|next|apart|alone)\b|\bl(?:ie|ay|ain|ying) (?:at|in|above|below|on|along|apart|there)\b": "is",
+    r"\bwent on\b|\bgo(?:es|ing)? on(?! to\b| the\b|line)\b": "continue",
+    r"\bwhat (?:came|comes|lies|stands|stood|goes|becomes|became) ": "name the thing",
 }
 """Expressions of LANGUAGE that no text may hold, and what to write."""
 
@@ -54,6 +66,8 @@ ALLOWED = {
 """Words that hold a banned form and may, with the reason."""
 
 
+CLAUSE = re.compile(r"(?:What|Where|Whose|Of|By) (?!a |this check)[a-z]")
+"""How a description begins that names no thing and no action: "What fails", "Of the run", "Where it ends"."""
 LONGEST = 30
 """Words of a sentence of a message."""
 FAMILIES = sorted({check.family for check in load().checks.values()})
@@ -64,7 +78,7 @@ GENERATED = ("docs/messages.md", "docs/evidence/")
 
 def banned(text: str) -> list[str]:
     """The banned forms in a text, outside code, each with its surroundings and what to write."""
-    plain = re.sub(r"```.*?```|`[^`]*`|‹\w+›|https?://\S+", " ", text, flags=re.DOTALL)
+    plain = re.sub(r"```.*?```|``[^`]*``|`[^`]*`|‹\w+›|https?://\S+", " ", text, flags=re.DOTALL)
     for words in ALLOWED:
         plain = plain.replace(words, " ")
     plain = " ".join(plain.split())
@@ -136,13 +150,32 @@ def test_documents_are_plain_english(document: str) -> None:
     assert banned((ROOT / document).read_text(encoding="utf-8")) == []
 
 
-@pytest.mark.parametrize("package", ["agents", "cli", "compare", "fleet", "integrations", "report", "reports"])
-def test_docstrings_are_plain_english(package: str) -> None:
+def explained(file: Path) -> list[str]:
+    """The docstrings and comments of a module, including those of constants and attributes, without its sources."""
+    text = file.read_text(encoding="utf-8")
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    comments = [token.string.lstrip("# ") for token in tokens if token.type == tokenize.COMMENT]
+    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Expr)]
+    strings = [node.value.value for node in nodes if isinstance(node.value, ast.Constant)]
+    prose = [re.sub(r"## Sources\n.*?(?=\n *## |\Z)|^ +[\w, ]+:(?= )", "", str(s), flags=re.S | re.M) for s in strings]
+    return prose + comments
+
+
+MODULES = {"reports": home("reports"), "checks": home("checks")} | {
+    path.name: path
+    for path in (ROOT / "grpo_doctor").iterdir()
+    if path.suffix == ".py" or (path / "__init__.py").exists()
+}
+
+
+@pytest.mark.parametrize("package", sorted(MODULES.keys() - {"probes", "readers"}))
+def test_docstrings_and_comments_are_plain_english(package: str) -> None:
+    path = MODULES[package]
     found = []
-    for file in sorted((home(package) if package == "reports" else ROOT / "grpo_doctor" / package).rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-                found += [f"{file.name}: {form}" for form in banned(ast.get_docstring(node) or "")]
+    for file in [path] if path.suffix else sorted(path.rglob("*.py")):
+        for text in explained(file):
+            found += [f"{file.name}: {form}" for form in banned(text)]
+            found += [f"{file.name}: a relative clause as a sentence: {text[:60]!r}"] * bool(CLAUSE.match(text))
     assert found == []
 
 

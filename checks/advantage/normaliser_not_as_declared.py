@@ -10,9 +10,9 @@ def normaliser_not_as_declared(advantages: Any, settings: Any = None, *, limit: 
     """Advantages are normalised over a different scope than declared.
 
     ## What it sees
-    The probe passes one group to the trainer's own function, once together with a group of narrow rewards and once
-    with a wide one. Where `settings["normaliser"]` or `settings["scale_rewards"]` is `group` or `none`, the group's
-    advantages must not depend on the others; where it is `batch`, they must.
+    The probe passes one group to the trainer's own function, once together with a group of narrow rewards and once with
+    a wide one. Where `settings["normaliser"]` or `settings["scale_rewards"]` is `group` or `none`, the group's
+    advantages must not depend on the others; if it is `batch`, they must.
 
     ## Thresholds
     - `limit`: change of an advantage, as a share of the group's largest, above which other groups affect it.

@@ -13,9 +13,9 @@ def script_drifts(
     """Responses drift into a different script than the prompts.
 
     ## What it sees
-    The share of letters in a script that the prompts do not use, mean of the last 5 rows that have it: as logged by
-    the trainer, or else counted in rollouts and saved responses with their prompts. A **warning** where it has risen
-    by 10 points since the first rows, an **error** above 50 %.
+    The share of letters in a script that the prompts do not use, mean of the last 5 rows that have it: as logged by the
+    trainer, or else counted in rollouts and saved responses with their prompts. A **warning** if it has risen by 10
+    points since the first rows, an **error** above 50 %.
 
     ## Thresholds
     - `share`: rise of the share of letters, 0 to 1: single symbols, names and quotations stay below it.

@@ -86,11 +86,11 @@ def entropy_collapse(
     No finding.
 
     ## Known false alarms
-    Low entropy alone is not a problem. A CS336 run ends at 0.023 nats with its best accuracy, a TRL run starts at
-    0.05 and learns (11 → 37 %), and a finished small task has 0.08 nats with half of its groups at zero variance. So
-    a gain in reward, or a reward above 0.8 of its maximum (of 1, on a scale of 0 to 1), silences the check. Some
-    trainers print an entropy of exactly 0 where all responses are truncated and masked, or where they do not compute
-    it; such rows are skipped. Entropies below 0 are summed log-probabilities and are skipped too.
+    Low entropy alone is not a problem. A CS336 run ends at 0.023 nats with its best accuracy, a TRL run starts at 0.05
+    and learns (11 → 37 %), and a finished small task has 0.08 nats with half of its groups at zero variance. So a gain
+    in reward, or a reward above 0.8 of its maximum (of 1, on a scale of 0 to 1), silences the check. Some trainers
+    print an entropy of exactly 0 where all responses are truncated and masked, or if they do not compute it; such rows
+    are skipped. Entropies below 0 are summed log-probabilities and are skipped too.
 
     ## Remedy
     In this order: verify the sign of the entropy term; sample at temperature 1; raise the upper clip bound (only with

@@ -23,7 +23,7 @@ def entropy_measurement_inconsistent(
 
     ## Thresholds
     - `slack`: tolerated relative distance outside the bounds.
-    - `sharp`: probability of the likeliest token above which rows are skipped.
+    - `sharp`: probability of the most likely token above which rows are skipped.
 
     ## Why it matters
     Every rule about entropy collapse uses this number. An entropy over padding, in bits, or after top-k does not

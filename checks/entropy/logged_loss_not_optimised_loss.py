@@ -41,7 +41,7 @@ def logged_loss_not_optimised_loss(
 
     ## Known false alarms
     Gradient surgery (PCGrad, CAGrad) deviates from the logged sum on purpose where gradients conflict. In that case
-    ignore ENT007 and check ENT006. An adapter without a `backward` or `step` of its own is not judged.
+    ignore ENT007 and check ENT006. An adapter without its own `backward` or `step` is not judged.
 
     ## Remedy
     Compute one scalar loss and call backward on it once.
@@ -53,9 +53,9 @@ def logged_loss_not_optimised_loss(
     if step is not None and optimizer is not None and not isinstance(step, probes.updates.PlainStep):
         ways.append((probes.updates.CaughtBackward(step, model, optimizer), of_step))
     if not ways:
-        raise probes.NotApplicable("the adapter has no backward of its own; loss.backward() is the loss by definition")
+        raise probes.NotApplicable("the adapter has no backward; loss.backward() is the loss by definition")
     if isinstance(loss, probes.updates.AppliedLoss):
-        raise probes.NotApplicable("the adapter has no loss of its own to compare with what backward leaves")
+        raise probes.NotApplicable("the adapter has no separate loss to compare with the gradient of backward")
     made, responses = probes.loss_trials.trial(render, tokenizer, model, prompts)
     worst, parts = 1.0, False
     with probes.model_modes.without_dropout(model):
@@ -68,7 +68,7 @@ def logged_loss_not_optimised_loss(
                 applied = probes.loss_trials.gradient(model, way, made, responses, advantages)
                 if way is not backward and probes.updates.maximises(optimizer):
                     applied = -applied  # as the optimizer is given it; the loss was turned around
-                # a step that gives its optimizer nothing is for STL004 to tell
+                # STL004 reports a step without a gradient
                 if float(applied.norm()) > 1e-8 or (way is backward and float(logged.norm()) > 1e-8):
                     cosine = probes.loss_trials.cosine(applied, logged)
                     worst, parts = min(worst, cosine), parts or not cosine >= least
@@ -91,9 +91,9 @@ def _of_one_length(render: Any, tokenizer: Any, model: Any, prompts: Any) -> tup
 
 
 def _alike(loss: Any, step: Any, model: Any, optimizer: Any, made: Any, responses: Any) -> float:
-    """Cosine of what a step gives its optimizer with the gradient of the loss; 1 where it gives nothing."""
+    """Return the cosine of the gradient in a step with that of the loss; 1 if the step has none."""
     trials = probes.loss_trials
-    advantages = trials.torch_of([1.0, -1.0, 0.5, -0.5], model)  # both signs in each half, where that is whitened
+    advantages = trials.torch_of([1.0, -1.0, 0.5, -0.5], model)  # both signs in each half, if it is whitened
     logged = trials.gradient(model, probes.updates.PlainBackward(loss), made, responses, advantages)
     applied = trials.gradient(model, step, made, responses, advantages)
     turned = -applied if probes.updates.maximises(optimizer) else applied

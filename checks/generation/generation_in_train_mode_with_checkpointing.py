@@ -118,7 +118,7 @@ def generation_in_train_mode_with_checkpointing(
 
 
 def _cache_dropped(events: Any) -> float:
-    """Line of the warning that the cache was dropped; 0 where it has none, NaN where nothing warned."""
+    """Line of the warning that the cache was dropped; 0 if it has no line, NaN without a warning."""
     lines = [float(e.line or 0) for e in events or () if _WARNING in e.message]
     return max(lines, default=math.nan)
 

@@ -71,7 +71,7 @@ def probe_mode(
 
 
 def _of_dropout(sample: Any, models: list[Any], ids: Any, real: Any) -> float:
-    """Share of equal tokens in the mode that the model is in and in eval mode, where nothing is dropped out."""
+    """Share of equal tokens in the model's current mode and in eval mode without dropout."""
     with probes.model_modes.without_dropout(*models):
         found = probes.sampling.sampled(sample, ids, real, models[0])
         with probes.model_modes.held_in_eval(*models):

@@ -80,8 +80,8 @@ def probe_seams(
 
 
 def _of_loop(sample: Any, logprobs: Any, model: Any, tokenizer: Any, rows: Any, shut: float) -> Fires:
-    """Of a sampling loop that tells no log-probabilities: what it never draws of scripted logits, and its temperature
-    beside that of the loss."""
+    """Judge a sampling loop without log-probabilities: the tokens that it never draws from scripted logits, and its
+    temperature compared with that of the loss."""
     drawn = probes.sampling_filters.measured_temperature(sample, model, tokenizer, rows, 1.0).value
     if not 0.05 < drawn < 20:
         raise probes.Unjudged("the sampler does not sample from its logits; see GEN007")

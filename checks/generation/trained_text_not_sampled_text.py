@@ -41,8 +41,8 @@ def trained_text_not_sampled_text(
     - `bad`: k3 on the first row, nats per token, above which different text is trained.
 
     ## Why it matters
-    The advantage of one text is applied to the tokens of another. The run learns a little where they agree and drifts
-    where they do not. The KL to the reference is large from the start.
+    The advantage of one text is applied to the tokens of another. The run learns a little from matching tokens and
+    drifts on the others. The KL to the reference is large from the start.
 
     ## Example
     ```text

@@ -22,7 +22,7 @@ from grpo_doctor import Fires, fires, probe, probes
 )
 def probe_trained_ids(mask: Any, render: Any, tokenizer: Any, model: Any = None, prompts: Any = None) -> Fires | None:
     """## What this certifies, and what it does not
-    It certifies that ids given to the batch come out unchanged. It cannot detect an earlier replacement: PAD001 finds
+    It certifies that ids given to the batch stay unchanged. It cannot detect an earlier replacement: PAD001 finds
     rollouts that return different responses than sampled. TOK005 covers token splits that change through text.
 
     ## What the probe does

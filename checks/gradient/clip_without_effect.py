@@ -51,10 +51,10 @@ def clip_without_effect(
     PyTorch, `torch.nn.utils.clip_grad_norm_`: changes `.grad` of the tensors it is given, and of no others.
     """
     if isinstance(step, probes.updates.PlainStep):
-        raise probes.NotApplicable("the adapter has no step of its own")
+        raise probes.NotApplicable("the adapter has no step")
     made, responses = probes.loss_trials.trial(render, tokenizer, model, prompts)
     norms: list[float] = []
-    own = set(model.parameters())  # a critic beside it may have a bound of its own, or none
+    own = set(model.parameters())  # a critic may have its own bound, or none
 
     def caught(*args: Any, **kwargs: Any) -> None:
         given = [p for g in optimizer.param_groups for p in g["params"] if p.grad is not None and p in own]

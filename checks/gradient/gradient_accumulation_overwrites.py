@@ -165,7 +165,7 @@ def _kept(step: Any, sync: Any, optimizer: Any, model: Any, prompts: Any, respon
     seen: list[Any] = []
 
     held = {id(p) for group in optimizer.param_groups for p in group["params"]}
-    own = [p for _, p in probes.loss_trials.trainable(model) if id(p) in held]  # nobody empties what no optimizer holds
+    own = [p for _, p in probes.loss_trials.trainable(model) if id(p) in held]  # others are never reset
 
     def caught(*args: Any, **kwargs: Any) -> None:
         gradients = (p.grad for p in own)
@@ -186,6 +186,6 @@ def _kept(step: Any, sync: Any, optimizer: Any, model: Any, prompts: Any, respon
     added, other = (g - alone * (g @ alone) / (alone @ alone) for g in (after, between))
     if (
         probes.loss_trials.cosine(added, other) < 0.5
-    ):  # what came to it is not of the step before: a critic has learnt, say
+    ):  # the addition does not come from the previous step: for example, a critic has learned
         return 1.0
     return probes.loss_trials.cosine(alone, after)

@@ -17,9 +17,9 @@ def gradient_leaps_again(
     """The gradient norm repeatedly spikes to 100 times its level and recovers.
 
     ## What it sees
-    Three rows within 100 with a norm above a hundred times the median of the 20 rows before, and above 20.
-    **warning**, and an outcome where neither the reward nor a held-out score has gained; an info where one has.
-    GRD002 covers a single spike.
+    Three rows within 100 with a norm above a hundred times the median of the 20 rows before, and above 20. **warning**,
+    and an outcome where neither the reward nor a held-out score has gained; an info if one has. GRD002 covers a single
+    spike.
 
     ## Thresholds
     - `times`: factor over the median of the rows before.
@@ -46,8 +46,8 @@ def gradient_leaps_again(
     No finding.
 
     ## Known false alarms
-    Of about 600 public runs, eight have such spikes: seven are failing, and one learns with a tight clipping limit,
-    where it is an info.
+    Of about 600 public runs, eight have such spikes: seven are failing, and one learns with a tight clipping limit:
+    then it is an info.
 
     ## Remedy
     Find the unbounded quantity on those rows: the ratio, the KL term or an advantage. Skip such updates and lower the

@@ -45,7 +45,7 @@ def loss_leaps_again(
     No finding.
 
     ## Known false alarms
-    A critic's loss on returns of any scale, where it is part of the logged loss.
+    A critic's loss on returns of any scale, if it is part of the logged loss.
 
     ## Remedy
     Find the unbounded quantity on those rows. Clamp the log-ratio before exp, clip from both sides, skip such

@@ -220,7 +220,7 @@ class _Met(NamedTuple):
 
 def _met(state: _Met, mean: float) -> tuple[_Met, float]:
     """The limit, once the mean length reaches it: a usual limit that is repeatedly the longest mean. NaN before; below
-    0 where it has been met so often that each row at exactly this length counts as cut.
+    0 if it has been reached so often that each row at exactly this length counts as cut.
 
     Where other means are broken numbers, only responses that are all equally long have one that is whole so often; and
     a policy that has come to answer in one form is so long at no such number.

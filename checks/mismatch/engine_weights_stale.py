@@ -23,11 +23,11 @@ def engine_weights_stale(
     """The rollout engine samples with older weights than the trainer's.
 
     ## What it sees
-    In a token batch, the differences of the log-probabilities lie along what training has changed: since the reference
-    model, or in the newest update; or they grow with the recorded age of the weights. If the batch has no reference, no
-    second pass and no versions, the engine's weights are stale if both sides agreed on the first batch (k3 below 1e-4)
-    and most of the difference now has no other cause. Error above a k3 of 0.01, or if the engine still has the initial
-    weights.
+    In a token batch, the differences of the log-probabilities are aligned with the changes of training: since the
+    reference model, or in the newest update; or they grow with the recorded age of the weights. If the batch has no
+    reference, no second pass and no versions, the engine's weights are stale if both sides agreed on the first batch
+    (k3 below 1e-4) and most of the difference now has no other cause. Error above a k3 of 0.01, or if the engine still
+    has the initial weights.
 
     ## Thresholds
     - `least`: share of the squared log-probability difference, 0 to 1, that the cause must explain.

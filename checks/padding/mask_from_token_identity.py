@@ -27,7 +27,7 @@ def mask_from_token_identity(
     None known. A trainer that refuses pad == EOS with an exception is right and is not judged.
 
     ## Remedy
-    Masks from lengths or from the generator's finish reason; or a pad token of its own (Llama 3.1 ships
+    Masks from lengths or from the generator's finish reason; or a separate pad token (Llama 3.1 ships
     `<|finetune_right_pad_id|>`).
 
     ## Sources

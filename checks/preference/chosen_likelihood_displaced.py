@@ -22,8 +22,8 @@ def chosen_likelihood_displaced(
 
     ## What it sees
     Means of 5 rows, the first against the last: the margin has grown, and the implicit reward of the chosen responses
-    is negative and has fallen by 1 and by 5 standard errors; where none is logged, their log-probability has fallen by
-    20 %. What falls much further is PRF003.
+    is negative and has fallen by 1 and by 5 standard errors; if none is logged, their log-probability has fallen by 20
+    %. What falls much further is PRF003.
 
     ## Thresholds
     - `rows`: rows of a mean.

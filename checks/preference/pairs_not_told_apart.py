@@ -40,13 +40,13 @@ def pairs_not_told_apart(
 
     ## What it sees
     From the 40th step and the 20th row on, while the loss has not fallen beyond its noise. **Flat** (warning): the
-    reward accuracy has neither gained nor is it near 1, and its noise leaves no room for a gain of a tenth of what
-    was left to gain (`series.trajectory`). **At its start** (warning): the mean of the last 20 margins is within
-    0.02 of 0, or, where none are recorded, that of the losses within 0.01 of ln 2, which is the loss of a margin of
-    0; not while the learning rate still rises (where it is not recorded, before step 150), nor where that share has
-    gained. **error** where all margins of the run are exactly 0, or the log-probabilities of the chosen responses
-    are; of margins a **warning** before, starting at the third row, if the learning rate already falls: updates
-    were made at its full size, and the policy still is its reference.
+    reward accuracy has neither gained nor is it near 1, and its noise leaves no room for a gain of a tenth of what was
+    left to gain (`series.trajectory`). **At its start** (warning): the mean of the last 20 margins is within 0.02 of 0,
+    or, without margins, that of the losses within 0.01 of ln 2, which is the loss of a margin of 0; not while the
+    learning rate still rises (if it is not recorded, before step 150), nor where that share has gained. **error** where
+    all margins of the run are exactly 0, or the log-probabilities of the chosen responses are; of margins a **warning**
+    before, starting at the third row, if the learning rate already falls: updates were made at its full size, and the
+    policy still is its reference.
 
     ## Thresholds
     - `early_rows`: steps before which the check does not fire.

@@ -25,9 +25,9 @@ def policy_begins_apart(
 
     ## What it sees
     The larger of the two implicit rewards on the first row of the run, if that is step 0 or 1, no more than a tenth of
-    an epoch into it, and not figures without a step that somebody pasted: at 5 or above the policy finds a response
-    e^50 times as likely as the reference does (at a beta of 0.1). Log-probabilities must be recorded too, as they are
-    where the rewards come from a reference.
+    an epoch into it, and not pasted figures without a step: at 5 or above the policy finds a response e^50 times as
+    likely as the reference does (at a beta of 0.1). Log-probabilities must be recorded too, as they are where the
+    rewards come from a reference.
 
     ## Thresholds
     - `apart`: implicit reward of the first row, in the units of the loss.

@@ -36,7 +36,7 @@ def importance_weights_mostly_clipped(
     No finding.
 
     ## Known false alarms
-    Rejection of whole responses by their product of ratios, which long responses seldom pass.
+    Rejection of whole responses by their product of ratios, which long responses rarely pass.
 
     ## Remedy
     Repair the mismatch first: the same precision on both sides, fresh weights in the engine. Only then widen the

@@ -44,7 +44,7 @@ def probe_ratio(
     responses = craft.canaries(words, [5, 3, 6, 4][: len(own)], craft.special_ids(tokenizer).eos)
     mode = _mode_of_update(model, step, loss, [p for p, _ in pairs], responses)
     composite = old_logprobs is None and probes.from_loss.derived(logprobs)
-    if composite:  # before the old scores are looked for: those of a sampler need no forward of their own
+    if composite:  # before the search for old scores: those of a sampler need no separate forward pass
         stopped, tokens = _stopped(loss, model, render, tokenizer, prompts)
         if stopped:
             return fires(
@@ -85,7 +85,7 @@ def probe_ratio(
         )
     if not composite or not probes.from_loss.old_is_own(logprobs):
         return None
-    probes.loss_trials.move(model)  # at first the reference is equal to the policy, and may stand for the old one
+    probes.loss_trials.move(model)  # at first the reference equals the policy, and may serve as the old policy
     ratio, off = off_one()
     return fires(
         off,
@@ -186,6 +186,6 @@ def _shut(push: Any) -> bool:
 
 
 def _even(push: Any) -> bool:
-    """Whether all tokens of a sample get the same update, up to the effect of their own probabilities."""
+    """Whether all tokens of a sample get the same update, except for the effect of the tokens' own probabilities."""
     size = push.towards.abs()
     return bool(push.trained.all()) and float(size.max()) < 2 * float(size.min())

@@ -37,12 +37,12 @@ def ratio_or_clip_reversed(
 
     ## What this certifies, and what it does not
     It certifies the direction of the policy gradient for samples of either sign, at three ratios, on the trainer's
-    `objective` or, where that is not given, on a `loss` that takes its old log-probabilities from a forward without
-    gradient, from a sampling loop, or from a scripted engine. A loss that divides by its own detached
-    log-probabilities has a ratio of 1 always: then only the sign is certified. Where the loss samples for itself
-    and weighs tokens by what its sampler says of them, a weight that is inverted or applied twice is an error. So
-    it is where a sampling loop draws by other means than `multinomial` and `argmax`. It does not certify that the
-    old log-probabilities are the right ones (RAT003), nor the size of a step.
+    `objective` or, without one, on a `loss` that takes its old log-probabilities from a forward without gradient, from
+    a sampling loop, or from a scripted engine. A loss that divides by its own detached log-probabilities has a ratio of
+    1 always: then only the sign is certified. Where the loss samples for itself and weighs tokens by what its sampler
+    says of them, a weight that is inverted or applied twice is an error. So it is where a sampling loop draws by other
+    means than `multinomial` and `argmax`. It does not certify that the old log-probabilities are the right ones
+    (RAT003), nor the size of a step.
 
     ## Known false alarms
     Methods that leave out tokens far from the old policy on both sides (IcePop and other double-sided masks), and
@@ -86,7 +86,7 @@ def ratio_or_clip_reversed(
     made_up = bool(sampling.loops) and probes.forced_draws.by_logits()
     fired = made_up and found is not None and bool(found.when)
     if fired and found is not None and (found.evidence["along"] or not found.evidence["against"]):
-        raise probes.Unjudged("the loss samples in a loop of its own whose draws cannot be forced")
+        raise probes.Unjudged("the loss has its own sampling loop, whose draws cannot be forced")
     if found is not None and bool(found.when):
         return found
     weights = None if made_up else probes.gradient_effect.sampler_weights(loss, model, made, responses, FAR)
@@ -142,8 +142,8 @@ def _judged(pushed: Any, settings: dict[str, Any], takes_old: bool, sure: bool =
     silent = (on.abs() <= least).all(1)
     open_ = off[:, 0] > least
     lost = (not bool(open_[1]) and not bool(silent[1])) + (not bool(open_[2]) and not bool(silent[2]))
-    # a ratio of the whole sequence stops the second token too, and has bounds of its own; and where the push has not
-    # grown by the scripted ratio (different temperature than declared), no bound can be found
+    # a ratio of the whole sequence stops the second token too, and has separate bounds; and if the push has not grown
+    # by the scripted ratio (different temperature than declared), no bound can be found
     told = torch.tensor([-FAR, FAR]).exp()
     grown = bool(((off[[1, 2], 0] / on[[1, 2], 0] / told - 1).abs() < 0.1).all())
     clips = grown and bool((off[:, 1] > least).all()) and not bool(open_[[0, 3]].all())
@@ -164,7 +164,7 @@ def _judged(pushed: Any, settings: dict[str, Any], takes_old: bool, sure: bool =
 
 
 def _bound(pushed: Any, signs: Any, least: float, settings: dict[str, Any]) -> list[str]:
-    """What is wrong with the bounds of the clip, where they are declared."""
+    """Return the errors of the clip bounds, if they are declared."""
     low = settings.get("epsilon")
     if not isinstance(low, float) or not 0 < low < 0.3:
         return []

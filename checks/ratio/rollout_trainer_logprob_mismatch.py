@@ -91,7 +91,7 @@ def rollout_trainer_logprob_mismatch(
 
 
 def _side(raw: float, first: float, warn: float, broken: float) -> str:
-    """Where to look: depends on the raw logits, otherwise on whether the two ever agreed."""
+    """Return advice that depends on the raw logits, otherwise on whether the two ever agreed."""
     if raw > warn:
         return "the raw logits differ too, so check weights, train/eval mode and prompt"
     if raw <= warn:

@@ -25,8 +25,8 @@ def knob_not_wired(found: Comparison, *, places: int = 3) -> Fires | None:
     - `places`: shared steps at or above which equality is not chance.
 
     ## Why it matters
-    Weeks go into settings that no code reads. Two runs of a stochastic trainer never repeat a reward to four digits;
-    where they do, the second is the first once more.
+    Weeks go into settings that no code reads. Two runs of a stochastic trainer never repeat a reward to four digits; if
+    they do, the second is the first one repeated.
 
     ## Known false alarms
     Figures that are printed with two digits, over few steps. Runs on stored responses: their rewards, and so their

@@ -40,10 +40,10 @@ def batches_mostly_equal(
 
     ## What it sees
     No spread within the batch (reward_std, or reward_max less reward_min, at most 1e-6) on 80 % of 20 rewards or more
-    and of the last ten, in a log that counts no equal groups (ADV003 judges those), while the
-    reward has neither gained nor is near its top (`series.trajectory`). Half of the rewards are enough where the
-    batches without spread have all the same reward and the same mean length too: prompts differ from step to step, so
-    that is one answer to all of them. Two in five are enough where they have all the same penalty, below 0.
+    and of the last ten, in a log that counts no equal groups (ADV003 judges those), while the reward has neither gained
+    nor is near its top (`series.trajectory`). Half of the rewards are enough where the batches without spread have all
+    the same reward and the same mean length too: prompts differ from step to step, so that is one answer to all of
+    them. Two in five are enough if all have the same penalty, below 0.
 
     ## Thresholds
     - `rows`: minimum number of last rewards without spread; at least twice as many must be recorded.

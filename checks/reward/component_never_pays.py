@@ -9,13 +9,13 @@ from grpo_doctor.series.reward_components import kind, of_form
 from grpo_doctor.series.trajectory import Parts, Trajectory, named
 
 CEILING = 0.98
-"""Share of its own range from which a component is at its top; where it has been below 0, half of that range will do,
-for then 0 is its neutral value."""
+"""Share of its range from which a component is at its top; if it has been below 0, half of that range is enough,
+because 0 is then its neutral value."""
 
 
 def at_top(series: Trajectory) -> bool:
-    """Whether the last values of a component that moves are at the top of its own range: a small scale, or a penalty
-    that is not due."""
+    """Whether the last values of a component that moves are at the top of its range: a small scale, or a penalty that
+    is not due."""
     share = CEILING if series.low >= 0 else 0.5
     return series.high > series.low and series.recent >= series.low + share * (series.high - series.low)
 
@@ -70,11 +70,11 @@ def component_never_pays(
     ## What it sees
     After 20 rows: the reward has gained (`series.trajectory`), and a component has never been further above its lowest
     possible value (its lowest value, at most 0) than a tenth of the reward now, or has been there on 85 % of its rows
-    and has not gained. Components are ignored whose names mean that they reward form, or punish; that are at the top
-    of their own range, or in its upper half if they have been below 0; and, unless their name means correctness, that
-    are 0 on every row (a penalty that was never due) or vary and are below 0 on every row (a cost).
-    After 40 rows, regardless of the reward: a component whose name means correctness (correctness, accuracy, answer,
-    success) has had one value, 0 or less, in all rows.
+    and has not gained. Components are ignored whose names mean that they reward form, or punish; that are at the top of
+    their range, or in its upper half if they have been below 0; and, unless their name means correctness, that are 0 on
+    every row (a penalty that was never due) or vary and are below 0 on every row (a cost). After 40 rows, regardless of
+    the reward: a component whose name means correctness (correctness, accuracy, answer, success) has had one value, 0
+    or less, in all rows.
 
     ## Thresholds
     - `early_rows`: rows before which the check does not fire.

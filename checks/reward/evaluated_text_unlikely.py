@@ -29,7 +29,7 @@ def evaluated_text_unlikely(
 
     ## Thresholds
     - `grown_factor`: factor over the first perplexity; 2 is 0.7 nats per token.
-    - `evaluations`: last evaluations that must all lie there.
+    - `evaluations`: number of last evaluations that must all meet the condition.
 
     ## Why it matters
     A reward model, a classifier or a rule gives high scores to some unnatural texts. The reward cannot say so,

@@ -30,8 +30,8 @@ def form_pays_most(
     ## What it sees
     Starting at the 40th reward, if the reward has gained and has not fallen: the components that are not named after
     form have gained, the reward no longer rises, and even with their noise their gain is below half of the reward's. Or
-    they have not risen since some step (`series.trend`), and the reward rose for another fifth of the run. Where they
-    have not gained at all, REW003 reports it.
+    they have not risen since some step (`series.trend`), and the reward rose for another fifth of the run. If they have
+    not gained at all, REW003 reports it.
 
     ## Thresholds
     - `rewards`: rewards before which nothing is reported.

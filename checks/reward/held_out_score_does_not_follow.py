@@ -49,9 +49,9 @@ def held_out_score_does_not_follow(
     ## What it sees
     At least eight held-out scores within 0 and 1, and a training measure that has gained 0.1 of its scale: the success
     rate, else the reward components that are not named after form, else the reward (as a share of the range of single
-    rewards where it is not within 0 and 1). The gain counts from the first evaluation. It fires where the held-out gain
-    is below half of the training gain even at the upper end of its interval, and the held-out score has room for half
-    of it below 0.95. A held-out score that has fallen is REW015.
+    rewards if it is not within 0 and 1). The gain counts from the first evaluation. It fires where the held-out gain is
+    below half of the training gain even at the upper end of its interval, and the held-out score has room for half of
+    it below 0.95. A held-out score that has fallen is REW015.
 
     ## Thresholds
     - `evaluations`: held-out scores at or above which their noise is known.

@@ -40,8 +40,8 @@ def length_or_format_driven_reward(
     ## What it sees
     **Form**: the reward has gained (`series.trajectory`), and of its gain less than a third can be of the components
     that are not named after form (format, tags, length, penalties): those have not gained, and their noise leaves no
-    room for more. They must have room above: a value at 80 % of its own best row is not a failure. It is an outcome:
-    there is no evidence that the task is learned.
+    room for more. They must have room above: a value at 80 % of its best row is not a failure. It is an outcome: there
+    is no evidence that the task is learned.
 
     **Length**: the **changes** from row to row of the mean reward and the mean response length over the last 30 rows
     that hold both. It fires when longer goes with better and one explains more than half of the variance of the other
@@ -59,7 +59,7 @@ def length_or_format_driven_reward(
     - `meant_share`: share of the gain, 0 to 1, that may be of what was meant. Of 40 public runs whose reward rises and
       has both, the noise leaves room for 0.75 or more in each that is simply well, and for 0.32 at most where only
       formatting was learned.
-    - `done_share`: share of its own best row, or success rate, at or above which nothing is left to learn.
+    - `done_share`: share of its best row, or success rate, at or above which nothing is left to learn.
     - `success_room`: share of what the success rate lacked at the start, 0 to 1, below which it has not moved.
 
     ## Why it matters

@@ -16,7 +16,7 @@ COUNTS = 0.02
 def sunk(state: Parts, parts: Any, step: float, whole: float) -> tuple[Parts, float]:
     """Index of the component that lost most, among those that lost half; NaN if none has.
 
-    ``whole`` is the reward of the row, NaN where that is unknown.
+    ``whole`` is the reward of the row, NaN if unknown.
     """
     losses = {}
     for place, (name, series) in enumerate(state.take(parts, step)):

@@ -56,7 +56,7 @@ def reward_constant_or_saturated(
     and the same number; or on each row since the first, four at least, where the spread and the gradient norm are 0
     too: equal rewards and no gradient prove each other. A log with a row every ten steps is judged at its tenth such
     row. Batches without spread do not count as constant while so many in a row are chance (above 1e-5) at the share of
-    such batches before: a step of one prompt often ties. **Solved**: the success rate, or the reward where it is on a
+    such batches before: a step of one prompt often ties. **Solved**: the success rate, or the reward if it is on a
     scale of 0 to 1, averages at least 0.98 over the last 20 recorded rewards. The level separates the two ends:
     constant at or below 0.5 of a 0-to-1 reward, or at or below 0 and nearer the run's lowest than its highest reward,
     or below nine tenths of the largest single reward seen, or with a success rate of at most 0.02, or if only

@@ -51,14 +51,14 @@ def reward_hacking_divergence(
 
     ## What it sees
     Starting at the 20th reward: the reward has gained and has not fallen (`series.trajectory`), but the trajectories of
-    three second metrics, each only where it is not the reward itself: the held-out score, the success rate and the
-    share of valid responses. **error**: one of them has lost most of what it had reached (30 % of its best level and
-    half of its range); **warning**: it has fallen by less, beyond its noise, or the mean of 5 of its values has never
-    been above 0.05 while the reward rose by twice that. The onset is the step of its best, because a policy that
-    optimises something else moves away from it gradually. If five or more held-out scores have not fallen, the other
-    two are no evidence. **info**: no second metric was recorded, so reward hacking cannot be ruled out: a reward curve
-    alone looks excellent while it is being hacked. What became of the components of the reward, those that are only
-    logged among them, REW007 and REW011 say.
+    three second metrics, each only if it is not the reward itself: the held-out score, the success rate and the share
+    of valid responses. **error**: one of them has lost most of what it had reached (30 % of its best level and half of
+    its range); **warning**: it has fallen by less, beyond its noise, or the mean of 5 of its values has never been
+    above 0.05 while the reward rose by twice that. The onset is the step of its best, because a policy that optimises
+    something else moves away from it gradually. If five or more held-out scores have not fallen, the other two are no
+    evidence. **info**: no second metric was recorded, so reward hacking cannot be ruled out: a reward curve alone looks
+    excellent while it is being hacked. REW007 and REW011 judge the components of the reward, including those that are
+    only logged.
 
     ## Thresholds
     - `rows`: values of a metric in the mean that never left the floor; and held-out scores that acquit.

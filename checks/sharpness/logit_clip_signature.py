@@ -22,8 +22,8 @@ def logit_clip_signature(
 
     ## What it sees
     The top-1 probability is between 0.01 and 0.99 and changes by less than 0.0001 from row to row, 7 times in a row.
-    With every logit clipped to [-C, C] or [0, C] the likeliest token gets at most 1 / (1 + (V - 1) exp(-C)): the clip C
-    that fits the pinned value is reported for the declared `vocab_size` (unknown without it).
+    With every logit clipped to [-C, C] or [0, C] the most likely token gets at most 1 / (1 + (V - 1) exp(-C)): the clip
+    C that fits the pinned value is reported for the declared `vocab_size` (unknown without it).
 
     ## Thresholds
     - `within`: change of the probability from row to row below which it is pinned.

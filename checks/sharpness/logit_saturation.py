@@ -28,10 +28,10 @@ def logit_saturation(
 
     ## Thresholds
     - `warning_gap`: gap of the two largest logits for a warning.
-    - `prob`: probability of the likeliest token for a warning.
+    - `prob`: probability of the most likely token for a warning.
     - `error_gap`: gap of the two largest logits for an error.
-    - `error_probability`: probability of the likeliest token for an error.
-    - `critical_probability`: probability of the likeliest token for a critical finding.
+    - `error_probability`: probability of the most likely token for an error.
+    - `critical_probability`: probability of the most likely token for a critical finding.
     - `spent`: entropy, nats per token, below which it is critical.
 
     ## Why it matters

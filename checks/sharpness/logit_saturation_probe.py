@@ -14,15 +14,15 @@ def probe_sharpness(
     first_gap: float = 7.0,
     top1: float = 0.99,
 ) -> Fires | None:
-    """## What this certifies, and what it does not The probe reads the policy's next token after each of the adapter's
-    prompts, before any update: the gap of the two largest logits above 7 and the largest probability above 0.99, on
-    average, is the problem, and the adapter's `base` model, if given, shows whether the policy started with it. What is
-    sharp before the first update is not RL's doing. It certifies the first token only, which a template may well
-    determine: look at more before you blame it.
+    """## What this certifies, and what it does not
+    The probe reads the policy's next token after each of the adapter's prompts, before any update: the gap of the two
+    largest logits above 7 and the largest probability above 0.99, on average, is the problem, and the adapter's `base`
+    model, if given, shows whether the policy started with it. What is sharp before the first update is not RL's doing.
+    It certifies the first token only, which a template may well determine: look at more before you blame it.
 
     ## Thresholds of the probe
     - `first_gap`: gap of the two largest logits of the first token.
-    - `top1`: probability of the likeliest first token.
+    - `top1`: probability of the most likely first token.
     """
     import torch
 

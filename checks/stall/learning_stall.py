@@ -59,16 +59,16 @@ def learning_stall(
     **Nearly 0** (warning): more than 20 rewards that are not negative, all below 0.01.
 
     **Flat** (warning), where more than 20 rewards are within 1 % of their size and below the largest single one, and
-    starting at the 40th step, in a log that holds the start of the run (what follows a gain may well be level): it has
+    starting at the 40th step, in a log that holds the start of the run (a reward may well be flat after a gain): it has
     neither gained nor fallen nor is it solved, and its noise leaves no room for a gain of a tenth of the headroom, nor
     has it gone half of what would have shown; a run that begins at 80 % of its maximum is not a stall. Headroom is the
     distance between the first level and the largest single reward recorded, or 1 where rewards are on a scale of 0 to
-    1, or else the largest mean reward of a row. On other scales than 0 to 1, it is enough after 80 steps that the
-    noise leaves no room for a gain of one standard deviation of single rewards, if the headroom is as large: the best
-    of four responses is that far above their mean. If noise could hide such a gain the check does not
-    fire: the run is unproven. **error** when at the same time 80 % of the groups (of the batches, where groups are not
-    counted) have equal rewards, of late and over the whole run, or most responses are truncated: then waiting does not
-    help. A held-out score that has gained is learning.
+    1, or else the largest mean reward of a row. On other scales than 0 to 1, it is enough after 80 steps that the noise
+    leaves no room for a gain of one standard deviation of single rewards, if the headroom is as large: the best of four
+    responses is that far above their mean. If noise could hide such a gain the check does not fire: the run is
+    unproven. **error** when at the same time 80 % of the groups (of the batches, where groups are not counted) have
+    equal rewards, of late and over the whole run, or most responses are truncated: then waiting does not help. A
+    held-out score that has gained is learning.
 
     ## Thresholds
     - `early_rows`: steps before which no reward is called flat, and no finding is an error; twice as many where a

@@ -26,8 +26,8 @@ def no_gain_since(
     - `share`: share of the steps, 0 to 1, that the plateau covers: with less, the run has learned for at least as long.
 
     ## Why it matters
-    What came after this step cost as much as what came before it and brought no reward. The checkpoint to keep is the
-    one from there, unless a held-out score shows otherwise.
+    The steps after this one cost as much as those before and brought no reward. The checkpoint to keep is the one from
+    there, unless a held-out score shows otherwise.
 
     ## Example
     ```text

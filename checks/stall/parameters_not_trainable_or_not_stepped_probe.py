@@ -123,8 +123,8 @@ def _few_are_meant(optimizer: Any, named: list[tuple[str, Any]]) -> bool:
 
 
 def _moved(step: Any, optimizer: Any, parameters: list[Any], samples: Any) -> tuple[Any, list[frozenset[int]]]:
-    """By how much the first of two updates that moves anything does, as one vector, and the `_steps` of the optimizer
-    in it; None where neither does."""
+    """Return the change by the first effective one of two updates, as one vector, and the `_steps` of the optimizer in
+    it; None if neither has an effect."""
     import torch
 
     before = [p.detach().clone() for p in parameters]

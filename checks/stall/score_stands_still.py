@@ -47,7 +47,7 @@ def score_stands_still(
     """The success rate or the held-out score is constant: the policy gives the same answers.
 
     ## What it sees
-    A success rate (where none is recorded, a held-out score) that has been one and the same number, other than 0 and 1,
+    A success rate (or a held-out score if none is recorded) that has been one and the same number, other than 0 and 1,
     on its last eight values and on half of all, after it had moved there by 0.02 or more at once, or that has more than
     three digits, so that no rounding made it so. **warning**, and **error** if that number is 30 % below the highest
     value. If it has gained, it is reported only if the loss has been exactly 0 on its last eight rows: then no update

@@ -14,12 +14,13 @@ def probe_terminator(
     prompts: Any = None,
     settings: Any = None,
 ) -> Fires | None:
-    """## What this certifies, and what it does not The turn's terminator is the special token that the chat template
-    writes after an assistant's words (or `settings["turn_terminator"]`). With a sampler, a scripted model emits it as
-    its first token and a word ever after: the sampler must not continue with words. Without a sampler, the terminator
-    must be in the model's `generation_config.eos_token_id`. Where a rollout cuts off what came after the terminator,
-    only time is lost: a warning. It certifies that one terminator stops the sampler. It does not certify that the
-    policy emits it (TOK007), nor stop strings, nor an inference server with settings of its own.
+    """## What this certifies, and what it does not
+    The turn's terminator is the special token that the chat template writes after an assistant's words (or
+    `settings["turn_terminator"]`). With a sampler, a scripted model emits it as its first token and a word ever after:
+    the sampler must not continue with words. Without a sampler, the terminator must be in the model's
+    `generation_config.eos_token_id`. If a rollout cuts off the text after the terminator, only time is lost: a warning.
+    It certifies that one terminator stops the sampler. It does not certify that the policy emits it (TOK007), nor stop
+    strings, nor an inference server with separate settings.
     """
     craft = probes.crafted_inputs
     special = craft.special_ids(tokenizer)
@@ -85,7 +86,7 @@ def _goes_on(
         tokens = probes.sampling.sampled(sample, ids, real)[:, ids.shape[1] :].tolist()
     if any(terminator not in row for row in tokens):
         raise probes.Unjudged("the sampler never emitted the terminator")
-    # directly after it: a rollout in turns that samples in a loop of its own has words of later turns
+    # directly after it: a multi-turn rollout with its own sampling loop has words of later turns
     went_on = any(pair == (terminator, word) for row in tokens for pair in itertools.pairwise(row))
     if not went_on or rollout is None:
         return went_on, False

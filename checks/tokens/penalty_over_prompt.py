@@ -17,7 +17,7 @@ def penalty_over_prompt(
 
     ## Why it matters
     A presence or frequency penalty over the prompt punishes the very words that the task asks for, and lifts EOS, which
-    the prompt holds seldom, by as many nats: exp(8) is 2,981. Answers shrink to one token.
+    is rare in the prompt, by as many nats: exp(8) is 2,981. Answers shrink to one token.
 
     ## What this certifies, and what it does not
     It certifies that penalties do not look at the prompt. That they are missing from the log-probabilities of the

@@ -13,8 +13,8 @@ def retokenisation_drift(events: Column) -> Fires:
     reports that the conversation, rendered as a whole, gives other ids than the turns gave one by one.
 
     ## Why it matters
-    Text does not remember how it was split. The log-probability of the other split is that of a text the policy did
-    not write: a small bias where the splits agree, and a mask of the wrong length where they do not.
+    Text does not remember how it was split. The log-probability of the other split is that of a text the policy did not
+    write: a small bias where the splits agree, and a mask of the wrong length otherwise.
 
     ## Example
     ```log

@@ -17,7 +17,7 @@ def probe_fragile_ids(
 ) -> Fires | None:
     """## What this certifies, and what it does not
     A response whose ids do not survive decoding and encoding (a word in an unusual split) goes through the trainer's
-    batch, and the same ids must come out. It certifies that the batch of the loss holds the sampled ids even where text
+    batch, and the ids must stay the same. It certifies that the batch of the loss holds the sampled ids even where text
     would lose them. Ids that are changed for other reasons (a fallback text, a dropped EOS) are GEN005's; word-level
     tokenizers, in which every sequence survives, are not judged.
 

@@ -8,9 +8,9 @@ def probe_templates(
     render: Any, render_sft: Any, tokenizer: Any = None, prompts: Any = None, supervised: Any = None
 ) -> Fires | None:
     """## What this certifies, and what it does not
-    It certifies the prompt side of both formats, id by id. The answer side (its EOS, its labels) is TOK003's, the
-    end of generation TOK004's. It sees only the dialogues that it is given: tools, images or very long prompts that
-    take another path need a prompt of their own in the adapter.
+    It certifies the prompt side of both formats, id by id. The answer side (its EOS, its labels) is TOK003's, the end
+    of generation TOK004's. It sees only the dialogues that it is given: tools, images or very long prompts that take
+    another path need a separate prompt in the adapter.
 
     ## What the probe does
     The adapter's prompts (by default three dialogues, one with a system turn, one with a line break, one with an
@@ -42,7 +42,7 @@ def probe_templates(
 
 
 def _header(tokenizer: Any, prompt: Any) -> list[int | None]:
-    """The generation header of the tokenizer's chat template; something that no ids begin with where it has none."""
+    """The generation header of the tokenizer's chat template; without a template, something that no ids begin with."""
     if not getattr(tokenizer, "chat_template", None):
         return [None]
     messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt

@@ -185,7 +185,7 @@ def _run(words: list[str]) -> None:
             app_of(words[:1] if words and words[0] in COMMANDS else COMMANDS)(words)
     except typer.Exit as stop:
         sys.exit(stop.exit_code)
-    except Exception as error:  # noqa: BLE001 - the last boundary: told as our own error, never as a finding
+    except Exception as error:  # noqa: BLE001 - the last boundary: an internal error, never a finding
         report_bug(error, " ".join(words[:1]) or "grpo-doctor")
         sys.exit(BROKEN)
 

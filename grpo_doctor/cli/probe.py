@@ -67,7 +67,7 @@ def probe(
     optimizer and random state are restored.
 
     With --canary the whole loop is trained for 24 steps on a reward for one token, and as long on the same rewards
-    shuffled; then everything is put back. Exit code 1 where the token's probability does not rise.
+    shuffled; then everything is restored. Exit code 1 where the token's probability does not rise.
 
     Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong use or an unusable adapter, 3 nothing was
     judged, or your code raised and nothing else was found.

@@ -71,7 +71,7 @@ def python_files(folder: Path) -> list[Path]:
 
 @cache
 def _load_check_file(package: str, folder: Path, path: Path) -> tuple[Check, ...]:
-    """The checks of a file, with the probe beside it; cached, because Python imports a file only once."""
+    """The checks of a file, with its probe; cached, because Python imports a file only once."""
     mount(package, folder)
     parts = path.relative_to(folder).with_suffix("").parts
     for depth in range(1, len(parts)):

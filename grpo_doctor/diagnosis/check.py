@@ -3,7 +3,7 @@
 A check file describes one issue under one code. It contains at most one ``@check`` (a predicate over columns), one
 ``@conclude`` (over other findings), one ``@probe`` (over the entry points of a trainer) and one ``@across`` (over two
 sides of a comparison); the docstring of the first one is the page of the issue. The probe of a check ``x.py`` is in
-``x_probe.py`` beside it.
+``x_probe.py`` in the same folder.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ACROSS = "Across runs"
 """Heading of the section on comparisons, on the page of a check."""
 
 Kind = Literal["outcome", "defect", "risk", "remark"]
-"""What an issue is: an outcome (a failure of the run), a defect (a computation is wrong, regardless of the curve's
+"""The kind of an issue: an outcome (a failure of the run), a defect (a computation is wrong, regardless of the curve's
 shape), a risk (a setting or state that often hurts: at most a warning if the run learns anyway), or a remark (worth
 knowing: info)."""
 SPECIAL = ("events", "samples", "step", *STANDING)
@@ -93,9 +93,9 @@ class Rival(msgspec.Struct, frozen=True):
 
 
 class Step(msgspec.Struct, frozen=True, omit_defaults=True, rename={"who": "for"}):
-    """What to do in one framework; ``for`` is trl, verl, openrlhf or by-hand (a custom trainer).
+    """The action in one framework; ``for`` is trl, verl, openrlhf or by-hand (a custom trainer).
 
-    ``built_in`` says that the trainer of the framework does it already, so only code of the user's own can lack it.
+    ``built_in``: the trainer of the framework already does it, so only the user's own code can lack it.
     """
 
     who: str
@@ -104,7 +104,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True, rename={"who": "for"
 
 
 class Remedy(msgspec.Struct, frozen=True):
-    """What to change. ``evidence`` is its measured effect (before → after), ``source`` is the reference."""
+    """A change. ``evidence`` is its measured effect (before → after), ``source`` is the reference."""
 
     id: str
     title: str
@@ -122,7 +122,7 @@ class Withheld(msgspec.Struct, frozen=True):
 
 
 class Finding(msgspec.Struct, kw_only=True):
-    """What a check found in a run."""
+    """A finding of a check in a run."""
 
     code: str
     name: str
@@ -244,7 +244,7 @@ def any_of(*fields: str, optional: bool = False) -> Any:
 
 def once_known(*fields: str) -> Any:
     """Default of a parameter that is recorded only on some rows: the check starts with the first row on which one of
-    these fields is known, and NaN where none is."""
+    these fields is known, and NaN until then."""
     return AnyOf(fields, sparse=True)
 
 
@@ -296,7 +296,7 @@ class Check:
 
     @property
     def remedies(self) -> tuple[Remedy, ...]:
-        """What to change, the most likely first."""
+        """The remedies, the most likely first."""
         return self.advice.remedies
 
     @property

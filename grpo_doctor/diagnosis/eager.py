@@ -19,7 +19,7 @@ from .verdict import Diagnosis
 
 
 class EagerPlan:
-    """Calls a check on all rows of a run, in place of a compiled `series.Plan`."""
+    """Calls each check on all rows of a run, instead of a compiled `series.Plan`."""
 
     def __init__(self, check: Check, thresholds: Mapping[str, Any]) -> None:
         self.check, self.thresholds = check, {**check.thresholds, **thresholds}

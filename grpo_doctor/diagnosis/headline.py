@@ -31,7 +31,7 @@ OF_PAIRS = {"success_rate": "reward accuracy", "eval_score": "held-out reward ac
 
 
 def failing_sentence(outcome: Finding | None, cause: Finding | None, before: Before) -> str:
-    """What happened and why: the first sentence of a failing run."""
+    """The first sentence of a failing run: what happened and why."""
     if outcome is None or cause is outcome:
         assert cause is not None
         return cause.message

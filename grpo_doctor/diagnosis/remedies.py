@@ -21,7 +21,7 @@ _LAB = re.compile(r"\{lab:([\w-]+)(?:/([\w-]+))?\}")
 
 
 class Advice(NamedTuple):
-    """What a check recommends.
+    """The advice of a check.
 
     ``probe_remedies`` come first for findings that a probe has proven on the code.
     """
@@ -38,7 +38,7 @@ def shared_remedies() -> Mapping[str, Remedy]:
 
 
 def advice_for(file: str, code: str) -> Advice:
-    """What the check ``code``, declared in ``file``, recommends. Raises `CheckError`."""
+    """The advice of the check ``code``, declared in ``file``. Raises `CheckError`."""
     return _family(Path(file).with_name("advice.toml")).get(code, Advice())
 
 

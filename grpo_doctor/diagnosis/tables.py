@@ -221,7 +221,7 @@ TESTS = 3
 
 
 def before_next_run(findings: Sequence[Finding]) -> list[str]:
-    """What to verify, what is invalid, what to change first and what to watch, in the order of the findings."""
+    """Steps before the next run: what to verify, not to use, change first and watch, in the order of the findings."""
     grave = [f for f in findings if f.level >= Severity.WARNING and f.role != "symptom"]
     grave = [f for f in grave if f.role != "note" and not f.explained_by] or grave[:3]
     verify = [f"Verify first ({f.code}): {rival.separated_by}" for f in grave for rival in f.rivals]

@@ -15,7 +15,7 @@ from ..config import Config, ConfigError
 
 
 def trusted(config: Config) -> tuple[Path, ...]:
-    """The folders of checks that the settings name. Raises `ConfigError` where one may not be executed."""
+    """The folders of checks that the settings name. Raises `ConfigError` if one may not be executed."""
     if config.checks and not config.trust_checks:
         known = read()
         for folder in config.checks:

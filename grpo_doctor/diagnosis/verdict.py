@@ -47,9 +47,9 @@ REACH = 2 / 3
 """Share of the time before a fall within which its cause must begin: a state that held while the run improved did not
 cause the fall."""
 TOLD_FIRST = "LEN003 REW001 STL006 STL008 STL001 GRD001 REW015 REW016 REW002 REW009 SUP001".split()
-"""Of equally severe outcomes these come first, in reverse order: those about success; before them truncation, because
-metrics of truncated responses do not describe whole responses; and NaN or infinity before a reward that has not
-risen."""
+"""The outcomes that come first among equally severe ones, in reverse order: those about success; before them
+truncation, because metrics of truncated responses do not describe whole responses; and NaN or infinity before a reward
+that has not risen."""
 
 
 class Coverage(msgspec.Struct, kw_only=True):
@@ -314,7 +314,7 @@ def _treat(
         finding.rivals = list(check.rivals)
         if finding.level >= Severity.WARNING:
             finding.invalidates = [text.format(onset=finding.onset_step) for text in check.invalidates]
-        # what follows from a problem does not rule out the remedy of that problem
+        # a symptom does not rule out the remedy of its cause
         withheld = {r: because for r, because, causes in reversed(ruled_out) if finding.code not in causes}
         withheld |= contradicting(given)
         useful = [r for r in offered if r.id not in withheld and not (r.id == BACK and unfounded(finding))]

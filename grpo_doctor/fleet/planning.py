@@ -41,7 +41,7 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, kw_only=True):
-    """What is needed to detect a gain of ``gain`` in ``metric``, with an explanation."""
+    """The runs that are needed to detect a gain of ``gain`` in ``metric``, with an explanation."""
 
     metric: str
     gain: float

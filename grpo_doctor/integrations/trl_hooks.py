@@ -286,7 +286,7 @@ class Seams:
 
 def plain_function(function: Any) -> bool:
     """Return whether a reward function is neither a model nor a coroutine, which are not wrapped."""
-    call = getattr(function, "__call__", function)  # noqa: B004 - an object's own method tells whether it is async
+    call = getattr(function, "__call__", function)  # noqa: B004 - an object's own method shows whether it is async
     awaited = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
     return not isinstance(function, torch.nn.Module) and not awaited
 

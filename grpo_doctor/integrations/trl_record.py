@@ -46,7 +46,7 @@ class Local:
     pad_in_mask: int = 0
     mask_gaps: int = 0
     tokens: dict[str, tuple[Any, int]] = field(default_factory=dict)
-    """Per-token quantity: its sum (one sum each for the likeliest tokens) and the number of tokens."""
+    """Per-token quantity: its sum (one sum each for the most likely tokens) and the number of tokens."""
     ratio_max: float | None = None
     largest_difference: float | None = None
     """Largest difference between the log-probabilities of trainer and generator, in nats."""

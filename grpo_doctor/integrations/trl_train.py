@@ -1,4 +1,4 @@
-"""``run --engine trl``: builds TRL's trainer from the settings of our own engine, with live checks.
+"""``run --engine trl``: builds TRL's trainer from the settings of the embedded engine, with live checks.
 
 Start several processes with ``torchrun`` or ``accelerate launch``; TRL detects them.
 """

@@ -79,7 +79,7 @@ class Job(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Path of its result in the lab's folder for this model."""
+        """Path of its result in the results folder of this model."""
         return f"{self.fault}/{self.seed}/{self.arm}.json"
 
 

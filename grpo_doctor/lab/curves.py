@@ -28,7 +28,7 @@ FIELDS = {
 
 
 def draw(path: Path, lab: Path) -> None:
-    """Draw the runs in the lab's folder as SVG, one line per seed; missing runs stay empty."""
+    """Draw the runs in the results folder as SVG, one line per seed; missing runs stay empty."""
     import matplotlib
     from matplotlib.figure import Figure
 

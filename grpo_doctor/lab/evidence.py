@@ -32,10 +32,9 @@ def write(folder: Path, rows: Sequence[Row], logs: Path | None, lab: Path) -> No
     """Writes all of it, and ``measured.json`` of this package.
 
     Args:
-        folder: of the Parquet file, the page, the pictures and the cases of labelled logs.
-        rows: the results of the lab.
-        logs: the labelled logs; None keeps the stored cases. Raises `ConfigError`.
-        lab: the folder of the lab with the records of its runs.
+        folder: of the Parquet file, the page, the pictures and the cases of labelled logs. rows: the results of the
+        experiments. logs: the labelled logs; None keeps the stored cases. Raises `ConfigError`. lab: the results folder
+        with the records of the runs.
     """
     folder.mkdir(parents=True, exist_ok=True)
     write_rows(folder / PARQUET, rows)
@@ -204,7 +203,7 @@ SHORT = {
 
 
 def tables(rows: Sequence[Row], calibration: Mapping[str, Share], real: Sequence[Row] = ()) -> str:
-    """Generate the page of the site from the rows of the lab and of the real model."""
+    """Generate the page of the site from the rows of the tiny and of the real model."""
     cells = _cells(rows)
     faults = [name for name in FAULTS if (name, ALONE) in cells]
     about = ABOUT.format(seeds=1 + max(row.seed for row in rows), end=END, whole=WHOLE)

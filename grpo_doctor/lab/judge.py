@@ -34,7 +34,7 @@ Verdict = Literal["recovers", "helps", "does nothing", "harms", ""]
 
 
 class Row(msgspec.Struct, kw_only=True):
-    """One run of the lab, as it is stored.
+    """One run of the experiments, as stored.
 
     Attributes:
         since: last step before the treatment; 0 for reference runs and untreated faults.

@@ -76,7 +76,7 @@ def _shift(cost: np.ndarray) -> int:
 def _path(cost: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The lag of each token (B, T) on the cheapest path, and the responses (B,) that agree much better on it.
 
-    A dynamic programme over the tokens: stay at the lag of the token before, or pay `SWITCH` for another.
+    A dynamic programme over the tokens: keep the lag of the previous token, or change it at the cost `SWITCH`.
     """
     lags, rows, length = cost.shape
     paid = np.nan_to_num(cost)

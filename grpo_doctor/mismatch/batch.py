@@ -71,11 +71,9 @@ class TokenBatch(msgspec.Struct, kw_only=True):
     """Some responses of one step.
 
     Attributes:
-        step: the trainer's step.
-        responses: at most 64 of them are written to a file.
-        weight_version: updates in the trainer's weights.
-        settings: what is declared of the two sides: ``temperature``, ``top_p``, ``top_k``, ``min_p``, and
-            ``quantization`` of the engine.
+        step: the trainer's step. responses: at most 64 of them are written to a file. weight_version: updates in the
+        trainer's weights. settings: declared settings of the two sides: ``temperature``, ``top_p``, ``top_k``,
+        ``min_p``, and ``quantization`` of the engine.
     """
 
     step: int
@@ -174,7 +172,7 @@ def write_batch(path: Path, batch: TokenBatch) -> int:
 
 
 def read_batch(path: Path) -> TokenBatch:
-    """The batch in a file that `write_batch`, or anybody who follows its schema, has written. Raises `BatchError`."""
+    """The batch in a file from `write_batch` or with the same schema. Raises `BatchError`."""
     arrow = _pyarrow()
     try:
         table = arrow.parquet.read_table(path)
@@ -232,7 +230,7 @@ class Tokens:
         return len(self.engine)
 
     def keep(self, wanted: np.ndarray) -> None:
-        """Drops the tokens that are not wanted (N,), and counts the responses anew."""
+        """Drops unwanted tokens (N,), and renumbers the responses."""
         for name, values in vars(self).items():
             setattr(self, name, values[wanted])
         self.response = np.unique(self.response, return_inverse=True)[1]
@@ -243,7 +241,7 @@ def _joined(parts: Sequence[Any]) -> np.ndarray:
 
 
 def _rerouted(response: Response) -> list[float] | None:
-    """Where the two sides chose different experts for a token; None if one of them is unknown."""
+    """Whether the two sides chose different experts for a token; None if one of them is unknown."""
     one, other = response.engine_experts, response.trainer_experts
     if not one or not other or len(one) != len(other):
         return None

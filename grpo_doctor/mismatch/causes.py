@@ -1,8 +1,8 @@
 """Explains the log-probability differences of a token batch: which causes, and the share that each explains.
 
 The difference of a token is the trainer's log-probability minus the rollout engine's. Each cause predicts a part of it.
-The alignment of the two sides is settled first; then the cause that explains most of what is left is taken away, until
-none explains enough. What remains is judged by its level, or stays undetermined.
+The alignment of the two sides is settled first; then the cause that explains most of the rest is subtracted, until none
+explains enough. What remains is judged by its level, or stays undetermined.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ EFFECTS = {
     "other-weights": "the same",
     "reference": "k3 of trainer against reference, nats per token",
 }
-"""What the effect of each cause measures."""
+"""Meaning of the effect of each cause."""
 
 
 class _Part(NamedTuple):
@@ -125,13 +125,13 @@ def examined(record: StepRecord, batch: TokenBatch) -> StepRecord:
 
 
 def _best(tokens: Tokens, left: np.ndarray, whole: float) -> _Part | None:
-    """The cause that explains most of what is left; None if none explains enough."""
+    """The cause that explains most of the rest; None if none explains enough."""
     found = [part for test in _TESTS if (part := test(tokens, left)) is not None]
     gains = [float((left**2).sum() - ((left - part.predicted) ** 2).sum()) / whole for part in found]
     return found[int(np.argmax(gains))] if found and max(gains) >= LEAST else None
 
 
-# -- the tests: each looks at what is left of the difference
+# -- the tests: each examines the rest of the difference
 
 
 def _routing(tokens: Tokens, left: np.ndarray) -> _Part | None:
@@ -179,7 +179,7 @@ def _temperature(tokens: Tokens, left: np.ndarray) -> _Part | None:
 
 
 def _without_entropy(values: np.ndarray, entropy: np.ndarray) -> np.ndarray:
-    """What is left of values after a linear fit on the entropy, if it is known, and a constant."""
+    """The residuals of values after a linear fit on the entropy, if it is known, and a constant."""
     return np.asarray(values - _fitted(np.zeros_like(values), entropy, values))
 
 
@@ -227,7 +227,7 @@ def _local_scale(tokens: Tokens, left: np.ndarray) -> np.ndarray:
 
 
 def _stale(tokens: Tokens, left: np.ndarray) -> _Part | None:
-    """The difference lies along what training has changed: since the start, or in the newest update."""
+    """The difference is aligned with the changes of training: since the start, or in the newest update."""
     best: _Part | None = None
     for change in (tokens.trainer - tokens.reference, tokens.new - tokens.trainer):
         change = np.clip(np.nan_to_num(change), -LARGEST, LARGEST)

@@ -46,7 +46,7 @@ def recognise(launch: Launch) -> tuple[Framework, list[Clue]]:
 
 
 def _keys(framework: Framework, heads: set[str], lasts: set[str]) -> list[Clue]:
-    bare = lasts - framework.sections if framework.flat else set()  # the name of a section is no evidence as a key
+    bare = lasts - framework.sections if framework.flat else set()  # the name of a section is not evidence as a key
     had = {key: weight for key, weight in framework.evidence.keys.items() if key in heads or key in bare}
     return [Clue(framework.name, weight, f"key {key}") for key, weight in had.items()]
 

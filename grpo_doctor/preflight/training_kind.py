@@ -110,7 +110,7 @@ class Facts:
 
     @property
     def grouped(self) -> bool:
-        """Return whether it samples a group per prompt."""
+        """Return whether it samples several responses per prompt."""
         return "group_size" in self.said
 
     @property

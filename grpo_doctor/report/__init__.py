@@ -1,1 +1,1 @@
-"""What every report format shares: the model of a report, charts, redaction. The formats are in ``reports/``."""
+"""Shared by all report formats: the model of a report, charts, redaction. The formats are in ``reports/``."""

@@ -124,7 +124,7 @@ def noise(x: Column) -> Column:
 
 
 def began(when: Column, off: Column, step: Column) -> Column:
-    """Step from which a quantity was off its first level without a break when ``when`` set in; NaN where it is not.
+    """Step since which a quantity has been off its first level when ``when`` begins to hold; otherwise NaN.
 
     Length that fell below a quarter (``when``) began to fall when it left its first level (``off``).
     """
@@ -188,7 +188,7 @@ def collapse(invalid: Column, reward: Column) -> tuple[Column, Column]:
 
 
 def rms_on_ties(std: Column, mean: Column, rms_live: Column, dead: Column, n: Column) -> Column:
-    """Root mean square advantage over the groups with equal rewards, which should be 0; NaN where there are none.
+    """Root mean square advantage over the groups with equal rewards, which should be 0; NaN if there are none.
 
     From the identity mean(A^2) = (1 - dead) rms_live^2 + dead rms_tied^2. ``std`` may have one degree of freedom less:
     with ``n`` advantages it is read as the smaller one, so the result is a lower bound.

@@ -26,8 +26,8 @@ P30: dict[str, Any] = {
 class TrainModeGeneration(Fault):
     """Generates in the mode of the last step: train mode with gradient checkpointing after an update.
 
-    Origin: beita6969/colab-grpo (P30): 37 of 38 updates were followed by a collapse, but none of the 56 skipped steps;
-    the log-probability pass of a skipped step called `eval()` and fixed it. The first update had a rate of 0.
+    Origin: beita6969/colab-grpo: 37 of 38 updates were followed by a collapse, but none of the 56 skipped steps; the
+    log-probability pass of a skipped step called `eval()` and fixed it. The first update had a rate of 0.
     """
 
     named_by = ("GEN001",)
@@ -150,7 +150,7 @@ class TopPNotInLoss(Fault):
 class PartlySynchronisedWeights(Fault):
     """Never sends the output layer to the rollout engine, which keeps its initial weights.
 
-    Origin: NVIDIA-NeMo/RL#2895 (expert weights stale behind a captured graph) and THUDM/slime#1724 (a vision encoder
+    Origin: NVIDIA-NeMo/RL#2895 (stale expert weights in a captured CUDA graph) and THUDM/slime#1724 (a vision encoder
     that is not loaded).
     """
 

@@ -83,7 +83,7 @@ class Definitions(Gathered):
         return found
 
     def lookup(self, node: ast.expr) -> ast.expr | None:
-        """Return the expression behind a name, ``args.name``, ``CONFIG["name"]`` or ``CONFIG.get("name")``."""
+        """Return the expression of a name, ``args.name``, ``CONFIG["name"]`` or ``CONFIG.get("name")``."""
         spent()
         self.steps += 1
         if self.steps > PATIENCE:
@@ -299,7 +299,7 @@ class Definitions(Gathered):
         return held.values[keys.index(name)] if name in keys else None
 
     def spread(self, node: ast.expr) -> ast.Dict | None:
-        """Return the dictionary behind ``**node``; for a name, the last one before."""
+        """Return the dictionary of ``**node``; for a name, the last one before."""
         for _ in range(LINKS):
             match node:
                 case ast.Dict():

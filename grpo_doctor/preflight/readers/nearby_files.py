@@ -36,7 +36,7 @@ def _parts(named: str) -> list[str]:
 
 
 def unrooted(named: str) -> str:
-    """Remove a leading variable or program output from a path; it stands for the project folder."""
+    """Remove a leading variable or program output from a path; it means the project folder."""
     if not named.startswith(("$(", "${")):
         return _ROOT.sub("", named, count=1)
     opening, closing = named[1], ")" if named[1] == "(" else "}"
