@@ -15,7 +15,7 @@ from typing import Any
 
 from grpo_doctor import diagnose
 from grpo_doctor.compare import Arm, arms_of, compare
-from grpo_doctor.engine.faults import FAULTS, sick_engine
+from grpo_doctor.engine.faults import FAULTS, faulty_engine
 from grpo_doctor.engine.faults.generation import P30
 from grpo_doctor.engine.model import load_model
 from grpo_doctor.engine.settings import settings_of
@@ -35,7 +35,7 @@ NAMES = (
 
 def train(folder: Path, faults: list[str], settings: dict[str, Any]) -> None:
     """Trains a run and leaves its records and settings in the folder."""
-    kind, of_fault = sick_engine(faults)
+    kind, of_fault = faulty_engine(faults)
     chosen = settings_of({**of_fault, **settings}, "pairs")
     trainer = Trainer(kind(chosen, *load_model(chosen), load_task(chosen.task, chosen.reward)))
     folder.mkdir(parents=True, exist_ok=True)

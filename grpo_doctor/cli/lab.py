@@ -59,7 +59,7 @@ def lab(
     """
     with common.plain_errors():
         try:
-            from ..engine.faults import FAULTS, sick_engine
+            from ..engine.faults import FAULTS, faulty_engine
         except ImportError as error:
             raise ConfigError(f"training needs {error.name}: pip install 'grpo-doctor[train]'") from None
         try:
@@ -70,11 +70,11 @@ def lab(
                 raise
             raise ConfigError(f"the lab is part of the repository, not of the package: {GET}") from None
 
-        sick_engine(fault or [])  # raises an error for unknown names
+        faulty_engine(fault or [])  # raises an error for unknown names
         if model not in arms.MODELS:
             raise ConfigError(f"--model {model}: choose {' or '.join(arms.MODELS)}")
         small = model == arms.MODELS[0]
-        faults, folder = fault or list(FAULTS if small else arms.GRAVEST), out if small else out / model
+        faults, folder = fault or list(FAULTS if small else arms.MOST_SEVERE), out if small else out / model
         for seed in range(seeds) if jobs else ():
             train.train_all(folder, arms.observed(faults, seed, model), jobs, _tell)
             if small:

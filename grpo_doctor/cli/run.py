@@ -180,7 +180,7 @@ def _begin(
     """Load the model and task, and open the run folder."""
     _needs_torch()
     from ..diagnosis.live import LiveDoctor
-    from ..engine.faults import sick_engine
+    from ..engine.faults import faulty_engine
     from ..engine.settings import Settings, settings_of
     from ..integrations.session import Folder, Session, actions_of
 
@@ -191,7 +191,7 @@ def _begin(
         stored = Folder(out).settings()
         faults = faults or stored.get("inject", [])
         stored = {k: v for k, v in stored.items() if k in Settings.__struct_fields__}
-    engine, of_fault = sick_engine(faults)
+    engine, of_fault = faulty_engine(faults)
     origin = "settings"
     settings = settings_of({**of_fault, **stored, **given}, origin)
     folder = Folder(out or _fresh(settings, faults))

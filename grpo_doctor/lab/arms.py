@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..engine.engine import Engine
-from ..engine.faults import FAULTS, sick_engine
+from ..engine.faults import FAULTS, faulty_engine
 from ..engine.settings import Settings, settings_of
 
 STEPS = 40
@@ -31,7 +31,7 @@ SCALE: Mapping[str, Any] = {
 """A real language model with LoRA, on a task that it can solve immediately; a step takes some seconds on one core."""
 MODELS = (str(SMALL["model"]), str(SCALE["model"]))
 """The models: the tiny model with all treatments of its faults, or a real model without treatments."""
-GRAVEST: Sequence[str] = (
+MOST_SEVERE: Sequence[str] = (
     "off-by-one-labels",
     "advantages-of-another-group",
     "lr-too-high",
@@ -52,7 +52,7 @@ HEALTHY = "healthy"
 
 Changes = Callable[[Settings], dict[str, Any]]
 
-FOLK: dict[str, Changes] = {
+COMMON_ADVICE: dict[str, Changes] = {
     "raise-group-size": lambda s: {
         "num_generations": 2 * s.num_generations,
         "generation_batch_size": 2 * s.generation_batch_size,
@@ -65,7 +65,7 @@ FOLK: dict[str, Changes] = {
 }
 """Common advice, as changes to the settings of a failing run."""
 
-TWIN, ALONE, MENDED, ROLLED_BACK = "twin", "left-alone", "mended", "rolled-back"
+REFERENCE, ALONE, FIXED, ROLLED_BACK = "twin", "left-alone", "mended", "rolled-back"
 """The other arms. A rollback needs no training: see `grpo_doctor.lab.judge`."""
 
 
@@ -88,19 +88,19 @@ def circumstances(fault: str) -> dict[str, Any]:
     return {} if fault == HEALTHY else FAULTS[fault].circumstances
 
 
-def twin_of(fault: str) -> str:
+def reference_of(fault: str) -> str:
     """Return the name of this fault's reference run; faults with the same circumstances share one."""
     mine = circumstances(fault)
     return next(name for name in (HEALTHY, *FAULTS) if circumstances(name) == mine)
 
 
-def sick(job: Job) -> tuple[type[Engine], Settings]:
+def faulty(job: Job) -> tuple[type[Engine], Settings]:
     """Return the engine class with the fault, and its settings."""
-    engine, of_fault = sick_engine([job.fault])
+    engine, of_fault = faulty_engine([job.fault])
     return engine, _settings(of_fault, job)
 
 
-def mended(job: Job) -> tuple[type[Engine], Settings]:
+def fixed(job: Job) -> tuple[type[Engine], Settings]:
     """Return the engine class without the fault, and the settings of its circumstances."""
     return Engine, _settings(circumstances(job.fault), job)
 
@@ -110,11 +110,11 @@ def treated(job: Job) -> tuple[type[Engine], Settings]:
 
     Nothing reads these records, so measurements that cost a forward pass are switched off.
     """
-    if job.arm == MENDED:
-        engine, settings = mended(job)
+    if job.arm == FIXED:
+        engine, settings = fixed(job)
     else:
-        engine, settings = sick(job)
-        settings = settings_of(FOLK[job.arm](settings), job.arm, settings)
+        engine, settings = faulty(job)
+        settings = settings_of(COMMON_ADVICE[job.arm](settings), job.arm, settings)
     return engine, settings_of({"record_every": settings.max_steps}, job.arm, settings)
 
 
@@ -130,20 +130,20 @@ def begins(fault: str, steps: int) -> int:
 
 def idle(job: Job) -> bool:
     """Return whether the arm changes nothing, because its settings are already in effect."""
-    settings = sick(job)[1]
-    return job.arm in FOLK and settings_of(FOLK[job.arm](settings), job.arm, settings) == settings
+    settings = faulty(job)[1]
+    return job.arm in COMMON_ADVICE and settings_of(COMMON_ADVICE[job.arm](settings), job.arm, settings) == settings
 
 
 def observed(faults: Sequence[str], seed: int, model: str = MODELS[0]) -> Iterator[Job]:
     """Return the untreated runs: the reference runs and the faults left alone."""
-    yield from (Job(name, TWIN, seed, model) for name in dict.fromkeys(map(twin_of, faults)))
+    yield from (Job(name, REFERENCE, seed, model) for name in dict.fromkeys(map(reference_of, faults)))
     yield from (Job(name, ALONE, seed, model) for name in faults)
 
 
 def treatments(faults: Sequence[str], seed: int) -> Iterator[Job]:
     """Return the treated runs: the fixes first, then common advice."""
-    yield from (Job(name, MENDED, seed) for name in faults)
-    folk = (Job(name, arm, seed) for arm in FOLK for name in faults)
+    yield from (Job(name, FIXED, seed) for name in faults)
+    folk = (Job(name, arm, seed) for arm in COMMON_ADVICE for name in faults)
     yield from (job for job in folk if not idle(job))
 
 

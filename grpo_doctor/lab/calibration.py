@@ -15,7 +15,7 @@ from ..diagnosis.examine import diagnose
 from ..diagnosis.lab_results import Share
 from ..engine.faults import FAULTS
 from ..readers import ReadError, read
-from .arms import ALONE, HEALTHY, TWIN
+from .arms import ALONE, HEALTHY, REFERENCE
 from .judge import Row, cause
 
 Z = 1.96
@@ -37,7 +37,7 @@ def cases_of_lab(rows: Iterable[Row]) -> Iterator[Case]:
     themselves.
     """
     for row in rows:
-        well = row.arm == TWIN and row.fault == HEALTHY
+        well = row.arm == REFERENCE and row.fault == HEALTHY
         if (well or row.arm == ALONE) and row.cause is not None and row.confidence is not None:
             own = () if well else FAULTS[row.fault].named_by
             yield Case(f"fault {row.fault}", row.confidence, row.cause in own)

@@ -13,11 +13,11 @@ import msgspec
 
 from ..config import ConfigError
 from ..diagnosis.catalogue import load
-from ..diagnosis.lab_results import FILE, Harm, Measured, Share, Treatment
+from ..diagnosis.lab_results import FILE, VERDICTS, Harm, Measured, Share, Treatment
 from ..engine.faults import FAULTS
 from ..report import output
 from . import curves
-from .arms import ALONE, FOLK, GRAVEST, HEALTHY, MENDED, ROLLED_BACK, SCALE, TWIN, begins
+from .arms import ALONE, COMMON_ADVICE, FIXED, HEALTHY, MOST_SEVERE, REFERENCE, ROLLED_BACK, SCALE, begins
 from .calibration import Case, calibrated, cases_of_lab, cases_of_logs
 from .judge import END, WHOLE, Row
 
@@ -29,12 +29,13 @@ Cells = Mapping[tuple[str, str], list[Row]]
 
 
 def write(folder: Path, rows: Sequence[Row], logs: Path | None, lab: Path) -> None:
-    """Writes all of it, and ``measured.json`` of this package.
+    """Write all results, and ``measured.json`` of this package. Raises `ConfigError`.
 
     Args:
-        folder: of the Parquet file, the page, the pictures and the cases of labelled logs. rows: the results of the
-        experiments. logs: the labelled logs; None keeps the stored cases. Raises `ConfigError`. lab: the results folder
-        with the records of the runs.
+        folder: for the Parquet file, the page, the pictures and the cases of labelled logs.
+        rows: the results of the experiments.
+        logs: the labelled logs; None keeps the stored cases.
+        lab: the results folder with the records of the runs.
     """
     folder.mkdir(parents=True, exist_ok=True)
     write_rows(folder / PARQUET, rows)
@@ -48,7 +49,7 @@ def write(folder: Path, rows: Sequence[Row], logs: Path | None, lab: Path) -> No
 def write_real(folder: Path, rows: Sequence[Row]) -> None:
     """Store the results of the real model, and rewrite the texts that quote them."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_rows(folder / REAL, [row for row in rows if row.arm in (TWIN, ALONE)])  # its faults are not treated
+    write_rows(folder / REAL, [row for row in rows if row.arm in (REFERENCE, ALONE)])  # its faults are not treated
     if (folder / PARQUET).is_file():
         _write_texts(folder)
 
@@ -129,9 +130,9 @@ def _cells(rows: Iterable[Row]) -> Cells:
 
 def _remedy(fault: str, arm: str) -> str:
     """Return the id of the remedy that an arm tries; "" if it has none."""
-    if arm == MENDED:
-        return FAULTS[fault].mended_by
-    return "roll-back" if arm == ROLLED_BACK else arm if arm in FOLK else ""
+    if arm == FIXED:
+        return FAULTS[fault].fixed_by
+    return "roll-back" if arm == ROLLED_BACK else arm if arm in COMMON_ADVICE else ""
 
 
 def harm(fault: str, runs: Sequence[Row]) -> Harm:
@@ -177,25 +178,25 @@ def _mean(values: Iterable[float]) -> float:
 
 # -- the page -------------------------------------------------------------------------------------------------------
 
-ABOUT = """# What the faults do, and what helps
+ABOUT = """# Faults and treatments
 
-Every fault of the engine on {seeds} seeds: left alone, mended in place from a step on, mended at the checkpoint before
-the fault (a roll-back), and treated from that step on with what people try first. A score is what the task itself gives
-to what was drawn, the mean of the last {end:.0%} of the steps; the healthy twin is the same run without the fault.
+Every fault of the engine on {seeds} seeds: untreated, fixed in place at a given step, fixed after a rollback to the
+checkpoint before the fault, and treated from that step with common advice. A score is the mean task score of the
+sampled responses over the last {end:.0%} of the steps; the reference run is the same run without the fault.
 
-A treatment **recovers** if the run ends at {whole:.0%} of its twin's score or more and above the fault left alone by
-more than two standard errors; it **helps** if above by as much and not so far, **harms** if below by as much, and
-otherwise **does nothing**. A fault that reaches {whole:.0%} when left alone leaves nothing to mend, and is not treated:
-the runs are short and the model tiny, and what does no harm here may do so later or elsewhere. A roll-back throws the
-sick steps away: from its checkpoint on it is the twin's run to the last bit, as many steps late, and has not yet
-reached where the twin ends. So it is read off the twin's run and not trained again.
+A treatment **recovers** if the run ends at {whole:.0%} of the reference score or more, and above the untreated fault by
+more than two standard errors. It **helps** if it is above by as much but ends lower, **makes it worse** if it is
+below by as much, and otherwise has **no effect**. A fault that reaches {whole:.0%} untreated is not treated. The runs are short and
+the model is tiny, so such a fault may still do harm in longer or larger runs. A rollback discards the failing steps:
+from its checkpoint, the run is bit for bit the reference run, only later, and has not yet reached its end. So its score
+is taken from the reference run, without new training.
 
-The command of a row repeats it in some minutes, `make lab` everything. Every run stands in `docs/evidence/lab.parquet`
-of the repository, from which this page, its picture and every figure of the lab in pages and reports are made. What was
-tried, and what failed, tells the [log](log.md).
+The command of a row repeats it in some minutes, `make lab` repeats everything. `docs/evidence/lab.parquet` in the
+repository contains every run; this page, its picture and every quoted figure are generated from it. The
+[log](log.md) lists what was tried.
 """
 SHORT = {
-    **{ALONE: "left alone", MENDED: "mended in place", ROLLED_BACK: "rolled back", "raise-group-size": "K x 2"},
+    **{ALONE: "untreated", FIXED: "fixed in place", ROLLED_BACK: "rolled back", "raise-group-size": "K x 2"},
     **{"lower-learning-rate": "rate / 10", "raise-kl-coefficient": "KL x 10", "entropy-bonus": "entropy bonus"},
     **{"clip-harder": "clip harder", "temperature-one": "T = 1"},
 }
@@ -207,21 +208,21 @@ def tables(rows: Sequence[Row], calibration: Mapping[str, Share], real: Sequence
     cells = _cells(rows)
     faults = [name for name in FAULTS if (name, ALONE) in cells]
     about = ABOUT.format(seeds=1 + max(row.seed for row in rows), end=END, whole=WHOLE)
-    parts = [about, f"![Scores by fault]({PICTURE})", "## What helps", _table(*_treatments(cells, faults))]
+    parts = [about, f"![Scores by fault]({PICTURE})", "## Effect of treatments", _table(*_treatments(cells, faults))]
     parts.append(_brought_back(cells))
-    parts += ["## Who names it, and when", NAMED, _table(*_named(cells, faults))]
+    parts += ["## Detection", NAMED, _table(*_named(cells, faults))]
     if real:
-        parts += ["## At scale", _at_scale(real), _table(*_real(_cells(real)))]
-    parts += ["## How often a cause is right", CALIBRATED, _table(*_calibration(calibration))]
+        parts += ["## With a real model", _at_scale(real), _table(*_real(_cells(real)))]
+    parts += ["## How often the named cause is right", CALIBRATED, _table(*_calibration(calibration))]
     versions = sorted({row.versions for row in rows})
     return "\n\n".join([*parts, f"Made with {'; '.join(versions)}."]) + "\n"
 
 
-ABOUT_SCALE = """Are these diseases of a tiny model? Of the {all} faults that leave next to nothing of its score,
-{done} were left alone in SmolLM2-135M-Instruct too, trained with LoRA by the same engine: "animal or plant?",
-{steps} steps of {responses} responses, {seeds}. The score is that of the last {last} steps, {drawn} responses, so that
-it is uncertain by about a tenth. It is this project's engine and not TRL's trainer: the faults sit in the engine's
-seams, which TRL's trainer does not have."""
+ABOUT_SCALE = """Do these faults matter only for a tiny model? Of the {all} faults that destroy most of its score,
+{done} were also left untreated in SmolLM2-135M-Instruct, trained with LoRA by the same engine: "animal or plant?",
+{steps} steps of {responses} responses, {seeds}. The score is that of the last {last} steps ({drawn} responses), with an
+uncertainty of about 0.1. These runs use this project's engine, because the faults override its methods, which TRL's
+trainer does not have."""
 
 
 def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
@@ -230,7 +231,7 @@ def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 def _treatments(cells: Cells, faults: Iterable[str]) -> tuple[list[str], list[list[str]]]:
     """Tabulate the final mean score of each arm, its verdict, and the steps until it matched the fixed run."""
-    head = ["fault", "twin", *SHORT.values(), "again by"]
+    head = ["fault", "reference", *SHORT.values(), "command"]
     lines = []
     for fault in faults:
         alone = cells[fault, ALONE]
@@ -242,17 +243,15 @@ def _treatments(cells: Cells, faults: Iterable[str]) -> tuple[list[str], list[li
 
 def _brought_back(cells: Cells) -> str:
     """List the faults that the right remedy fixed, and the reason for the others."""
-    mended = [fault for fault, arm in cells if arm == MENDED]
-    lost = [fault for fault in mended if cells[fault, MENDED][0].verdict != "recovers"]
+    fixed = [fault for fault, arm in cells if arm == FIXED]
+    lost = [fault for fault in fixed if cells[fault, FIXED][0].verdict != "recovers"]
     back = [fault for fault in lost if any(row.verdict == "recovers" for row in cells.get((fault, ROLLED_BACK), []))]
     never = [fault for fault in lost if fault not in back]
-    told = [f"Mended in place, {len(mended) - len(lost)} of {len(mended)} harmful faults recover."]
+    told = [f"Fixed in place, {len(fixed) - len(lost)} of {len(fixed)} harmful faults recover."]
     if back:
-        told.append(
-            f"Not so {_listed(back)}: what the fault has done to the weights stays, and only a roll-back recovers."
-        )
+        told.append(f"Exceptions: {_listed(back)}. The damage to the weights remains, and only a rollback recovers.")
     if never:
-        told.append(f"Neither brings back {_listed(never)} within the run.")
+        told.append(f"Neither fixes {_listed(never)} within the run.")
     return " ".join(told)
 
 
@@ -268,12 +267,13 @@ def _cell(runs: Sequence[Row]) -> str:
     fast = runs[0].verdict == "recovers" and len(reached) == len(runs)
     speed = f" in {statistics.median(reached):.0f} steps" if fast else ""
     band = f" ({min(ends):.2f}-{max(ends):.2f})" if len(ends) > 1 else " (one seed)"
-    return f"{statistics.fmean(ends):.2f}{band} {runs[0].verdict}{speed}".strip()
+    verdict = VERDICTS.get(runs[0].verdict, "")
+    return f"{statistics.fmean(ends):.2f}{band} {verdict}{speed}".strip()
 
 
-NAMED = """Live, one record at a time, against a doctor that is shown nothing but the reward of the same run; medians
-over the seeds. *Lead* is how much earlier the fault is named, at least, and as a share of the run. Where records do not
-name a fault, the probe of that column proves it on the code (`grpo-doctor probe`)."""
+NAMED = """Live, one record at a time, compared with checks that receive only the reward of the same run; medians over
+the seeds. *Lead* is how much earlier the fault is named, at least, and as a share of the run. If records do not show a
+fault, the probe in that column proves it on the code (`grpo-doctor probe`)."""
 
 
 NAMES = ["named by", "probe", "at step", "reward alone", "lead", "cause at the end", "other causes"]
@@ -301,8 +301,8 @@ def _at_scale(rows: Sequence[Row]) -> str:
     steps, seeds = max(row.steps for row in rows), 1 + max(row.seed for row in rows)
     done = {row.fault for row in rows if row.arm == ALONE}
     return ABOUT_SCALE.format(
-        all=len(GRAVEST),
-        done=len(done.intersection(GRAVEST)),
+        all=len(MOST_SEVERE),
+        done=len(done.intersection(MOST_SEVERE)),
         steps=steps,
         seeds=f"{seeds} seed{'s' * (seeds > 1)}",
         responses=SCALE["generation_batch_size"],
@@ -313,16 +313,16 @@ def _at_scale(rows: Sequence[Row]) -> str:
 
 def _real(cells: Cells) -> tuple[list[str], list[list[str]]]:
     """Tabulate the effect of faults on the real model, the reference run first, and the checks that named them."""
-    twin = cells[HEALTHY, TWIN]
-    lines = [[f"`{HEALTHY}`", _cell(twin), "", "", *[""] * 5, *_of_twin(twin), f"`{twin[0].command}`"]]
+    twin = cells[HEALTHY, REFERENCE]
+    lines = [[f"`{HEALTHY}`", _cell(twin), "", "", *[""] * 5, *_of_reference(twin), f"`{twin[0].command}`"]]
     for fault in (name for name in FAULTS if (name, ALONE) in cells):
         runs = cells[fault, ALONE]
         scores = [f"{statistics.fmean(run.twin for run in runs):.2f}", _cell(runs), runs[0].died or ""]
         lines.append([f"`{fault}`", *scores, *_names(fault, runs), f"`{runs[0].command}`"])
-    return ["fault", "twin", "left alone", "died", *NAMES, "again by"], lines
+    return ["fault", "reference", "untreated", "died", *NAMES, "command"], lines
 
 
-def _of_twin(runs: Sequence[Row]) -> tuple[str, str]:
+def _of_reference(runs: Sequence[Row]) -> tuple[str, str]:
     """Return the causes that were named in reference runs: the one in the headline, and others."""
     heads = sorted({f"{run.cause} {run.confidence}" for run in runs if run.cause})
     return ", ".join(heads), ", ".join(sorted({code for run in runs for code in run.wrong}))
@@ -332,9 +332,10 @@ def _step(step: float | None) -> str:
     return "never" if step is None else f"{step:.0f}"
 
 
-CALIBRATED = """A case is a project of the labelled logs or a fault of this lab; it is right if every cause that heads
-its reports is. A cause of a log is right if its family is one that the log's label names, of a lab run if it is a check
-that should name the fault, and never in a healthy run. The rules were written with these logs and faults in sight."""
+CALIBRATED = """A case is a project of the labelled logs or a fault of the engine; it is right if every cause in its
+headlines is right. The cause of a log is right if the log's label contains its family. The cause of a run with a fault
+is right if that check should name the fault; in a reference run no cause is right. The rules were written with
+knowledge of these logs and faults."""
 
 
 def _calibration(found: Mapping[str, Share]) -> tuple[list[str], list[list[str]]]:
@@ -354,7 +355,7 @@ def draw(path: Path, rows: Sequence[Row]) -> None:
     with matplotlib.rc_context({"svg.hashsalt": "grpo-doctor", "font.size": 8}):
         drawn = Figure(figsize=(8, 0.22 * len(faults) + 1), layout="constrained")
         axes = drawn.add_subplot()
-        for arm, color, shift in ((ALONE, "#b91c1c", 0.2), (ROLLED_BACK, "#6b7280", 0.0), (MENDED, "#1d4ed8", -0.2)):
+        for arm, color, shift in ((ALONE, "#b91c1c", 0.2), (ROLLED_BACK, "#6b7280", 0.0), (FIXED, "#1d4ed8", -0.2)):
             for place, fault in enumerate(faults):
                 shares = [run.share for run in cells.get((fault, arm), [])]
                 if shares:
@@ -364,6 +365,6 @@ def draw(path: Path, rows: Sequence[Row]) -> None:
         axes.axvline(WHOLE, color="#9ca3af", linewidth=1, linestyle="--")
         axes.set_yticks(range(len(faults)), faults)
         axes.invert_yaxis()
-        axes.set_xlabel("score at the end as a share of the healthy twin's; line: lowest to highest seed")
+        axes.set_xlabel("score at the end as a share of the reference run's; line: lowest to highest seed")
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.06), ncols=3, frameon=False)
         drawn.savefig(path, metadata={"Date": None})

@@ -18,7 +18,7 @@ from ..diagnosis.verdict import Diagnosis
 from ..engine.faults import FAULTS
 from ..record import StepRecord, read_records
 from ..run import run_of
-from .arms import ALONE, FOLK, HEALTHY, MENDED, MODELS, ROLLED_BACK, TWIN, Job, begins, since, twin_of
+from .arms import ALONE, COMMON_ADVICE, FIXED, HEALTHY, MODELS, REFERENCE, ROLLED_BACK, Job, begins, reference_of, since
 from .train import Result
 
 END = 1 / 5
@@ -80,12 +80,12 @@ class Row(msgspec.Struct, kw_only=True):
 
 def rows(folder: Path, faults: Sequence[str]) -> list[Row]:
     """Return every finished run of these faults, and of their reference runs, in the folder."""
-    found = [_listened(folder, r) for r in _results(folder, dict.fromkeys(map(twin_of, faults)), (TWIN,))]
+    found = [_listened(folder, r) for r in _results(folder, dict.fromkeys(map(reference_of, faults)), (REFERENCE,))]
     for alone in _results(folder, faults, (ALONE,)):
         found.append(_listened(folder, alone))
         if found[-1].share < WHOLE:
             found.append(_rolled_back(folder, alone))
-        treatments = _results(folder, [alone.fault], (MENDED, *FOLK), alone.seed)
+        treatments = _results(folder, [alone.fault], (FIXED, *COMMON_ADVICE), alone.seed)
         found += [_treated(folder, result, alone) for result in treatments]
     return _with_verdicts(found)
 
@@ -116,7 +116,7 @@ def command(fault: str, model: str) -> str:
 
 
 def _row(folder: Path, result: Result) -> Row:
-    twin = result_of(folder, Job(twin_of(result.fault), TWIN, result.seed))
+    twin = result_of(folder, Job(reference_of(result.fault), REFERENCE, result.seed))
     last = round(END * result.steps)
     ended = result.scores[-last:]
     return Row(
@@ -148,7 +148,7 @@ def _rolled_back(folder: Path, alone: Result) -> Row:
     A checkpoint holds the whole state, so the run continues bit for bit like the reference run, only later: no training
     is needed (`tests/lab/test_lab.py` trains one and compares).
     """
-    twin = result_of(folder, Job(twin_of(alone.fault), TWIN, alone.seed))
+    twin = result_of(folder, Job(reference_of(alone.fault), REFERENCE, alone.seed))
     healthy, lost = begins(alone.fault, alone.steps) - 1, since(alone.fault, alone.steps)
     scores = twin.scores[healthy : healthy + alone.steps - lost]
     again = msgspec.structs.replace(alone, arm=ROLLED_BACK, since=lost, scores=scores, died=None)
@@ -220,11 +220,11 @@ def _with_verdicts(found: list[Row]) -> list[Row]:
     alone = {(row.fault, row.seed): row for row in found if row.arm == ALONE}
     arms: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in found:
-        if row.arm not in (TWIN, ALONE):
+        if row.arm not in (REFERENCE, ALONE):
             arms[row.fault, row.arm].append(row)
     gains = {key: [row.end - alone[row.fault, row.seed].end for row in of_arm] for key, of_arm in arms.items()}
     for (fault, arm), of_arm in arms.items():
-        alike = [gain for (other, _), gain in gains.items() if twin_of(other) == twin_of(fault)]
+        alike = [gain for (other, _), gain in gains.items() if reference_of(other) == reference_of(fault)]
         errors = [math.hypot(row.error, alone[fault, row.seed].error) for row in of_arm]
         noise = max(_noise(alike), statistics.fmean(errors))
         verdict = _verdict(of_arm, statistics.fmean(gains[fault, arm]), CERTAIN * noise / math.sqrt(len(of_arm)))

@@ -17,7 +17,7 @@ from ..engine.task import Example, load_task
 from ..engine.trainer import Trainer, TrainingDied
 from ..record import encode
 from ..report import output
-from .arms import ALONE, MENDED, TWIN, Job, mended, sick, since, treated
+from .arms import ALONE, FIXED, REFERENCE, Job, faulty, fixed, since, treated
 
 
 class Result(msgspec.Struct, kw_only=True):
@@ -64,8 +64,8 @@ def trainer(engine: type[Engine], settings: Settings) -> Watched:
 def train(folder: Path, job: Job) -> None:
     """Execute a job and write its result; a run from the first step also writes its records."""
     start = 0
-    if job.arm in (TWIN, ALONE):
-        run = trainer(*(mended(job) if job.arm == TWIN else sick(job)))
+    if job.arm in (REFERENCE, ALONE):
+        run = trainer(*(fixed(job) if job.arm == REFERENCE else faulty(job)))
         state = since(job.fault, run.settings.max_steps) if job.arm == ALONE else None
         died = _from_the_start(run, (folder / job.path).with_suffix(".jsonl"), state)
     else:
@@ -83,7 +83,7 @@ def train(folder: Path, job: Job) -> None:
                 steps=run.settings.max_steps,
                 scores=run.scores,
                 died=died,
-                settings={"inject": [job.fault] * (job.arm not in (TWIN, MENDED)), **run.settings.declared()},
+                settings={"inject": [job.fault] * (job.arm not in (REFERENCE, FIXED)), **run.settings.declared()},
                 versions={name: version(name) for name in ("grpo-doctor", "torch", "transformers")},
             )
         ),

@@ -11,7 +11,7 @@ import torch
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
 from grpo_doctor.engine.engine import Engine
-from grpo_doctor.engine.faults import sick_engine
+from grpo_doctor.engine.faults import faulty_engine
 from grpo_doctor.engine.settings import settings_of
 from grpo_doctor.engine.task import Example, Score, WorkflowTask
 from grpo_doctor.engine.tiny import make_model, make_tokenizer
@@ -41,7 +41,7 @@ def make_engine() -> Callable[..., Engine]:
 
     def make(*faults: str, dtype: torch.dtype = torch.float32, easy: bool = False, **changes: Any) -> Engine:
         torch.set_num_threads(1)
-        kind, of_fault = sick_engine(faults)
+        kind, of_fault = faulty_engine(faults)
         model: Any = make_model(seed=3, **{**SMALL, "num_key_value_heads": 2, "initializer_range": 0.3})
         model.to(dtype)
         if dtype is torch.float64:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from grpo_doctor import Diagnosis, LiveDoctor
-from grpo_doctor.engine.faults import sick_engine
+from grpo_doctor.engine.faults import faulty_engine
 from grpo_doctor.engine.faults.generation import P30
 from grpo_doctor.engine.model import load_model
 from grpo_doctor.engine.settings import settings_of
@@ -30,7 +30,7 @@ VARIANTS: list[tuple[list[str], dict[str, Any], float]] = [
 
 def trained(faults: list[str], changes: dict[str, Any]) -> tuple[Diagnosis, list[Any]]:
     """The doctor's last word on a run with these faults, and the run's records."""
-    engine, of_fault = sick_engine(faults)
+    engine, of_fault = faulty_engine(faults)
     settings = settings_of({**of_fault, **changes}, "test")
     model, tokenizer = load_model(settings)
     trainer = Trainer(engine(settings, quick(model), tokenizer, load_task(settings.task, settings.reward)))

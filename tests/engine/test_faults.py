@@ -9,7 +9,7 @@ import torch
 
 from grpo_doctor.config import ConfigError
 from grpo_doctor.engine.engine import Engine
-from grpo_doctor.engine.faults import FAULTS, Fault, sick_engine
+from grpo_doctor.engine.faults import FAULTS, Fault, faulty_engine
 from grpo_doctor.engine.task import Score
 from grpo_doctor.engine.trainer import Trainer
 
@@ -50,11 +50,11 @@ def test_each_says_what_it_does_where_it_was_seen_and_who_names_it(name: str) ->
 
 def test_an_unknown_fault_is_named_with_the_nearest() -> None:
     with pytest.raises(ConfigError, match="did you mean 'logit-clip'"):
-        sick_engine(["logit-clap"])
+        faulty_engine(["logit-clap"])
 
 
 def test_faults_mix() -> None:
-    kind, settings = sick_engine(["rank-advantages", "truncation"])
+    kind, settings = faulty_engine(["rank-advantages", "truncation"])
     assert issubclass(kind, FAULTS["rank-advantages"])
     assert issubclass(kind, FAULTS["truncation"])
     assert settings == {"max_completion_length": 5}
@@ -287,6 +287,6 @@ def test_an_output_layer_that_is_never_sent(make_engine: Make) -> None:
 
 @pytest.mark.parametrize("name", ["two-sample-groups", "min-new-tokens", "truncation", "kl-dominates", "lr-too-low"])
 def test_settings_of_a_fault_hold_unless_the_user_says_otherwise(name: str) -> None:
-    kind, settings = sick_engine([name])
+    kind, settings = faulty_engine([name])
     assert settings == {**FAULTS[name].circumstances, **FAULTS[name].settings_of_fault} != {}
     assert kind is FAULTS[name]

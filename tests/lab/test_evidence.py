@@ -11,7 +11,7 @@ from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.diagnosis.check import Confidence, Remedy
 from grpo_doctor.diagnosis.lab_results import UNMEASURED, stored
 from grpo_doctor.engine.faults import FAULTS
-from grpo_doctor.lab.arms import GRAVEST
+from grpo_doctor.lab.arms import MOST_SEVERE
 from grpo_doctor.lab.evidence import PARQUET, REAL, read_rows, texts
 from grpo_doctor.report.check_pages import page
 
@@ -38,7 +38,7 @@ def test_every_fault_was_run_and_the_stored_figures_have_the_codes_that_should_n
 
 def test_the_faults_of_the_real_model_are_those_that_ruin_the_tiny_one() -> None:
     ruined = {name for name, harm in stored().faults.items() if harm.alone < 0.1 * harm.twin}
-    assert set(GRAVEST) == ruined - {"truncation", "double-temperature"}
+    assert set(MOST_SEVERE) == ruined - {"truncation", "double-temperature"}
 
 
 def test_no_cause_of_another_fault_was_named_with_high_confidence() -> None:
@@ -75,7 +75,7 @@ def test_a_page_quotes_no_engine_that_no_one_can_run(code: str) -> None:
 def test_what_fixes_a_fault_is_a_remedy_that_its_checks_offer(name: str) -> None:
     fault = FAULTS[name]
     offered = {remedy.id for code in fault.named_by for remedy in CATALOGUE.checks[code].remedies}
-    assert fault.mended_by in {"", *offered}
+    assert fault.fixed_by in {"", *offered}
 
 
 @pytest.mark.parametrize("code", [c.code for c in CATALOGUE.checks.values() if c.withholds])

@@ -17,7 +17,7 @@ from grpo_doctor.engine.faults import FAULTS
 from grpo_doctor.engine.task import load_task
 from grpo_doctor.engine.tiny import make_model, make_tokenizer
 from grpo_doctor.lab import arms, curves, evidence, judge, train
-from grpo_doctor.lab.arms import ALONE, FOLK, MENDED, ROLLED_BACK, TWIN, Job
+from grpo_doctor.lab.arms import ALONE, COMMON_ADVICE, FIXED, REFERENCE, ROLLED_BACK, Job
 from grpo_doctor.lab.calibration import Case, calibrated, cases_of_lab, share
 from grpo_doctor.lab.evidence import measured_of, tables
 from grpo_doctor.lab.judge import Row
@@ -37,8 +37,8 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(train, "load_model", model)
     short = {"max_steps": 4, "generation_batch_size": 8, "num_generations": 4, "max_completion_length": 4}
     monkeypatch.setattr(arms, "SMALL", {**arms.SMALL, **short})
-    for name in list(FOLK)[2:]:
-        monkeypatch.delitem(FOLK, name)
+    for name in list(COMMON_ADVICE)[2:]:
+        monkeypatch.delitem(COMMON_ADVICE, name)
 
 
 class PlugPulledError(RuntimeError):
@@ -69,7 +69,7 @@ def test_broken_off_twice_and_gone_on_it_is_the_same(tmp_path: Path, monkeypatch
     at_once, in_parts = (judge.rows(tmp_path / name, PAIR) for name in ("at once", "in parts"))
     assert at_once == in_parts
     assert {(row.fault, row.arm) for row in at_once} == {
-        ("healthy", TWIN), *((name, arm) for name in PAIR for arm in (ALONE, MENDED, ROLLED_BACK, *FOLK)),
+        ("healthy", REFERENCE), *((name, arm) for name in PAIR for arm in (ALONE, FIXED, ROLLED_BACK, *COMMON_ADVICE)),
     }  # fmt: skip
     assert measured_of(at_once, {}).faults.keys() == set(PAIR)
     assert "`grpo-doctor lab --fault kl-dominates`" in tables(at_once, {})
@@ -88,12 +88,12 @@ def test_a_run_that_breaks_leaves_no_result(tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.usefixtures("tiny")
 def test_a_treatment_goes_on_from_the_sick_run_and_fixes_its_engine(tmp_path: Path) -> None:
-    engine, settings = arms.treated(Job("kl-dominates", MENDED, 1))
+    engine, settings = arms.treated(Job("kl-dominates", FIXED, 1))
     assert (engine.__name__, settings.beta, settings.seed) == ("Engine", 0.02, 1)
     engine, settings = arms.treated(Job("kl-dominates", "raise-group-size", 1))
     assert (engine, settings.num_generations, settings.beta) == (FAULTS["kl-dominates"], 8, 10.0)
-    train.train(tmp_path, Job("kl-dominates", MENDED, 0))
-    result = judge.result_of(tmp_path, Job("kl-dominates", MENDED, 0))
+    train.train(tmp_path, Job("kl-dominates", FIXED, 0))
+    result = judge.result_of(tmp_path, Job("kl-dominates", FIXED, 0))
     assert (result.since, len(result.scores), result.settings["inject"]) == (1, 3, [])
 
 
@@ -101,9 +101,9 @@ def test_a_treatment_goes_on_from_the_sick_run_and_fixes_its_engine(tmp_path: Pa
 def test_a_roll_back_is_the_twins_own_run(tmp_path: Path) -> None:
     job = Job("nan-at-step", ROLLED_BACK, 0)
     twin, lost, again = (
-        train.trainer(*arms.mended(job)),
-        train.trainer(*arms.sick(job)),
-        train.trainer(*arms.mended(job)),
+        train.trainer(*arms.fixed(job)),
+        train.trainer(*arms.faulty(job)),
+        train.trainer(*arms.fixed(job)),
     )
     healthy = arms.begins(job.fault, twin.settings.max_steps) - 1
     steps = lost.run()
@@ -121,24 +121,24 @@ def test_what_is_so_already_is_not_tried() -> None:
     assert set(FAULTS) - set(idle) == {"double-temperature", "train-mode-generation"}
 
 
-def test_faults_in_the_same_circumstances_share_a_twin() -> None:
-    assert arms.twin_of("kl-dominates") == "healthy"
-    assert arms.twin_of("mean-of-micro-batch-means") == arms.twin_of("unscaled-accumulation") != "healthy"
+def test_faults_with_the_same_circumstances_share_a_reference_run() -> None:
+    assert arms.reference_of("kl-dominates") == "healthy"
+    assert arms.reference_of("mean-of-micro-batch-means") == arms.reference_of("unscaled-accumulation") != "healthy"
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_something_is_done_when_the_fault_has_begun(name: str) -> None:
-    steps = arms.sick(Job(name, ALONE, 0))[1].max_steps
+def test_a_treatment_starts_after_the_fault(name: str) -> None:
+    steps = arms.faulty(Job(name, ALONE, 0))[1].max_steps
     assert arms.begins(name, steps) <= arms.since(name, steps) < steps
 
 
 # -- the real model ---------------------------------------------------------------------------------------------
 
 
-def test_the_real_model_is_trained_on_a_task_of_its_own_with_the_faults_settings_over_it() -> None:
-    jobs = list(arms.observed(arms.GRAVEST, 1, "smollm2"))
-    assert [job.fault for job in jobs] == ["healthy", *arms.GRAVEST]
-    engine, settings = arms.sick(Job("lr-too-high", ALONE, 1, "smollm2"))
+def test_the_real_model_has_its_own_task_and_the_settings_of_the_fault() -> None:
+    jobs = list(arms.observed(arms.MOST_SEVERE, 1, "smollm2"))
+    assert [job.fault for job in jobs] == ["healthy", *arms.MOST_SEVERE]
+    engine, settings = arms.faulty(Job("lr-too-high", ALONE, 1, "smollm2"))
     assert (engine, settings.model, settings.learning_rate, settings.seed) == (
         FAULTS["lr-too-high"],
         "smollm2",
@@ -158,24 +158,24 @@ def test_animal_or_plant(answer: str, reward: float) -> None:
     assert (score.reward, score.valid, score.success) == (reward, reward > 0, reward == 1)
 
 
-def test_the_table_at_scale_has_its_twin_first_and_says_what_was_named_in_it() -> None:
-    twin = Row(fault="healthy", arm=TWIN, seed=0, steps=16, end=0.9, twin=0.9, command="again", versions="")
+def test_the_table_of_the_real_model_begins_with_the_reference_run_and_its_causes() -> None:
+    twin = Row(fault="healthy", arm=REFERENCE, seed=0, steps=16, end=0.9, twin=0.9, command="again", versions="")
     twin.wrong = ["KL002 low"]
     sick = row(ALONE, 0.1, named="KL002", named_step=3, died="step 4: the weights are not finite")
-    head, (first, second) = evidence._real({("healthy", TWIN): [twin], ("kl-dominates", ALONE): [sick]})
+    head, (first, second) = evidence._real({("healthy", REFERENCE): [twin], ("kl-dominates", ALONE): [sick]})
     told = [dict(zip(head, line, strict=True)) for line in (first, second)]
-    assert (told[0]["twin"], told[0]["left alone"], told[0]["other causes"]) == ("0.90 (one seed)", "", "KL002 low")
+    assert (told[0]["reference"], told[0]["untreated"], told[0]["other causes"]) == ("0.90 (one seed)", "", "KL002 low")
     assert (told[1]["named by"], told[1]["at step"], told[1]["died"]) == ("KL002", "3", sick.died)
 
 
-def test_what_is_stored_of_the_real_model_stands_on_the_page(tmp_path: Path) -> None:
-    small = [row(ALONE, 0.1), row(TWIN, 0.5)]
+def test_the_page_has_the_stored_results_of_the_real_model(tmp_path: Path) -> None:
+    small = [row(ALONE, 0.1), row(REFERENCE, 0.5)]
     evidence.write_rows(tmp_path / evidence.PARQUET, small)
-    assert "At scale" not in evidence.texts(tmp_path)[tmp_path / evidence.PAGE]
+    assert "With a real model" not in evidence.texts(tmp_path)[tmp_path / evidence.PAGE]
     real = [msgspec.structs.replace(small[1], fault="healthy"), row(ALONE, 0.1, cause="ADV004", confidence="high")]
     evidence.write_rows(tmp_path / evidence.REAL, real)
     page = evidence.texts(tmp_path)[tmp_path / evidence.PAGE]
-    assert "## At scale" in page
+    assert "## With a real model" in page
     assert "| high | 0 of 1 |" in page, "its causes count as those of the tiny model do"
 
 
@@ -193,23 +193,23 @@ def row(arm: str, end: float, seed: int = 0, **more: Any) -> Row:
 def test_verdicts(ends: Sequence[float], verdict: str) -> None:
     rows = [row(ALONE, 0.1 + seed / 50, seed) for seed in range(2)]
     rows += [row("clip-harder", 0.11 + seed / 100, seed) for seed in range(2)]  # the noise of a gain is its spread
-    rows += [row(MENDED, end, seed) for seed, end in enumerate(ends)]
-    assert {r.verdict for r in judge._with_verdicts(rows) if r.arm == MENDED} == {verdict}
+    rows += [row(FIXED, end, seed) for seed, end in enumerate(ends)]
+    assert {r.verdict for r in judge._with_verdicts(rows) if r.arm == FIXED} == {verdict}
 
 
-def test_the_page_says_what_the_right_remedy_did_not_bring_back() -> None:
+def test_the_page_names_the_faults_that_the_right_remedy_did_not_fix() -> None:
     def cell(fault: str, arm: str, verdict: Any) -> tuple[tuple[str, str], list[Row]]:
         return (fault, arm), [row(arm, 0.1, verdict=verdict)]
 
-    cells = [cell("a", MENDED, "recovers"), cell("b", MENDED, "helps"), cell("c", MENDED, "does nothing")]
+    cells = [cell("a", FIXED, "recovers"), cell("b", FIXED, "helps"), cell("c", FIXED, "does nothing")]
     cells += [cell("b", ROLLED_BACK, "recovers"), cell("c", ROLLED_BACK, "helps")]
     told = evidence._brought_back(dict(cells))
-    assert "1 of 3 harmful faults recover. Not so `b`: " in told
-    assert told.endswith("Neither brings back `c` within the run.")
-    assert evidence._brought_back(dict(cells[:1])) == "Mended in place, 1 of 1 harmful faults recover."
+    assert "1 of 3 harmful faults recover. Exceptions: `b`. " in told
+    assert told.endswith("Neither fixes `c` within the run.")
+    assert evidence._brought_back(dict(cells[:1])) == "Fixed in place, 1 of 1 harmful faults recover."
 
 
-def test_a_run_that_died_earns_nothing_in_what_it_did_not_reach() -> None:
+def test_steps_that_a_run_did_not_reach_count_as_0() -> None:
     assert judge._end([1.0] * 25, 25, 8) == 1
     assert judge._end([1.0] * 21, 25, 8) == 0.5
     assert judge._end([1.0] * 5, 25, 8) == 0
@@ -229,7 +229,7 @@ def test_one_wrong_run_of_a_project_makes_it_wrong_and_its_right_ones_count_once
 
 
 def test_a_cause_of_a_healthy_run_is_wrong() -> None:
-    healthy = Row(fault="healthy", arm=TWIN, seed=0, steps=40, end=0.5, twin=0.5, command="", versions="")
+    healthy = Row(fault="healthy", arm=REFERENCE, seed=0, steps=40, end=0.5, twin=0.5, command="", versions="")
     healthy.cause, healthy.confidence = "KL002", "low"
     sick = row(ALONE, 0.1, cause="KL002", confidence="medium")
     assert [case.right for case in cases_of_lab([healthy, sick])] == [False, True]

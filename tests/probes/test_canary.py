@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from grpo_doctor.cli import app
 from grpo_doctor.engine.engine import Engine
-from grpo_doctor.engine.faults import sick_engine
+from grpo_doctor.engine.faults import faulty_engine
 from grpo_doctor.probes import AdapterError
 from grpo_doctor.probes.canary import canary
 from tests.probes.reference import Reference
@@ -71,7 +71,7 @@ def test_a_broken_loop_does_not_learn_it(kind: Any) -> None:
 
 @pytest.mark.parametrize(("fault", "learned"), [((), True), (("frozen-policy",), False), (("stale-rollout-weights",), False)])  # fmt: skip
 def test_the_engine_learns_and_its_broken_variants_do_not(fault: tuple[str, ...], learned: bool) -> None:
-    kind, settings = sick_engine(fault)
+    kind, settings = faulty_engine(fault)
     assert canary(adapting(**settings)(kind if fault else Engine)).learned is learned
 
 

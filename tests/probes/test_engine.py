@@ -11,7 +11,7 @@ import torch
 
 from grpo_doctor.diagnosis.verdict import Diagnosis
 from grpo_doctor.engine.engine import Engine
-from grpo_doctor.engine.faults import sick_engine
+from grpo_doctor.engine.faults import faulty_engine
 from grpo_doctor.engine.settings import settings_of
 from grpo_doctor.engine.task import WorkflowTask
 from grpo_doctor.engine.tiny import make_model, make_tokenizer
@@ -42,7 +42,7 @@ def adapting(**changes: Any) -> Callable[[type[Engine]], Adapter]:
 
 def probed(*faults: str, **changes: Any) -> Diagnosis:
     """The diagnosis of a tiny engine with some faults, by the probes that they can reach."""
-    kind, of_fault = sick_engine(faults)
+    kind, of_fault = faulty_engine(faults)
     make = adapting(**changes)
     if of_fault or not faults:
         return run_probes(adapting(**of_fault, **changes)(kind))

@@ -5,6 +5,6 @@ describes the bug and its origin: a public repository or an issue. Settings of t
 """
 
 from . import advantages, boundaries, generation, objective, reward  # noqa: F401 - each registers its faults
-from .fault import FAULTS, Fault, fault_name, sick_engine
+from .fault import FAULTS, Fault, fault_name, faulty_engine
 
-__all__ = ["FAULTS", "Fault", "fault_name", "sick_engine"]
+__all__ = ["FAULTS", "Fault", "fault_name", "faulty_engine"]

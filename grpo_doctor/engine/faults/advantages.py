@@ -19,7 +19,7 @@ class TwoSampleGroups(Fault):
     """
 
     named_by = ("ADV001",)
-    mended_by = "raise-group-size"
+    fixed_by = "raise-group-size"
     settings_of_fault: ClassVar = {"num_generations": 2, "generation_batch_size": 16}
 
 
@@ -30,7 +30,7 @@ class RankAdvantages(Fault):
     """
 
     named_by = ("ADV005",)
-    mended_by = "rank-ties-by-average"
+    fixed_by = "rank-ties-by-average"
 
     def advantages(self, rewards: Tensor) -> Tensor:
         ranks = rewards.argsort(dim=1, stable=True).argsort(dim=1).float()
@@ -45,7 +45,7 @@ class StdFloor(Fault):
     """
 
     named_by = ("ADV004", "KL002")
-    mended_by = "lower-std-floor"
+    fixed_by = "lower-std-floor"
     scale: ClassVar = 0.002
     floor: ClassVar = 0.1
 
@@ -66,7 +66,7 @@ class GlobalNormUncentred(Fault):
     """
 
     named_by = ("ADV006", "ADV007")
-    mended_by = "centre-per-group"
+    fixed_by = "centre-per-group"
 
     def advantages(self, rewards: Tensor) -> Tensor:
         return rewards / (rewards.std() + EPSILON)

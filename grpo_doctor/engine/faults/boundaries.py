@@ -21,7 +21,7 @@ class LeftPadExtraction(Fault):
     """
 
     named_by = ("PAD001", "PAD005")
-    mended_by = "slice-at-padded-width"
+    fixed_by = "slice-at-padded-width"
 
     def extract(self, tokens: Tensor, input_ids: Tensor, attention_mask: Tensor) -> list[Ids]:
         right = super().extract(tokens, input_ids, attention_mask)
@@ -37,7 +37,7 @@ class MaskAssumesRightPadding(Fault):
     """
 
     named_by = ("PAD002",)
-    mended_by = "mask-by-position"
+    fixed_by = "mask-by-position"
 
     def mask(self, prompts: Sequence[Ids], responses: Sequence[Ids]) -> Batch:
         batch = super().mask(prompts, responses)
@@ -54,7 +54,7 @@ class MaskByTokenIdentity(Fault):
     """
 
     named_by = ("PAD003", "PAD002")
-    mended_by = "mask-from-lengths"
+    fixed_by = "mask-from-lengths"
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -72,7 +72,7 @@ class TemplateMismatch(Fault):
     """
 
     named_by = ("TOK001",)
-    mended_by = "one-template"
+    fixed_by = "one-template"
 
     def render(self, prompt: Dialogue) -> Ids:
         text = " ".join(turn["content"] for turn in prompt)
@@ -86,7 +86,7 @@ class OffByOneLabels(Fault):
     """
 
     named_by = ("RAT004", "PAD002", "GEN004", "GEN005")
-    mended_by = "mask-of-labels"
+    fixed_by = "mask-of-labels"
 
     def token_logprobs(self, logits: Tensor, input_ids: Tensor, temperature: float) -> Tensor:
         late = torch.cat((logits[:, 1:], logits[:, -1:]), 1)
@@ -100,7 +100,7 @@ class AttentionMaskIgnored(Fault):
     """
 
     named_by = ("PAD004", "RAT004")
-    mended_by = "pass-attention-mask"
+    fixed_by = "pass-attention-mask"
 
     def forward(self, model: Any, input_ids: Tensor, attention_mask: Tensor, scored: int) -> Tensor:
         return super().forward(model, input_ids, torch.ones_like(attention_mask), scored)
@@ -113,7 +113,7 @@ class ToolTokensInLoss(Fault):
     """
 
     named_by = ("PAD002",)
-    mended_by = "mask-by-position"
+    fixed_by = "mask-by-position"
     foreign: ClassVar = 6
 
     def mask(self, prompts: Sequence[Ids], responses: Sequence[Ids]) -> Batch:

@@ -21,13 +21,13 @@ class Fault(Engine):
         named_by: codes of checks and probes; at least one of them should detect the fault.
         settings_of_fault: settings that cause the fault, or a part of it; the fix reverts them.
         circumstances: correct settings that the fault needs to have an effect.
-        mended_by: id of the remedy that fixes it, or "".
+        fixed_by: id of the remedy that fixes it, or "".
     """
 
     named_by: ClassVar[tuple[str, ...]] = ()
     settings_of_fault: ClassVar[dict[str, Any]] = {}
     circumstances: ClassVar[dict[str, Any]] = {}
-    mended_by: ClassVar[str] = ""
+    fixed_by: ClassVar[str] = ""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -45,7 +45,7 @@ def fault_name(fault: type[Fault]) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "-", fault.__name__).lower()
 
 
-def sick_engine(names: Sequence[str]) -> tuple[type[Engine], dict[str, Any]]:
+def faulty_engine(names: Sequence[str]) -> tuple[type[Engine], dict[str, Any]]:
     """Return the engine class with these faults, and their settings. Raises `ConfigError` for an unknown name."""
     for name in names:
         if name not in FAULTS:

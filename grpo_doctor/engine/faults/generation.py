@@ -31,7 +31,7 @@ class TrainModeGeneration(Fault):
     """
 
     named_by = ("GEN001",)
-    mended_by = "generate-in-eval-mode"
+    fixed_by = "generate-in-eval-mode"
     circumstances: ClassVar = {**P30, "gradient_checkpointing": True}
 
     def generating(self) -> AbstractContextManager[None]:
@@ -49,7 +49,7 @@ class StaleRolloutWeights(Fault):
     """
 
     named_by = ("GEN002", "RAT004")
-    mended_by = "sync-rollout-weights"
+    fixed_by = "sync-rollout-weights"
 
     def sample(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, Tensor]:
         policy, self.model = self.model, self.first()
@@ -72,7 +72,7 @@ class LogitClip(Fault):
     """
 
     named_by = ("SHP004", "GEN004")
-    mended_by = "drop-logit-clip"
+    fixed_by = "drop-logit-clip"
     signature: ClassVar = 0.1466
 
     def penalize(self, tokens: Tensor, logits: Tensor, prompt_length: int) -> Tensor:
@@ -87,7 +87,7 @@ class DoubleTemperature(Fault):
     """
 
     named_by = ("GEN006", "GEN004", "RAT004")
-    mended_by = "temperature-once"
+    fixed_by = "temperature-once"
     circumstances: ClassVar = {"temperature": 1.5}
 
     def penalize(self, tokens: Tensor, logits: Tensor, prompt_length: int) -> Tensor:
@@ -101,7 +101,7 @@ class PenaltyOverPrompt(Fault):
     """
 
     named_by = ("TOK006", "GEN004")
-    mended_by = "penalise-the-response"
+    fixed_by = "penalise-the-response"
     presence: ClassVar = 0.6
     frequency: ClassVar = 0.4
 
@@ -118,7 +118,7 @@ class MinNewTokens(Fault):
     """
 
     named_by = ("LEN004",)
-    mended_by = "lower-min-new-tokens"
+    fixed_by = "lower-min-new-tokens"
     settings_of_fault: ClassVar = {"min_new_tokens": 24}
 
 
@@ -131,7 +131,7 @@ class Truncation(Fault):
     """
 
     named_by = ("LEN003",)
-    mended_by = "raise-response-limit"
+    fixed_by = "raise-response-limit"
     settings_of_fault: ClassVar = {"max_completion_length": 5}
 
 
@@ -143,7 +143,7 @@ class TopPNotInLoss(Fault):
     """
 
     named_by = ("GEN004", "RAT004")
-    mended_by = "sample-from-the-policy"
+    fixed_by = "sample-from-the-policy"
     settings_of_fault: ClassVar = {"top_p": 0.8}
 
 
@@ -155,7 +155,7 @@ class PartlySynchronisedWeights(Fault):
     """
 
     named_by = ("GEN002", "RAT004")
-    mended_by = "sync-rollout-weights"
+    fixed_by = "sync-rollout-weights"
 
     def sample(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, Tensor]:
         head = self.model.get_output_embeddings().weight

@@ -20,7 +20,7 @@ class FlippedEntropy(Fault):
     """
 
     named_by = ("ENT006", "ENT004")
-    mended_by = "mend-entropy-sign"
+    fixed_by = "mend-entropy-sign"
     settings_of_fault: ClassVar = {"entropy_coef": 0.5}
 
     def objective(
@@ -37,7 +37,7 @@ class FlippedEntropyGradient(Fault):
     """
 
     named_by = ("ENT006", "ENT007", "ENT004")
-    mended_by = "mend-entropy-sign"
+    fixed_by = "mend-entropy-sign"
     settings_of_fault: ClassVar = {"entropy_coef": 0.5}
 
     def objective(
@@ -54,7 +54,7 @@ class EntropyCoefficientHuge(Fault):
     """
 
     named_by = ("ENT003", "ENT008")
-    mended_by = "drop-entropy-bonus"
+    fixed_by = "drop-entropy-bonus"
     settings_of_fault: ClassVar = {"entropy_coef": 1.0}
 
 
@@ -65,7 +65,7 @@ class KlDominates(Fault):
     """
 
     named_by = ("KL002", "STL001")
-    mended_by = "lower-kl-coefficient"
+    fixed_by = "lower-kl-coefficient"
     settings_of_fault: ClassVar = {"beta": 10.0}
 
 
@@ -76,7 +76,7 @@ class ReferenceMismatch(Fault):
     """
 
     named_by = ("KL006",)
-    mended_by = "same-ids-for-reference"
+    fixed_by = "same-ids-for-reference"
     noise: ClassVar = 0.03
 
     def __init__(self, *arguments: Any) -> None:
@@ -94,7 +94,7 @@ class KlOnUnformattedPrompt(Fault):
     """
 
     named_by = ("KL006", "RAT004", "GEN005")
-    mended_by = "build-ids-once"
+    fixed_by = "build-ids-once"
 
     def mask(self, prompts: Sequence[Ids], responses: Sequence[Ids]) -> Batch:
         special = set(self.tokenizer.all_special_ids)
@@ -108,7 +108,7 @@ class LrTooHigh(Fault):
     """
 
     named_by = ("STL003", "UPD004")
-    mended_by = "lower-learning-rate"
+    fixed_by = "lower-learning-rate"
     settings_of_fault: ClassVar = {"learning_rate": 4e-2}
 
 
@@ -129,7 +129,7 @@ class OverwrittenAccumulation(Fault):
     """
 
     named_by = ("GRD006",)
-    mended_by = "accumulate-by-adding"
+    fixed_by = "accumulate-by-adding"
     settings_of_fault: ClassVar = {"gradient_accumulation_steps": 8}
 
     def micro_loss(self, prepared: Prepared, rows: slice, tokens: int | None = None) -> tuple[Tensor, Tensor, Scores]:
@@ -179,7 +179,7 @@ class UnscaledAccumulation(Fault):
     """
 
     named_by = ("GRD006",)
-    mended_by = "accumulate-by-adding"
+    fixed_by = "accumulate-by-adding"
     circumstances: ClassVar = {"gradient_accumulation_steps": 8}
 
     def share(self, prepared: Prepared, rows: slice) -> float:
@@ -193,7 +193,7 @@ class MeanOfMicroBatchMeans(Fault):
     """
 
     named_by = ("GRD006",)
-    mended_by = "accumulate-by-adding"
+    fixed_by = "accumulate-by-adding"
     circumstances: ClassVar = {"gradient_accumulation_steps": 8}
 
     def share(self, prepared: Prepared, rows: slice) -> float:
@@ -207,7 +207,7 @@ class FrozenPolicy(Fault):
     """
 
     named_by = ("STL004", "UPD002", "STL003")
-    mended_by = "optimizer-after-wrapping"
+    fixed_by = "optimizer-after-wrapping"
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)

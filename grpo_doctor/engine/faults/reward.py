@@ -28,7 +28,7 @@ class LengthBonus(Fault):
     """
 
     named_by = ("REW003", "REW002", "LEN002")
-    mended_by = "pay-no-length"
+    fixed_by = "pay-no-length"
     bonus: ClassVar = 0.1
 
     def reward(self, examples: Sequence[Example], texts: Sequence[str], finished: Sequence[bool]) -> list[Score]:
@@ -46,7 +46,7 @@ class FallbackRewarded(Fault):
     """
 
     named_by = ("REW005", "REW012")
-    mended_by = "fail-invalid-responses"
+    fixed_by = "fail-invalid-responses"
 
     def reward(self, examples: Sequence[Example], texts: Sequence[str], finished: Sequence[bool]) -> list[Score]:
         scores = super().reward(examples, texts, finished)
