@@ -71,8 +71,15 @@ CLAUSE = re.compile(r"(?:What|Where|Whose|Of|By) (?!a |this check)[a-z]")
 LONGEST = 30
 """Words of a sentence of a message."""
 FAMILIES = sorted({check.family for check in load().checks.values()})
-DOCUMENTS = ["README.md", *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md"))]
-GENERATED = ("docs/messages.md", "docs/evidence/")
+DOCUMENTS = [
+    "README.md",
+    "CHANGELOG.md",
+    "Makefile",
+    ".github/ARCHITECTURE.md",
+    ".github/CONTRIBUTING.md",
+    *sorted(str(p.relative_to(ROOT)) for p in (ROOT / "docs").rglob("*.md")),
+]
+GENERATED = ("docs/messages.md", "docs/evidence/advisories.md")
 """Documents that hold what is tested elsewhere, or quotations."""
 
 
