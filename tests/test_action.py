@@ -84,12 +84,12 @@ def test_configurations_of_every_kind_are_judged_before_the_logs(tmp_path: Path)
 
 
 @pytest.mark.parametrize("paths", ["x; touch pwned", "$(touch pwned)", "`touch pwned`", "--help"])
-def test_inputs_are_no_shell(tmp_path: Path, paths: str) -> None:
+def test_inputs_are_not_passed_to_a_shell(tmp_path: Path, paths: str) -> None:
     assert run_action(tmp_path, paths=paths, package="").returncode == 2
     assert not (tmp_path / "pwned").exists()
 
 
-def test_nothing_to_judge_is_no_pass(tmp_path: Path) -> None:
+def test_nothing_to_judge_is_not_a_pass(tmp_path: Path) -> None:
     assert run_action(tmp_path, package="").returncode == 2
 
 

@@ -145,7 +145,7 @@ def test_a_cancelled_call_ends_the_process_that_works_on_it_and_what_it_started(
 
 
 @pytest.mark.parametrize("name", ["path", "base"])
-def test_what_is_no_path_in_the_workspace_is_one_line(
+def test_a_path_outside_the_workspace_is_refused_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

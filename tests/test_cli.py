@@ -230,7 +230,7 @@ def test_version() -> None:
 
 
 @pytest.mark.parametrize("command", ["analyze", "gate"])
-def test_a_bug_of_ours_costs_one_run_alone_and_is_no_finding(
+def test_an_internal_error_affects_one_run_and_is_not_a_finding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     first, second = healthy(tmp_path / "a.jsonl"), healthy(tmp_path / "b.jsonl")

@@ -50,14 +50,14 @@ def rewards(path: Path) -> list[float]:
 
 
 @pytest.mark.parametrize("fault", CAUSES)
-def test_a_fault_of_the_engine_is_told_by_its_log(fault: str) -> None:
+def test_a_fault_of_the_engine_is_recognised_by_its_log(fault: str) -> None:
     diagnosis = said_of(ENGINE[fault])
     assert (diagnosis.verdict, diagnosis.cause) == ("failing", CAUSES[fault])
 
 
 @pytest.mark.parametrize("run", MADE_ILL)
 @pytest.mark.parametrize("name", ["train.log", "trainer_state.json", "events.out.tfevents.0"])
-def test_what_ails_a_run_of_trl_is_told_by_each_of_its_logs(run: str, name: str) -> None:
+def test_each_log_of_a_trl_run_shows_its_problem(run: str, name: str) -> None:
     diagnosis = said_of(TRL[run] / name)
     assert diagnosis.verdict in ("failing", "suspect")
     told = diagnosis.finding(MADE_ILL[run])
@@ -127,6 +127,6 @@ def test_the_gate_lets_a_warning_pass_and_stops_a_collapse() -> None:
         assert CliRunner().invoke(app, ["gate", str(ENGINE[fault])]).exit_code == code
 
 
-def test_of_two_runs_the_one_that_never_pays_is_worse() -> None:
+def test_a_run_without_any_reward_is_worse() -> None:
     base, new = (read(ENGINE[fault])[0] for fault in ("two-sample-groups", "constant-reward"))
     assert compared(base, new).verdict == "worse"

@@ -62,7 +62,7 @@ def test_a_collapsed_length_explains_a_collapsed_reward() -> None:
     assert diagnosis.findings[1].explained_by == ["LEN001"]
 
 
-def test_a_run_suffers_from_cut_responses_whatever_its_reward_says() -> None:
+def test_a_run_suffers_from_truncated_responses_regardless_of_its_reward() -> None:
     rewards = list(np.linspace(-0.7, -0.55, 60) + np.random.default_rng(0).normal(0, 0.005, 60))
     cut = diagnose(make_run(reward_mean=rewards, reward_std="0.1x60", truncated_rate="1x60"))
     assert (cut.verdict, cut.outcome, cut.learns) == ("suspect", "LEN003", True)
@@ -136,7 +136,7 @@ def test_the_first_sentence_joins_what_happened_and_why() -> None:
     assert diagnosis.headline == "REW009 it is, because of KL001: KL001 it is."
 
 
-def test_an_outcome_in_other_words_is_no_cause() -> None:
+def test_an_outcome_in_other_words_is_not_a_cause() -> None:
     told = diagnose(make_run(reward_mean="0x60", reward_min="0x60", reward_max="0x60"))
     assert told.headline == (
         "The reward is 0 on all 60 steps, so there is no gradient. Check the reward function and answer extraction "
@@ -291,7 +291,7 @@ def test_a_loss_below_that_of_its_margin_is_of_another_method(margin: float, ver
     assert diagnose(run).verdict == verdict
 
 
-def test_a_preference_run_is_told_by_the_share_of_pairs() -> None:
+def test_a_preference_run_is_recognised_by_the_share_of_pairs() -> None:
     run = make_run(success_rate=[0.5 + 0.004 * n for n in range(60)])
     run.run_type = "preference"
     assert diagnose(run).headline.startswith("It learns: the reward accuracy rose from 0.5")
@@ -333,7 +333,7 @@ def test_a_critic_that_diverges_before_a_fall_is_its_cause_and_an_early_indicato
     assert (diagnosis.outcome, diagnosis.cause) == ("REW009", "VAL001")
 
 
-def test_a_fall_that_is_seen_live_tells_what_moved_first_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_live_fall_also_reports_early_indicators(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where a step has two records, where one looks ahead, and where the run is longer than what is kept."""
     monkeypatch.setattr("grpo_doctor.diagnosis.live.KEPT", 90)
     noise = np.random.default_rng(0).normal(0, 0.01, 120)
@@ -350,7 +350,7 @@ def test_a_fall_that_is_seen_live_tells_what_moved_first_too(monkeypatch: pytest
         assert [(m.field, m.step, m.lead) for m in diagnosis.moved] == [("grad_norm", 71, 10)]
 
 
-def test_a_few_good_rewards_are_no_solved_task() -> None:
+def test_a_few_good_rewards_are_not_a_solved_task() -> None:
     diagnosis = diagnose(make_run(reward_mean="1 ?x11", loss="0.1x12"))
     assert diagnosis.verdict == "unproven"
     assert "nan" not in diagnosis.headline

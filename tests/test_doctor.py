@@ -301,7 +301,7 @@ def test_a_setting_that_is_wrong_is_reported_of_a_run_too_short_to_judge() -> No
     )
 
 
-def test_a_transcript_without_any_reward_says_so() -> None:
+def test_a_transcript_without_any_reward_is_reported() -> None:
     run = make_run({}, reward_mean="0x40")
     run.run_type = "evaluation"
     assert diagnose(run).headline == (
@@ -310,7 +310,7 @@ def test_a_transcript_without_any_reward_says_so() -> None:
     )
 
 
-def test_a_transcript_without_an_update_is_no_training() -> None:
+def test_a_transcript_without_an_update_is_not_a_training() -> None:
     run = run_of([StepRecord(step=i, reward_mean=0.5 * (i < 40)) for i in range(80)])
     run.run_type = "evaluation"
     diagnosis = diagnose(run)

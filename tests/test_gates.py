@@ -30,7 +30,7 @@ def finding(code: str, onset: int = 1, **evidence: Any) -> Finding:
     )
 
 
-def test_an_outcome_that_is_read_off_the_same_series_is_no_cause() -> None:
+def test_an_outcome_that_is_read_off_the_same_series_is_not_a_cause() -> None:
     assert same_in_other_words(finding("REW001"), finding("STL001"))
     other = finding("LEN001")
     other.columns = ["response_length_mean"]
@@ -92,7 +92,7 @@ def test_a_consequence_does_not_rule_out_the_remedy_of_its_cause() -> None:
     assert "lower-learning-rate" not in {remedy.id for remedy in nan.remedies}
 
 
-def test_a_cause_is_not_told_twice() -> None:
+def test_a_cause_is_not_reported_twice() -> None:
     flat = make_run({}, reward_mean=[0.5, 0.502] * 50, reward_max="1x100", truncated_rate="0.9x100")
     found = diagnose(flat)
     assert (found.outcome, found.cause) == ("STL001", "LEN003")

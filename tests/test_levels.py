@@ -51,7 +51,7 @@ def test_noise_that_wanders_has_no_levels() -> None:
 
 
 @pytest.mark.parametrize(("rows", "fell"), [(2, False), (3, True)])
-def test_fewer_values_than_a_window_are_no_level(rows: int, fell: bool) -> None:
+def test_fewer_values_than_a_window_are_not_a_level(rows: int, fell: bool) -> None:
     assert falls(SWING - 0.5 * (40 - rows <= AT)) is fell
 
 
@@ -82,7 +82,7 @@ def test_a_gain_may_be_a_slope(rise: float, worth: bool) -> None:
 
 
 @pytest.mark.parametrize(("rows", "worth"), [(2, False), (3, True)])
-def test_fewer_values_than_a_window_are_no_step_up(rows: int, worth: bool) -> None:
+def test_fewer_values_than_a_window_are_not_a_step_up(rows: int, worth: bool) -> None:
     assert (climbed(SWING + 0.3 * (40 - rows <= AT), 3) > 1) is worth
 
 

@@ -38,7 +38,7 @@ def test_the_scale_of_the_reward_changes_no_verdict(make: metamorphic.Made) -> N
         assert told == {"x 0.01": known, "x 1000": known, "+ 5": milder}
 
 
-def test_tied_groups_are_no_failure_where_the_height_of_their_reward_is_not_known() -> None:
+def test_tied_groups_are_not_a_failure_if_the_scale_of_the_reward_is_unknown() -> None:
     run = runs.run_of(runs.converged, 2)
     run.columns["zero_variance_share"][:] = 0.9
     run.columns["entropy_mean"][200:] *= 0.01

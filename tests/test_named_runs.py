@@ -38,7 +38,7 @@ def test_low_entropy_and_one_huge_gradient_are_healthy(name: str) -> None:
     assert (diagnosis.verdict, errors(diagnosis)) == ("healthy", [])
 
 
-def test_r006_ends_with_hardly_any_entropy() -> None:
+def test_r006_ends_with_almost_no_entropy() -> None:
     entropy = run_named("R006").column("entropy_mean")
     assert entropy is not None
     assert entropy[-1] == pytest.approx(0.023, abs=0.002)

@@ -50,7 +50,7 @@ def test_missing_is_unknown_and_not_zero() -> None:
 
 
 @pytest.mark.parametrize("line", ["", "{", "[1]", '{"loss": 1}', '{"step": "x"}', '{"step": 1, "loss": "low"}'])
-def test_a_line_that_is_no_record_says_so(line: str) -> None:
+def test_a_line_that_is_not_a_record_is_reported(line: str) -> None:
     with pytest.raises(RecordError):
         decode(line)
 
@@ -114,7 +114,7 @@ def test_records_at_once_are_those_one_after_the_other() -> None:
     assert other.settings == {"normaliser": "group"}
 
 
-def test_a_step_that_no_counter_reaches_is_no_record() -> None:
+def test_a_step_that_no_counter_reaches_is_not_a_record() -> None:
     with pytest.raises(RecordError, match=r"Expected `int` <= .* at `\$.step`"):
         decode('{"schema":1,"step":99999999999999999999}')
 

@@ -279,7 +279,7 @@ def test_a_secret_is_redacted(name: str) -> None:
         "shared_tensor_0123456789 account balance: 5",
     ],
 )
-def test_what_is_no_secret_stays(text: str) -> None:
+def test_words_that_are_not_secrets_stay(text: str) -> None:
     assert redact(text) == text
 
 
@@ -456,7 +456,7 @@ def leaked(said: str, folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda words: " ".join(words)[:60])
-def test_no_command_tells_one(tmp_path: Path, command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_command_prints_a_secret(tmp_path: Path, command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     known = planted(tmp_path)
     for name in ("WANDB_API_KEY", "HF_TOKEN", "OPENAI_API_KEY", "GRPO_DOCTOR_SECRET"):
         monkeypatch.setenv(name, BODY)
@@ -524,7 +524,7 @@ def test_no_untrusted_line_is_a_command_to_ci(tmp_path: Path, command: list[str]
     assert not re.search(r"(?m)^[^\S\n]*::|##\[", done.output)
 
 
-def test_no_answer_to_an_agent_tells_one(tmp_path: Path) -> None:
+def test_no_answer_to_an_agent_contains_a_secret(tmp_path: Path) -> None:
     known = planted(tmp_path)
     told = [
         answers.analyze(known[LOG]),

@@ -100,7 +100,7 @@ def test_a_rollback_goes_to_the_last_checkpoint_before_the_onset(tmp_path: Path)
     assert session.stopped.why.endswith("rolled back to the checkpoint of step 4")
 
 
-def test_looking_ahead_skips_the_update_and_leaves_the_doctor_alone(tmp_path: Path) -> None:
+def test_looking_ahead_skips_the_update_without_changing_the_checks(tmp_path: Path) -> None:
     session = session_of(tmp_path / "run", "error=skip-update")
     for record in steps(NAN[:5]):
         assert session.veto(record) is None

@@ -118,7 +118,7 @@ def test_what_stood_at_its_top_all_along_has_not_risen() -> None:
     assert (risen.solved, risen.risen) == (True, True)
 
 
-def test_one_low_first_value_is_no_gain() -> None:
+def test_one_low_first_value_is_not_a_gain() -> None:
     assert judged(np.r_[-0.14, -0.1, -0.12, np.tile([-0.1, -0.09, -0.1, -0.11], 6)]).kind == "flat"
 
 
@@ -258,7 +258,7 @@ def test_two_values_that_lie_far_below_all_before_are_a_collapse(end: list[float
 
 
 @pytest.mark.parametrize(("paid", "fallen"), [(1, False), (2, True)])
-def test_one_value_among_zeros_is_no_level_to_fall_from(paid: int, fallen: bool) -> None:
+def test_one_value_among_zeros_is_not_a_level_to_fall_from(paid: int, fallen: bool) -> None:
     outcome = judged([0.0] * 20 + [0.01] * paid + [0.0] * 27)
     assert (outcome.fallen > 0, outcome.unpaid) == (fallen, True)
 
@@ -269,7 +269,7 @@ def test_noise_is_measured_when_the_run_has_grown_by_a_sixteenth() -> None:
     assert (one == 1, two > 1.2) == (True, True)
 
 
-def test_what_is_asked_within_a_bin_is_told_of_the_last_full_one() -> None:
+def test_a_question_within_a_bin_is_answered_for_the_last_full_one() -> None:
     series = Trajectory()
     for step in range(BINS + 3):
         series.push(0.0 if step < BINS + 2 else -1.0, step)

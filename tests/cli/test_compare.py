@@ -61,7 +61,7 @@ def test_exit_codes(tmp_path: Path, seeds: dict[str, Path]) -> None:
     assert "Cannot compare, because no training metrics were found in" in result.output
 
 
-def test_a_new_finding_at_fail_on_fails_where_success_is_no_worse(tmp_path: Path) -> None:
+def test_a_new_finding_at_fail_on_fails_if_success_is_not_worse(tmp_path: Path) -> None:
     good, bad = write_run(tmp_path / "good.jsonl", collapsed=False), write_run(tmp_path / "bad.jsonl", collapsed=True)
     assert grpo_doctor("compare", good, bad, "--fail-on", "critical").exit_code == 1
     assert grpo_doctor("compare", bad, bad).exit_code == 0

@@ -44,7 +44,7 @@ def test_parquet(tmp_path: Path) -> None:
     assert parquet.read_table(tmp_path / "r.parquet").column("step").to_pylist() == [1, 2, 3, 4]
 
 
-def test_a_target_without_a_format_is_said_so(tmp_path: Path) -> None:
+def test_a_target_without_a_format_is_reported(tmp_path: Path) -> None:
     (tmp_path / "train.log").write_text(LOG, encoding="utf-8")
     result = CliRunner().invoke(app, ["convert", str(tmp_path / "train.log"), str(tmp_path / "x.doc")])
     assert result.exit_code == 2

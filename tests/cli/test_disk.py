@@ -82,7 +82,7 @@ def test_what_no_user_can_fix_is_an_error_of_grpo_doctor(error: OSError, users: 
     assert getattr(raised.value, "exit_code", common.BROKEN) == (common.WRONG if users else common.BROKEN)
 
 
-def test_a_checkpoint_on_a_full_disk_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_on_a_full_disk_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(state: object, path: Path) -> None:
         path.write_bytes(b"half")
         raise RuntimeError("enforce fail at inline_container.cc: unexpected pos 7808 vs 7702")

@@ -92,7 +92,7 @@ def test_what_was_not_read_is_said(tmp_path: Path) -> None:
     assert "checks skipped because of missing settings:" in settings(path, "--verbose").stdout
 
 
-def test_a_configuration_of_something_else_is_no_pass(tmp_path: Path) -> None:
+def test_a_configuration_of_something_else_is_not_a_pass(tmp_path: Path) -> None:
     (path := tmp_path / "compose.yaml").write_text("services:\n  web:\n    image: nginx\n")
     result = settings(path)
     assert (result.exit_code, "No reinforcement learning settings found" in result.stdout) == (3, True)
@@ -115,7 +115,7 @@ def test_a_folder_shows_what_configures_a_training_and_counts_the_rest(tmp_path:
     assert result.stdout.endswith(f"{tmp_path}: 1 other file without reinforcement learning settings\n")
 
 
-def test_supervised_training_is_told_apart(tmp_path: Path) -> None:
+def test_supervised_training_is_distinguished(tmp_path: Path) -> None:
     (path := tmp_path / "sft.py").write_text("from trl import SFTConfig\nSFTConfig(learning_rate=1e-3, max_steps=5)\n")
     result = settings(path)
     assert (result.exit_code, "of supervised training" in result.stdout) == (3, True)

@@ -173,7 +173,7 @@ def test_a_configuration_file_of_another_user_is_refused(repository: Path, monke
 
 
 @pytest.mark.parametrize("text", ["tool = 5\n", "[tool]\ngrpo-doctor = 5\n"])
-def test_a_pyproject_with_another_shape_is_no_traceback(repository: Path, text: str) -> None:
+def test_a_pyproject_with_another_shape_is_not_a_traceback(repository: Path, text: str) -> None:
     (repository / "grpo-doctor.toml").unlink()
     (repository / "pyproject.toml").write_text(text)
     done = call("checks", "update")

@@ -144,7 +144,7 @@ def test_only_the_given_process_is_stopped(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["runs"][0]["verdict"] == "failing"
 
 
-def test_a_process_that_has_ended_is_said_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_process_that_has_ended_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ended = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     process = psutil.Process(ended.pid)
     ended.kill()
@@ -174,7 +174,7 @@ def test_another_process_with_the_number_of_the_trainer_lives_on(
         innocent.terminate()
 
 
-def test_a_command_is_told_each_finding_without_a_shell(tmp_path: Path) -> None:
+def test_a_command_receives_each_finding_without_a_shell(tmp_path: Path) -> None:
     log, told = write_run(tmp_path / "records.jsonl", collapsed=True), tmp_path / "told"
     script = f"import os; open({str(told)!r}, 'a').write(os.environ['GRPO_DOCTOR_CODE'] + chr(10))"
     result = watch(log, "--interval", 0.05, "--idle", 0.1, "--notify", f'{sys.executable} -c "{script}"')
@@ -252,7 +252,7 @@ def overwritten(path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("write", [rewritten, overwritten])
-def test_a_log_that_is_written_anew_is_not_counted_twice(
+def test_a_log_that_is_written_again_is_not_counted_twice(
     follower: Follower, write: Callable[[Path, str], None]
 ) -> None:
     text = ""
@@ -269,7 +269,7 @@ def test_a_log_that_is_written_anew_is_not_counted_twice(
     assert follower.copy.read_text() == text + "4,0.2\n"
 
 
-def test_a_table_that_is_rotated_goes_on_behind_its_head(follower: Follower) -> None:
+def test_a_table_that_is_rotated_continues_after_its_head(follower: Follower) -> None:
     append(follower.path, "step,loss\n1,0.5\n2,0.4\n")
     follower.poll()
     rename(follower.path)
@@ -327,7 +327,7 @@ def test_a_file_that_never_comes_is_reported_at_once_and_is_wrong_use(tmp_path: 
     assert f"{tmp_path / 'no.log'}: the file never appeared" in result.output
 
 
-def test_the_heartbeat_says_where_the_run_stands_and_when_it_stands_still(tmp_path: Path) -> None:
+def test_the_heartbeat_says_where_the_run_stands_and_when_it_does_not_move(tmp_path: Path) -> None:
     log, now, said = write_run(tmp_path / "records.jsonl", collapsed=False, steps=10), [0.0], list[str]()
     (tmp_path / "config.json").write_text('{"max_steps": 40}')
     (folder := tmp_path / "copy").mkdir()

@@ -28,7 +28,7 @@ def test_a_log_of_every_step_is_averaged_for_one_of_every_fifth() -> None:
     assert found.base.tolist() == [[3, 8, 13]]
 
 
-def test_what_a_resumed_log_tells_again_counts_as_told_last() -> None:
+def test_the_last_value_of_a_repeated_step_counts() -> None:
     steps = [1, 2, 3, 4, 3, 4, 5]
     resumed = run_of([StepRecord(step=step, reward_mean=float(row)) for row, step in enumerate(steps)])
     assert resumed.steps[timeline(resumed)].tolist() == [1, 2, 3, 4, 5]

@@ -45,7 +45,7 @@ def test_the_other_way_round_it_is_worse(cured: Comparison) -> None:
     assert (first.metric, first.at, first.broken) == ("loss", 30, "NEW")
 
 
-def test_what_the_other_side_could_not_see_cannot_be_told() -> None:
+def test_a_finding_that_the_other_side_cannot_show_is_not_compared() -> None:
     sick = run(reward_mean=reward(0), loss=loss(broken=50))
     short = run(reward_mean=reward(1)[:40], loss=loss(40))
     (grave,) = [f for f in compared(sick, short).fared if f.code == "GRD001"]

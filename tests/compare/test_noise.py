@@ -47,7 +47,7 @@ def test_a_level_shift_is_not_noise() -> None:
     assert (parting.at, parting.until) == (60, None)
 
 
-def test_a_dip_that_recovers_is_no_difference_at_the_end_and_has_both_its_dates() -> None:
+def test_a_dip_that_recovers_is_not_a_difference_at_the_end_and_has_both_its_dates() -> None:
     base, new = (np.array(reward(seed, 90, gain=0.0)) for seed in (0, 1))
     new[30:60] -= 0.2
     assert difference_of("reward_mean", "reward", 1, sides(base, new)).words == "no difference beyond noise"
@@ -118,7 +118,7 @@ def test_equal_runs_differ_by_nothing_though_no_noise_is_left() -> None:
     assert told.words == "no difference beyond noise"
 
 
-def test_few_places_are_too_few_to_tell() -> None:
+def test_few_places_are_inconclusive() -> None:
     x = np.arange(7.0)
     told = difference_of("kl", "KL", 0, Aligned(x, np.ones((1, 7)), 2 * np.ones((1, 7))))
     assert (told.words, told.known, told.better) == ("too few to tell", False, 0)

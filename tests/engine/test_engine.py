@@ -144,7 +144,7 @@ def test_the_state_of_the_model_comes_back_after_an_error(make_engine: Make) -> 
     assert checkpointing(model)
 
 
-def test_the_same_draw_in_either_mode_of_the_model_but_not_for_the_sick_twin(make_engine: Make) -> None:
+def test_samples_are_equal_in_both_modes_except_with_the_fault(make_engine: Make) -> None:
     """Greedy enough to compare: temperature near 0."""
     changes = {"temperature": 1e-4, "gradient_checkpointing": True}
     drawn = {}

@@ -65,7 +65,7 @@ FARM: list[tuple[type[WorkflowTask], dict[str, Any]]] = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(len(FARM)))
-def test_a_healthy_run_is_left_in_peace(seed: int) -> None:
+def test_a_healthy_run_is_not_flagged(seed: int) -> None:
     task, changes = FARM[seed]
     small = {"model": "embedded-small", "generation_batch_size": 24, "max_steps": 22, "max_completion_length": 16}
     small |= {"kl_grad_share_every": 15}

@@ -60,7 +60,7 @@ def test_faults_mix() -> None:
     assert settings == {"max_completion_length": 5}
 
 
-def test_a_users_own_subclass_is_no_fault_of_ours() -> None:
+def test_an_error_in_a_users_subclass_is_not_an_internal_error() -> None:
     type("Mine", (Fault,), {})
     assert "mine" not in FAULTS
 
@@ -107,7 +107,7 @@ def test_reference(make_engine: Make) -> None:
         assert torch.allclose(prepared.old, prepared.reference) is same
 
 
-def test_log_probabilities_behind_another_prompt(make_engine: Make) -> None:
+def test_log_probabilities_after_another_prompt(make_engine: Make) -> None:
     healthy, sick = make_engine(), make_engine("kl-on-unformatted-prompt")
     a, b = (e.prepare(prompts_of(e), RESPONSES, torch.zeros(8)) for e in (healthy, sick))
     there = a.mask > 0

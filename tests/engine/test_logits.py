@@ -54,7 +54,7 @@ def test_logits_far_from_zero_and_far_apart(offset: float, spread: float) -> Non
     torch.testing.assert_close(found.normaliser.double(), logits.double().logsumexp(-1), atol=1e-4, rtol=0)
 
 
-def test_tokens_that_cannot_be_drawn_beside_logits_far_from_zero() -> None:
+def test_tokens_that_cannot_be_drawn_next_to_logits_far_from_zero() -> None:
     logits = torch.tensor([[-math.inf] * 4 + [500.0, 500.0], [-math.inf] * 4 + [-500.0, -500.0]])
     found = logit_statistics(logits)
     assert found.entropy.tolist() == pytest.approx([math.log(2)] * 2, abs=1e-4)

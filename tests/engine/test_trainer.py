@@ -72,7 +72,7 @@ def test_records_show_the_fault(make_engine: Make, fault: str, field: str, least
     assert getattr(healthy, field) < least
 
 
-def test_raw_and_final_scores_tell_processors_from_weights(make_engine: Make) -> None:
+def test_raw_and_final_scores_distinguish_processors_from_weights(make_engine: Make) -> None:
     record, _ = Trainer(make_engine("penalty-over-prompt")).step()
     assert record.rollout_mismatch_raw_kl == pytest.approx(0, abs=1e-6)
 
@@ -164,7 +164,7 @@ def test_the_update_has_moved_the_policy_on_the_first_response_of_each_group(
 
 
 @pytest.mark.parametrize(("iterations", "passes"), [(1, 0), (2, 1)])
-def test_one_update_needs_no_pass_of_its_own_for_the_old_log_probabilities(
+def test_one_update_needs_no_separate_pass_for_the_old_log_probabilities(
     make_engine: Make, monkeypatch: pytest.MonkeyPatch, iterations: int, passes: int
 ) -> None:
     engine, made = make_engine(easy=True, num_iterations=iterations), []

@@ -84,7 +84,7 @@ def test_json_holds_to_its_schema(report: Any) -> None:
     jsonschema.validate(report, schema)
 
 
-def test_csv_cells_are_no_formulas() -> None:
+def test_csv_cells_are_not_formulas() -> None:
     cells = ["=1+2", "+A1", "-A1", "@SUM(A1)", "\t=1", "-1e-6", "+5", "-inf", "a=1", "", None, -1.5]
     text = document.table(Answered(["=head", *"bcdefghijkl"], [tuple(cells)]))
     head, row = csv.reader(io.StringIO(text))
@@ -234,7 +234,7 @@ def test_a_knob_that_is_not_wired_keeps_both_runs(tmp_path: Path) -> None:
     assert report["files"] == {"read": 2, "second view": 1}
 
 
-def test_a_twin_that_broke_off_into_nan_is_a_run_of_its_own(tmp_path: Path) -> None:
+def test_a_copy_that_ends_in_nan_is_a_separate_run(tmp_path: Path) -> None:
     rows = [{"step": i, "reward": 0.01 * i, "loss": 0.1 * (i % 7), "grad_norm": 0.3} for i in range(1, 61)]
     for name, broke_at in (("a", 61), ("b", 31), ("c", 31)):
         (tmp_path / name).mkdir()

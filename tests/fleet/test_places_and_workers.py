@@ -96,7 +96,7 @@ def test_an_address_of_fsspec_is_read_like_a_folder(tmp_path: Path) -> None:
     assert all(line.settings["learning_rate"] == 1e-6 for line in lines.values())
 
 
-def test_an_address_that_holds_nothing_says_so() -> None:
+def test_an_address_that_holds_nothing_is_reported() -> None:
     pytest.importorskip("fsspec")
     with pytest.raises(ReadError, match="memory://nowhere"):
         find(["memory://nowhere"])

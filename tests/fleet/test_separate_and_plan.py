@@ -26,7 +26,7 @@ def tried(lines: list[Line]) -> Tried:
     return separate(store, "reward_mean")
 
 
-def test_of_ten_settings_the_one_that_decides_is_named_first_and_hardly_ever_another() -> None:
+def test_names_the_deciding_setting_first() -> None:
     found = [tried(drawn_lines(250, np.random.default_rng(draw))).effects for draw in range(4)]
     assert [len(effects) for effects in found] == [10] * 4
     assert [effects[0].setting for effects in found] == [PLANTED] * 4
@@ -48,7 +48,7 @@ def line(verdict: str, reward: float = 0.5, **settings: Any) -> Line:
                 last_step=100, onset_step=9, settings=settings, levels={"reward_mean": level})  # fmt: skip
 
 
-def test_two_settings_that_change_together_are_not_told_apart() -> None:
+def test_two_settings_that_change_together_are_not_distinguished() -> None:
     lines = [line("failing" if high else "healthy", lr="high" if high else "low", batch=8 if high else 64, seed=s)
              for s in range(12) for high in (True, False)]  # fmt: skip
     (first, second) = tried(lines).effects

@@ -40,6 +40,6 @@ def test_answer_equals_its_snapshot(part: str, name: str) -> None:
         ("LEN001 error high cause 12: 97% of the responses are cut.", ["@ a.log: LEN003 became LEN001"]),
     ],
 )
-def test_other_words_are_no_difference_and_other_facts_are(line: str, differs: list[str]) -> None:
+def test_other_words_are_not_a_difference_but_other_facts_are(line: str, differs: list[str]) -> None:
     before = {"a.log": "LEN003 error high cause 12: 97% of the responses are cut."}
     assert beyond_words(before, {"a.log": line}) == differs

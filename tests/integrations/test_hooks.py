@@ -106,7 +106,7 @@ def test_an_evaluation_before_the_first_step_does_not_decide_what_is_trained() -
     assert [r.step for r in read_records(Path("runs/a/records.jsonl"))] == [0, 1]
 
 
-def test_a_fault_of_the_doctor_is_said_once_and_nothing_is_raised(
+def test_an_internal_error_is_reported_once_and_not_raised(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("grpo_doctor.diagnosis.live.LiveDoctor.push", fails_at(3, lambda *a: []))
@@ -208,7 +208,7 @@ def test_verl_finds_it_while_it_goes_and_gets_it_back(
     assert run.diagnosis().verdict == "failing"
 
 
-def test_verl_is_stopped_behind_the_step_that_was_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verl_is_stopped_after_the_step_that_was_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VERL_FILE_LOGGER_PATH", "verl.jsonl")
     loggers = tracking(grpo_doctor={"on": "critical=stop", "out": "mine"})
     loggers.log(in_verls_words(1), step=1)

@@ -128,7 +128,7 @@ def test_rollback_goes_back_to_a_checkpoint_that_trl_saved(tmp_path: Path) -> No
     assert trainer.state.global_step == 4
 
 
-def test_all_cut_and_masked_is_no_entropy_collapse(tmp_path: Path) -> None:
+def test_all_cut_and_masked_is_not_an_entropy_collapse(tmp_path: Path) -> None:
     trainer = make_trainer(tmp_path / "out", max_steps=10, max_completion_length=2, mask_truncated_completions=True)
     attached = attach(trainer, out=tmp_path / "run", on_finding=lambda f, a: None)
     trainer.train()

@@ -56,7 +56,7 @@ def broken_report(run: Path, patch: pytest.MonkeyPatch) -> None:
         pytest.param(broken_report, 4, "Is a directory", id="a report that cannot be written"),
     ],
 )
-def test_what_fails_is_said_once_and_the_training_goes_on_unchanged(
+def test_a_failure_is_reported_once_and_the_training_continues_unchanged(
     tmp_path: Path,
     alone: list[dict[str, Any]],
     monkeypatch: pytest.MonkeyPatch,
@@ -77,7 +77,7 @@ def test_what_fails_is_said_once_and_the_training_goes_on_unchanged(
     assert any(f"grpo-doctor failed at step {step} and checked no later step" in n for n in attached.diagnosis().notes)
 
 
-def test_wiring_that_fails_is_said_and_the_training_goes_on(
+def test_failed_wiring_is_reported_and_the_training_continues(
     tmp_path: Path, alone: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     trainer = make_trainer(tmp_path / "out", max_steps=STEPS)

@@ -71,7 +71,7 @@ def batch(ids: list[int], tools: list[int] | None, **more: list[float]) -> dict[
         pytest.param([A, END, HEADER, B, END, B], [1, 1, 0, 1, 1, 1], 1, id="the second turn goes on behind its end"),
     ],
 )
-def test_what_stands_behind_the_end_of_a_turn(ids: list[int], tools: list[int] | None, inside: int) -> None:
+def test_text_after_the_end_of_a_turn(ids: list[int], tools: list[int] | None, inside: int) -> None:
     local = Local()
     local.batch(batch(ids, tools), torch.tensor(0.5), frozenset({END}), None)
     assert local.pad_in_mask == inside

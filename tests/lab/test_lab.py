@@ -59,7 +59,7 @@ def whole(folder: Path, patience: int = 1000) -> None:
 
 
 @pytest.mark.usefixtures("tiny")
-def test_broken_off_twice_and_gone_on_it_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lab_that_was_interrupted_twice_has_the_same_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole(tmp_path / "at once")
     for patience in (2, 3):
         with pytest.raises(PlugPulledError):
@@ -87,7 +87,7 @@ def test_a_run_that_breaks_leaves_no_result(tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.usefixtures("tiny")
-def test_a_treatment_goes_on_from_the_sick_run_and_fixes_its_engine(tmp_path: Path) -> None:
+def test_a_treatment_continues_the_failing_run_with_a_fixed_engine(tmp_path: Path) -> None:
     engine, settings = arms.treated(Job("kl-dominates", FIXED, 1))
     assert (engine.__name__, settings.beta, settings.seed) == ("Engine", 0.02, 1)
     engine, settings = arms.treated(Job("kl-dominates", "raise-group-size", 1))
@@ -98,7 +98,7 @@ def test_a_treatment_goes_on_from_the_sick_run_and_fixes_its_engine(tmp_path: Pa
 
 
 @pytest.mark.usefixtures("tiny")
-def test_a_roll_back_is_the_twins_own_run(tmp_path: Path) -> None:
+def test_a_rollback_equals_the_reference_run(tmp_path: Path) -> None:
     job = Job("nan-at-step", ROLLED_BACK, 0)
     twin, lost, again = (
         train.trainer(*arms.fixed(job)),
@@ -116,7 +116,7 @@ def test_a_roll_back_is_the_twins_own_run(tmp_path: Path) -> None:
     assert all(torch.equal(a, b) for a, b in zip(again.engine.parameters, twin.engine.parameters, strict=True))
 
 
-def test_what_is_so_already_is_not_tried() -> None:
+def test_a_treatment_without_a_change_is_not_tried() -> None:
     idle = [name for name in FAULTS if arms.idle(Job(name, "temperature-one", 0))]
     assert set(FAULTS) - set(idle) == {"double-temperature", "train-mode-generation"}
 

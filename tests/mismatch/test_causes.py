@@ -20,7 +20,7 @@ def _one_thread() -> None:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in STRENGTHS if kind != "healthy"])
-def test_tells_the_kind_and_reports_its_check(kind: str, tmp_path: Path) -> None:
+def test_recognises_the_kind_and_reports_its_check(kind: str, tmp_path: Path) -> None:
     batch = made({kind: STRENGTHS[kind][1]}, 1)
     told = TOLD_AS.get(kind, kind)
     assert causes_of(batch)[0].name == told
@@ -33,7 +33,7 @@ def test_two_sides_with_the_same_weights_have_no_cause() -> None:
     assert causes_of(made({}, 1)) == []
 
 
-def test_tells_two_causes_at_once() -> None:
+def test_finds_two_causes_together() -> None:
     assert {cause.name for cause in causes_of(made({"temperature": 1.25, "stale": 12}, 1))} == {"temperature", "stale"}
 
 

@@ -58,7 +58,7 @@ class Copied:
     ],
     ids=["healthy", "stale", "bf16", "temperature"],
 )
-def test_the_kind_is_told_while_training(engine: Copied, code: str, tmp_path: Path) -> None:
+def test_the_kind_is_recognised_during_training(engine: Copied, code: str, tmp_path: Path) -> None:
     trainer = make_trainer(
         tmp_path / "trl", rollout_func=engine, max_steps=6, per_device_train_batch_size=16, max_completion_length=16
     )

@@ -41,7 +41,7 @@ def test_the_group_and_the_rate_are_right_where_the_file_says_them() -> None:
 
 
 @needs_configs
-def test_nothing_is_an_error_and_hardly_anything_a_warning() -> None:
+def test_no_error_and_almost_no_warning() -> None:
     files = [path for path, _, _ in labelled()]
     found = [(path.name, f.code, f.severity) for path in files for f in judge(first(path), str(path)).findings]
     assert [entry for entry in found if entry[2] == "error"] == []

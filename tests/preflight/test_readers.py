@@ -121,7 +121,7 @@ def test_a_sweep_is_one_of_several_values_in_any_syntax(tmp_path: Path, name: st
     assert "one of 4, 8" in found.swept["group_size"]
 
 
-def test_a_fork_of_verl_with_a_rollout_of_its_own_is_not_judged_by_verls_batch(tmp_path: Path) -> None:
+def test_a_fork_of_verl_with_its_own_rollout_is_not_judged_by_verls_batch(tmp_path: Path) -> None:
     text = "python -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=1 "
     text += "actor_rollout_ref.rollout.n=1 actor_rollout_ref.actor.ppo_mini_batch_size=1200 "
     (path := tmp_path / "a.sh").write_text(text, encoding="utf-8")
@@ -339,18 +339,18 @@ def test_a_kind_of_file_that_is_not_known_is_reported(tmp_path: Path) -> None:
     assert read(path)[0].notes == ["a file that ends in .jsonnet is read as shell commands, but it contains none"]
 
 
-def test_a_cfg_of_another_syntax_is_no_failure(tmp_path: Path) -> None:
+def test_a_cfg_of_another_syntax_is_not_a_failure(tmp_path: Path) -> None:
     (path := tmp_path / "a.cfg").write_text("model = dict(type='x')\n", encoding="utf-8")
     assert read(path)[0].run_type == "none"
 
 
-def test_commands_that_say_nothing_of_a_training_are_left_out_beside_one_that_does(tmp_path: Path) -> None:
+def test_commands_without_a_training_are_left_out_next_to_one_with_it(tmp_path: Path) -> None:
     text = "/opt/areal-2/bin/python watch.py --seconds 3\n/opt/areal-2/bin/python t.py gconfig.n_samples=4 actor.optimizer.lr=1e-6\n"
     (path := tmp_path / "a.sh").write_text(text, encoding="utf-8")
     assert [found.settings["group_size"] for found in read(path)] == [4]
 
 
-def test_the_options_of_a_script_are_no_command(tmp_path: Path) -> None:
+def test_the_options_of_a_script_are_not_a_command(tmp_path: Path) -> None:
     path = tmp_path / "a.sh"
     cases = "  -k|--num-generations) K=$2; shift 2 ;;\n  --learning-rate) LR=$2; shift 2 ;;\n  --bf16) shift ;;\n"
     path.write_text(f"case $1 in\n{cases}esac\ntrl grpo --beta 0.1 --num_generations 8\n", encoding="utf-8")
@@ -358,7 +358,7 @@ def test_the_options_of_a_script_are_no_command(tmp_path: Path) -> None:
     assert found.settings["group_size"] == 8
 
 
-def test_a_pipeline_of_roll_that_only_evaluates_is_no_training(tmp_path: Path) -> None:
+def test_a_pipeline_of_roll_that_only_evaluates_is_not_a_training(tmp_path: Path) -> None:
     text = "adv_estimator: grpo\nactor_infer:\n  generating_args: {temperature: 0.0, num_return_sequences: 1}\n"
     text += "train_env_manager: {group_size: 1}\n"
     (path := tmp_path / "a.yaml").write_text(text, encoding="utf-8")
@@ -505,7 +505,7 @@ def test_a_group_of_hydra_is_a_folder(tmp_path: Path) -> None:
         ("f.py", "from settings import made\nmade()"),
     ],
 )
-def test_what_lies_beside_is_followed(tmp_path: Path, name: str, text: str) -> None:
+def test_files_in_the_same_folder_are_followed(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / "recipes").mkdir()
     (tmp_path / "recipes" / "grpo.yaml").write_text("num_generations: 8\nlearning_rate: 1e-6\n")
     (tmp_path / "recipes" / "two.yaml").write_text("num_processes: 2\n")
@@ -520,7 +520,7 @@ def test_what_lies_beside_is_followed(tmp_path: Path, name: str, text: str) -> N
     assert found.get("world_size") == (2 if name == "c.sh" else None)
 
 
-def test_what_is_not_beside_is_named_and_nothing_assumed(tmp_path: Path) -> None:
+def test_missing_files_are_named_and_nothing_is_assumed(tmp_path: Path) -> None:
     (path := tmp_path / "a.sh").write_text("trl grpo --config gone.yaml --beta 0.1 --num_generations 8\n")
     (found,) = read(path)
     assert found.assumed == {}
@@ -541,7 +541,7 @@ def test_newer_syntax_costs_no_more_than_its_statement(tmp_path: Path) -> None:
     assert "line 2 is not Python and was not read" in found.notes
 
 
-def test_a_document_with_names_of_its_own_is_not_handed_to_the_trainer(tmp_path: Path) -> None:
+def test_a_document_with_its_own_names_is_not_passed_to_the_trainer(tmp_path: Path) -> None:
     text = "num_generations: 8\nmax_prompt_length: 512\nreward_funcs: x\n{}: 0.04\n"
     codes = {}
     for key in ("beta", "kl_beta"):
@@ -589,7 +589,7 @@ class GRPOConfig:
     per_device_train_batch_size: int = 4
 
 
-def test_what_trl_filled_in_itself_is_no_pair() -> None:
+def test_a_value_that_trl_computed_is_not_a_conflict() -> None:
     logged = {"num_generations": 4, "per_device_train_batch_size": 8, "generation_batch_size": 16}
     assert grpo_doctor.preflight(logged | {"steps_per_generation": 2}).finding("CFG032") is None
     assert grpo_doctor.preflight(logged | {"steps_per_generation": 3}).finding("CFG032") is not None
@@ -1388,9 +1388,7 @@ def test_where_all_that_a_notebook_writes_cannot_be_read_that_is_said(tmp_path: 
         ("python train_grpo.py --num_generations 8\n", "train_grpo.py", "def (\n"),
     ],
 )
-def test_what_lies_beside_and_cannot_be_read_is_named_and_nothing_assumed(
-    tmp_path: Path, command: str, name: str, text: str
-) -> None:
+def test_unreadable_files_are_named_and_nothing_is_assumed(tmp_path: Path, command: str, name: str, text: str) -> None:
     (path := tmp_path / "a.sh").write_text(command)
     (tmp_path / name).write_text(text)
     (found,) = read(path)
@@ -1427,7 +1425,7 @@ def test_a_script_that_asks_for_the_arguments_of_a_configuration_drops_the_other
     assert "drops_unknown" not in settings_of(tmp_path, "train.py", head + plain + tail)
 
 
-def test_the_group_of_a_fork_of_verl_is_told_by_its_own_section(tmp_path: Path) -> None:
+def test_the_group_of_a_fork_of_verl_is_recognised_by_its_own_section(tmp_path: Path) -> None:
     start = "python -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.train_batch_size=16 "
     assert settings_of(tmp_path, "a.sh", start + "env.num_rollout_per_trial=6 env.max_steps=20")["group_size"] == 6
     assert "group_size" not in settings_of(tmp_path, "b.sh", start + "env.max_steps=20 env.seed=6")
@@ -1445,7 +1443,7 @@ def test_a_variable_of_the_shell_makes_no_fork_of_verl(tmp_path: Path) -> None:
     assert settings_of(tmp_path, "b.sh", more)["own_rollout"] is True
 
 
-def test_what_a_script_adds_that_is_not_beside_is_not_assumed(tmp_path: Path) -> None:
+def test_settings_from_a_missing_file_are_not_assumed(tmp_path: Path) -> None:
     start = "bash examples/run.sh data.train_batch_size=32 actor_rollout_ref.rollout.n=4"
     for name, text in (("a.sh", start), ("b.yml", f"steps:\n  - run: |\n      ray stop --force\n      {start}\n")):
         (path := tmp_path / name).write_text(text)

@@ -75,7 +75,7 @@ def test_the_engine_learns_and_its_broken_variants_do_not(fault: tuple[str, ...]
     assert canary(adapting(**settings)(kind if fault else Engine)).learned is learned
 
 
-def test_everything_is_put_back() -> None:
+def test_everything_is_restored() -> None:
     trainer = Reference()
     before = [p.detach().clone() for p in trainer.model.parameters()]
     rate = trainer.optimizer.param_groups[0]["lr"]

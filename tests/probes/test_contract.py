@@ -209,7 +209,7 @@ def test_a_loop_that_asks_the_model_twice_for_a_token_is_given_one() -> None:
         [[5, 6], [5], [8]],
     ],
 )
-def test_what_a_loop_that_asks_twice_is_served_is_told_by_what_it_fed(responses: list[list[int]]) -> None:
+def test_a_loop_that_requests_twice_is_recognised_by_its_input(responses: list[list[int]]) -> None:
     one = TakesTwice()
     with scripted_generate(one.model, responses, one.tok.pad_token_id, one.tok.eos_token_id) as calls:
         said = one.rollout([PROMPTS[0]] * len(responses))
@@ -222,7 +222,7 @@ def test_a_model_and_a_loop_of_ones_own_are_seen() -> None:
 
 
 @pytest.mark.parametrize(("kind", "code"), [(ForgetsTheEnd, "PAD002"), (CutsTooEarly, "PAD001")])
-def test_a_sick_model_of_ones_own_is_named(kind: type[Loops], code: str) -> None:
+def test_a_faulty_custom_model_is_flagged(kind: type[Loops], code: str) -> None:
     assert [f.code for f in probed(kind().adapter(), code).findings] == [code]
 
 
@@ -386,7 +386,7 @@ def test_an_engine_is_scripted_where_the_sampler_stands_in_for_it() -> None:
     assert [f.code for f in probed(EngineCut().adapter("rollout", "loss"), "PAD001").findings] == ["PAD001"]
 
 
-def test_a_scripted_sampler_speaks_as_vllm_does() -> None:
+def test_a_scripted_sampler_has_the_interface_of_vllm() -> None:
     tok = make_tokenizer()
     sampler = ScriptedSampler(tok)
     said = [tok.encode("ab"), [*tok.encode("c"), tok.eos_token_id]]

@@ -32,7 +32,7 @@ def with_head(factor: float) -> Any:
     return trainer
 
 
-def test_a_policy_that_is_certain_before_rl_is_told_from_its_base_model() -> None:
+def test_a_policy_that_is_certain_before_rl_is_distinguished_from_its_base_model() -> None:
     sharp, base = with_head(100.0), Reference().model
     adapter = sharp.adapter()
     adapter.base = base
@@ -43,7 +43,7 @@ def test_a_policy_that_is_certain_before_rl_is_told_from_its_base_model() -> Non
     assert "(base model: gap " in finding.message
 
 
-def test_a_policy_of_ordinary_sharpness_is_left_in_peace() -> None:
+def test_a_policy_of_ordinary_sharpness_is_not_flagged() -> None:
     assert found(Reference().adapter(), "SHP001") is None
 
 

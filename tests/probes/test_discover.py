@@ -54,14 +54,14 @@ def trainer(tmp_path: Path) -> Path:
     return path
 
 
-def test_functions_are_told_by_names_signatures_and_what_they_call(trainer: Path) -> None:
+def test_functions_are_recognised_by_names_signatures_and_calls(trainer: Path) -> None:
     found, runs = discover(trainer)
     assert {f.name: f.seam for f in found} == SEAM
     assert runs == []
     assert next(f for f in found if f.name == "accuracy_reward").required == ["text", "gold"]
 
 
-def test_every_seam_can_be_found_and_written() -> None:
+def test_every_entry_point_can_be_found_and_written() -> None:
     assert LIKE.keys() == GIVEN.keys()
     assert set(LIKE) == set(SEAMS)
 
@@ -109,7 +109,7 @@ def test_the_command_writes_an_adapter_that_can_be_probed(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("where", ["", "src/"])
-def test_seams_in_the_files_that_a_trainer_imports_are_named(tmp_path: Path, where: str) -> None:
+def test_entry_points_in_the_files_that_a_trainer_imports_are_named(tmp_path: Path, where: str) -> None:
     script, losses = tmp_path / "scripts" / "train.py", tmp_path / where / "mine" / "losses.py"
     for path in (script, losses):
         path.parent.mkdir(parents=True)
@@ -158,7 +158,7 @@ def test_a_script_that_trains_when_it_is_imported_is_reported_so(tmp_path: Path)
     ("text", "said"),
     [("def broken(:\n", "can be parsed"), ("x = 1\n", "looks like an entry point"), (None, "cannot be read")],
 )
-def test_what_is_no_trainer_is_exit_code_2(tmp_path: Path, text: str | None, said: str) -> None:
+def test_an_object_that_is_not_a_trainer_is_exit_code_2(tmp_path: Path, text: str | None, said: str) -> None:
     path = tmp_path / "a.py"
     if text is not None:
         path.write_text(text, encoding="utf-8")
@@ -174,7 +174,7 @@ def test_no_bytes_break_it(tmp_path: Path, content: bytes) -> None:
         discover(path)
 
 
-def test_updates_of_other_things_are_no_loss_and_objectives_by_token_are_called(tmp_path: Path) -> None:
+def test_updates_of_other_things_are_not_a_loss_and_objectives_by_token_are_called(tmp_path: Path) -> None:
     path = tmp_path / "packed.py"
     path.write_text(
         "def compute_loss(trainer_logprobs, inference_logprobs, advantages, loss_mask): ...\n"

@@ -106,13 +106,13 @@ def probed(kind: type[Reference], *codes: str) -> Diagnosis:
 
 
 @pytest.mark.parametrize("kind", [Looping, RightPadded])
-def test_a_right_loop_is_left_in_peace(kind: type[Looping]) -> None:
+def test_a_right_loop_is_not_flagged(kind: type[Looping]) -> None:
     diagnosis = probed(kind, "GEN005", "PAD002", "PAD003", "PAD004", "KL006", "TOK005")
     assert [f"{f.code}: {f.message}" for f in diagnosis.findings if f.severity != "info"] == []
     assert {"GEN005", "PAD002", "PAD004", "KL006"} <= set(diagnosis.coverage.passed_codes)
 
 
-def test_a_loop_that_goes_on_from_padding_is_named() -> None:
+def test_a_loop_that_continues_from_padding_is_flagged() -> None:
     (found,) = probed(ReadsPadding, "PAD004").findings
     assert found.message == "2 of 3 prompts are padded on the right, so generation continues after the padding."
 
@@ -136,7 +136,7 @@ class K1(Reference):
 
 
 @pytest.mark.parametrize(("kind", "fires"), [(Reference, False), (K1, True)])
-def test_k1_in_the_loss_is_no_term_of_entropy(kind: type[Reference], fires: bool) -> None:
+def test_k1_in_the_loss_is_not_a_term_of_entropy(kind: type[Reference], fires: bool) -> None:
     trainer = kind()
     trainer.entropy_coef = 0.0
     adapter = trainer.adapter()
@@ -225,7 +225,7 @@ class AnchoredToItself(Anchored):
 
 
 @pytest.mark.parametrize(("kind", "fires"), [(Anchored, False), (AnchoredToItself, True)])
-def test_the_reference_is_told_from_the_forwards_of_a_sampling_loop(kind: type[Looping], fires: bool) -> None:
+def test_the_reference_is_distinguished_from_the_forwards_of_a_sampling_loop(kind: type[Looping], fires: bool) -> None:
     diagnosis = probed(kind, "KL003")
     assert [f.code for f in diagnosis.findings] == ["KL003"] * fires
     assert diagnosis.coverage.passed_codes == ["KL003"] * (not fires)

@@ -106,7 +106,7 @@ ADVANTAGES: dict[str, tuple[Callable[[Tensor], Tensor], tuple[str, str, int | No
 
 
 @pytest.mark.parametrize("name", ADVANTAGES)
-def test_tells_baseline_and_normaliser(name: str) -> None:
+def test_recognises_baseline_and_normaliser(name: str) -> None:
     function, wanted = ADVANTAGES[name]
     form = loss_form(objective(), advantages=function)
     assert (form.baseline, form.normaliser, form.ddof) == wanted

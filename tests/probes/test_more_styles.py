@@ -216,7 +216,7 @@ def test_a_right_trainer_is_left_in_peace(kind: type[Left]) -> None:
 
 
 @pytest.mark.parametrize("kind", [Sequences, Weighted, Halves])
-def test_two_functions_of_a_right_trainer_are_left_in_peace(kind: type[Left]) -> None:
+def test_two_functions_of_a_right_trainer_are_not_flagged(kind: type[Left]) -> None:
     codes = ["PAD002", "PAD004", "RAT007", "KL006"] + ["GRD006"] * (kind is Halves)
     diagnosis = probed(kind(), *codes)
     assert (told(diagnosis), open_notes(diagnosis), sorted(diagnosis.coverage.passed_codes)) == ([], [], sorted(codes))
@@ -328,7 +328,9 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("kind", "code"), WRONG)
-def test_a_wrong_one_is_named_by_the_right_code_with_all_its_seams_and_with_two(kind: type[Left], code: str) -> None:
+def test_a_wrong_one_is_named_by_the_right_code_with_all_its_entry_points_and_with_two(
+    kind: type[Left], code: str
+) -> None:
     assert code in {f.code for f in probed(kind(), code).findings}
     every = () if code != "GRD006" else TWO  # whose own `backward` takes micro-batches
     assert code in {f.code for f in probed(kind(), code, seams=every).findings}

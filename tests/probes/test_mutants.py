@@ -75,7 +75,7 @@ def caught(name: str) -> Diagnosis:
 
 
 @pytest.mark.parametrize(("name", "code"), [(name, code) for code, names in CAUSES.items() for name in names.split()])
-def test_a_sick_twin_is_caught_by_its_own_probe_alone(name: str, code: str) -> None:
+def test_a_wrong_variant_is_flagged_only_by_its_probe(name: str, code: str) -> None:
     diagnosis = caught(name)
     assert diagnosis.cause == code, diagnosis.findings
     assert [f.code for f in diagnosis.findings if f.role == "cause"] == [code], diagnosis.findings
@@ -95,7 +95,7 @@ def told(diagnosis: Diagnosis) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", RIGHT.split())
-def test_a_right_twin_is_left_in_peace(name: str) -> None:
+def test_a_right_variant_is_not_flagged(name: str) -> None:
     diagnosis = caught(name)
     assert [f"{f.code}: {f.message}" for f in diagnosis.findings if f.severity != "info"] == []
     assert (diagnosis.verdict, open_notes(diagnosis)) == ("healthy", [])

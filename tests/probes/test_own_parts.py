@@ -68,12 +68,12 @@ def test_advantages_that_a_critic_changes_are_still_followed(kind: type[Critic])
     assert passed(probed(kind().adapter("rollout", "loss"), "PAD002", "RAT007")) == {"PAD002", "RAT007"}
 
 
-def test_a_wrong_clip_is_seen_behind_a_critic() -> None:
+def test_a_wrong_clip_is_seen_after_a_critic() -> None:
     sick = type("Sick", (Critic,), {"surrogate": max_for_min})()
     assert [f.code for f in probed(sick.adapter("rollout", "loss"), "RAT007").findings] == ["RAT007"]
 
 
-def test_a_critic_that_is_clipped_apart_is_no_clip_without_effect() -> None:
+def test_a_critic_that_is_clipped_apart_is_not_a_clip_without_effect() -> None:
     trainer = Left()
     critic = torch.nn.Linear(1, 1)
     trainer.optimizer.add_param_group({"params": list(critic.parameters())})
@@ -393,7 +393,7 @@ def test_a_sampler_that_calls_the_parts_of_its_model_is_seen() -> None:
     assert [f.code for f in probed(CutsByHand().adapter(), "PAD001").findings] == ["PAD001"]
 
 
-def test_a_forward_with_names_of_its_own_is_seen() -> None:
+def test_a_forward_with_custom_argument_names_is_recorded() -> None:
     codes = {"PAD001", "PAD002", "GEN004", "GEN005", "RAT007", "SHP001", "TOK006"}
     assert passed(probed(CallsByName().adapter(), *codes)) == codes
     assert [f.code for f in probed(CutsByName().adapter(), "PAD001").findings] == ["PAD001"]
@@ -420,7 +420,7 @@ def test_dropout_that_a_module_holds_as_a_number_draws_nothing_in_a_probe() -> N
 @pytest.mark.parametrize(
     ("kind", "words"), [(TopK, "never draws"), (TopFifty, "never draws"), (ScoresAtOne, "but the loss uses 1.")]
 )
-def test_what_a_loop_by_hand_does_behind_the_loss_is_measured(kind: type[Trainer], words: str) -> None:
+def test_the_effect_of_a_custom_loop_after_the_loss_is_measured(kind: type[Trainer], words: str) -> None:
     (found,) = probed(kind().adapter(), "GEN004").findings
     assert words in found.message
 
@@ -432,7 +432,7 @@ def test_a_model_without_attention_mask_scores_each_row_alone() -> None:
         assert torch.allclose(logits_of(model, ids, real)[0, 1:], model(ids[:1, 1:], ids[:1, 1:])[0][0], atol=1e-5)
 
 
-def test_the_size_of_a_vocabulary_is_told_by_the_tokenizer_or_else_by_the_model() -> None:
+def test_the_size_of_a_vocabulary_is_recognised_by_the_tokenizer_or_else_by_the_model() -> None:
     tok = Letters()
     assert len(readable(tok)) == 97
     del tok.vocab_size

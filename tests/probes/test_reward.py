@@ -101,7 +101,7 @@ def found(reward: Any, graded: Any = GRADED, **more: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_a_right_verifier_is_left_in_peace(name: str) -> None:
+def test_a_right_verifier_is_not_flagged(name: str) -> None:
     assert found(*RIGHT[name]) == []
 
 
@@ -173,7 +173,7 @@ PAID: list[tuple[Each, str]] = [
 
 
 @pytest.mark.parametrize(("each", "said"), PAID, ids=[e.__name__ for e, _ in PAID])
-def test_a_verifier_that_pays_for_what_is_not_right_is_named(each: Each, said: str) -> None:
+def test_a_verifier_that_rewards_wrong_answers_is_flagged(each: Each, said: str) -> None:
     reward = seam(lambda text, gold: _guarded(each, text, gold))
     (finding,) = found(reward)
     assert (finding.code, finding.severity) == ("REW012", "error")
@@ -266,7 +266,7 @@ def test_the_right_answer_negated_is_a_remark_only() -> None:
     assert "negated" in diagnosis.findings[0].message
 
 
-def test_attacks_on_a_gold_answer_that_is_no_text_are_general() -> None:
+def test_attacks_on_a_gold_answer_that_is_not_a_text_are_general() -> None:
     names = [c.name for c in attacks(("p", {"target": 3}, "3", "4"), "5")]
     assert "an empty response" in names
     assert not any("answer that" in name for name in names)

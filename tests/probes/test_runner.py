@@ -82,7 +82,7 @@ def test_what_a_library_installs_at_the_first_call_still_works_afterwards(asked:
     assert len(given) == (2 if asked == "output_hidden_states" else 1)
 
 
-def test_a_seam_that_could_not_be_used_leaves_the_verdict_open() -> None:
+def test_an_entry_point_that_could_not_be_used_leaves_the_verdict_open() -> None:
     trainer = Reference()
 
     def rollout(prompts: Any) -> list[list[int]]:
@@ -266,7 +266,7 @@ def test_the_command_line_has_the_exit_codes_of_analyze(tmp_path: Path, twin: st
         assert "Traceback" not in result.output
 
 
-def test_what_a_trainer_prints_is_no_part_of_the_report(tmp_path: Path) -> None:
+def test_output_of_the_trainer_is_not_part_of_the_report(tmp_path: Path) -> None:
     path = write_adapter(tmp_path, "Sick")
     told = "print('loading')\nplain = render\ndef render(prompt):\n    print('rendering')\n    return plain(prompt)\n"
     path.write_text(path.read_text(encoding="utf-8") + told, encoding="utf-8")
@@ -275,7 +275,7 @@ def test_what_a_trainer_prints_is_no_part_of_the_report(tmp_path: Path) -> None:
     assert {"loading", "rendering"} <= set(result.stderr.split())
 
 
-def test_a_module_that_is_named_like_a_seam_is_none(tmp_path: Path) -> None:
+def test_a_module_that_is_named_like_an_entry_point_is_none(tmp_path: Path) -> None:
     path = tmp_path / "adapter.py"
     modules = "import torch\nobjective, loss = torch.nn.Identity(), torch.nn.L1Loss()\n"
     path.write_text(f"{modules}def advantages(rewards):\n    return rewards\n", encoding="utf-8")

@@ -81,7 +81,7 @@ def agree_with_one_row(trainer: Left, exact: bool) -> None:
 
 
 @pytest.mark.parametrize("kind", [Left, Shifted])
-def test_all_its_seams_are_right_too_and_a_synchronised_sampler_is_put_back(kind: type[Left]) -> None:
+def test_all_its_entry_points_are_right_too_and_a_synchronised_sampler_is_restored(kind: type[Left]) -> None:
     trainer = kind(sampler="synced")
     before = copy.deepcopy(trainer.sampler.state_dict())
     diagnosis = probed(trainer)

@@ -81,7 +81,7 @@ RIGHT: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_a_right_configuration_is_left_in_peace(saved: Path, tmp_path: Path, name: str) -> None:
+def test_a_right_configuration_is_not_flagged(saved: Path, tmp_path: Path, name: str) -> None:
     diagnosis = probed(make_trainer(saved, tmp_path, **RIGHT[name]))
     assert [f"{f.code}: {f.message}" for f in diagnosis.findings if f.severity != "info"] == []
     assert (diagnosis.verdict, open_notes(diagnosis)) == ("healthy", [])
@@ -115,7 +115,7 @@ def test_generation_in_train_mode_with_checkpointing(
     assert probed(trainer).cause == "GEN001"
 
 
-def test_a_subclass_with_a_loss_of_its_own_is_judged_by_that(saved: Path, tmp_path: Path) -> None:
+def test_a_subclass_with_its_own_loss_is_judged_by_that(saved: Path, tmp_path: Path) -> None:
     def one_late(self: Any, model: Any, inputs: Any) -> Any:
         late = torch.nn.functional.pad(inputs["completion_mask"], (1, 0))[:, :-1]
         mask = {"completion_mask": inputs["completion_mask"] * late}

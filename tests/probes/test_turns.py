@@ -121,7 +121,7 @@ CALLS = ["use [w01]", "so [w02] it is"]
         (Tools, ("rollout", "loss"), CALLS),
     ],
 )
-def test_a_right_conversation_is_left_in_peace(kind: type[Masked], seams: tuple[str, ...], turns: Any) -> None:
+def test_a_right_conversation_is_not_flagged(kind: type[Masked], seams: tuple[str, ...], turns: Any) -> None:
     diagnosis = probed(kind(), *seams, turns=turns)
     code = "PAD006" if "env_mask" in seams else "PAD002"
     assert (diagnosis.findings, diagnosis.notes, diagnosis.coverage.passed_codes) == ([], [], [code])

@@ -153,7 +153,7 @@ def test_nothing_is_left_changed_by_any_probe(name: str) -> None:
 
 
 @pytest.mark.parametrize("code", sorted(PROBES - WITHOUT_SEAMS))
-def test_every_probe_that_calls_a_seam_is_among_them(code: str) -> None:
+def test_every_probe_that_calls_an_entry_point_is_among_them(code: str) -> None:
     wanted = load().checks[code].probe_arguments
     assert any(
         all(name in seams or getattr(adapter, name, None) is not None for name, must in wanted.items() if must)
@@ -166,7 +166,7 @@ def adapters() -> list[tuple[Adapter, dict[str, Any]]]:
     return [(adapter, completed(adapter)) for name in TRAINERS for adapter in [adapted(made(name))]]
 
 
-def test_what_the_optimizer_trains_next_to_the_model_is_put_back() -> None:
+def test_parameters_that_the_optimizer_trains_outside_the_model_are_restored() -> None:
     model, critic = torch.nn.Linear(2, 2), torch.nn.Linear(2, 1)
     optimizer = torch.optim.SGD([*model.parameters(), *critic.parameters()], lr=0.1)
     before = critic.weight.detach().clone()
@@ -195,7 +195,7 @@ class WithCritic:
         return value
 
 
-def test_what_only_the_seams_hold_is_put_back_too() -> None:
+def test_objects_that_only_the_entry_points_use_are_restored_too() -> None:
     trainer = WithCritic()
     kept = copy.deepcopy([trainer.critics["value"].state_dict(), trainer.optimizer.state_dict()])
     wrapped = functools.partial(lambda own, *given: own(*given), trainer.loss)

@@ -76,7 +76,7 @@ def test_an_argument_that_trl_does_not_have_is_named_with_the_one_that_is_meant(
     assert "no argument 'num_generation'; 'num_generations'?" in " ".join(result.output.split())
 
 
-def test_a_trl_config_that_is_no_table_is_exit_code_2(saved: Path, tmp_path: Path) -> None:
+def test_a_trl_config_that_is_not_a_table_is_exit_code_2(saved: Path, tmp_path: Path) -> None:
     pytest.importorskip("trl")
     config = tmp_path / "grpo_config.json"
     config.write_text("[1]", encoding="utf-8")

@@ -50,7 +50,7 @@ class WithEpsilon(Whitens):
 
 @pytest.mark.parametrize("entropy", [0.0, 0.05])
 @pytest.mark.parametrize("kind", [Whitens, InNumbers, WithEpsilon])
-def test_a_right_trainer_that_whitens_is_left_in_peace(kind: type[Whitens], entropy: float) -> None:
+def test_a_right_trainer_that_whitens_is_not_flagged(kind: type[Whitens], entropy: float) -> None:
     diagnosis = probed(kind(entropy=entropy))
     assert [f"{f.code}: {f.message}" for f in diagnosis.findings if f.severity != "info"] == []
     assert (diagnosis.verdict, open_notes(diagnosis)) == ("healthy", [])
@@ -123,7 +123,7 @@ class MinusK1(MeanOfMeans):
     ("kind", "words"), [(MeanOfMeans, ""), (K1, "is k1: its"), (MinusK1, "is ref - new (k1 with the wrong sign): its")]
 )
 @pytest.mark.parametrize("temperature", [1.0, 0.6])
-def test_k1_is_told_however_the_loss_weighs_its_tokens(kind: type[Left], words: str, temperature: float) -> None:
+def test_k1_is_recognised_with_any_token_weights(kind: type[Left], words: str, temperature: float) -> None:
     found = probed(kind(temperature=temperature), "KL005").findings
     assert len(found) == bool(words)
     assert all(words in f.message for f in found)

@@ -201,7 +201,7 @@ SICK: list[tuple[str, str, type[Reference], tuple[str, ...]]] = [
 
 
 @pytest.mark.parametrize(("name", "code", "kind", "seams"), SICK, ids=[f"{c}-{n}" for n, c, *_ in SICK])
-def test_a_sick_twin_is_caught_by_its_own_probe_alone(
+def test_a_wrong_variant_is_flagged_only_by_its_probe(
     name: str, code: str, kind: type[Reference], seams: tuple[str, ...]
 ) -> None:
     diagnosis = probed(kind, *seams)
@@ -333,7 +333,7 @@ RIGHT: list[tuple[str, type[Reference], tuple[str, ...]]] = [
 
 
 @pytest.mark.parametrize(("name", "kind", "seams"), RIGHT, ids=[name for name, *_ in RIGHT])
-def test_a_right_twin_is_left_in_peace(name: str, kind: type[Reference], seams: tuple[str, ...]) -> None:
+def test_a_right_variant_is_not_flagged(name: str, kind: type[Reference], seams: tuple[str, ...]) -> None:
     diagnosis = probed(kind, *seams)
     assert [f"{f.code}: {f.message}" for f in diagnosis.findings if f.severity != "info"] == []
     assert (diagnosis.verdict, open_notes(diagnosis)) == ("healthy", [])

@@ -98,7 +98,7 @@ def test_rewards_of_single_samples_are_averaged_unless_the_mean_is_printed(tmp_p
     assert known(run_of(tmp_path, "b.log", lines(block + "  average reward: 0.{i}\n"))) == REWARD | ENTROPY
 
 
-def test_batches_that_begin_anew_with_every_epoch_are_counted_on(tmp_path: Path) -> None:
+def test_batches_that_begin_again_with_every_epoch_are_counted_on(tmp_path: Path) -> None:
     text = "".join(f"Epoch {e} Batch {b}/5: loss: {e}.{b}, reward: 0.{b}\n" for e in (1, 2) for b in range(1, 6))
     run = run_of(tmp_path, "x.log", "group_size = 8\n" + text)
     assert run.steps.tolist() == list(range(1, 11))
@@ -178,7 +178,7 @@ def test_rows_before_the_first_position_of_the_bar_share_the_way_to_it(tmp_path:
     assert run.steps.tolist() == [5, 10, 15, 20, 30, 40, 50, 60]
 
 
-def test_the_bar_of_the_trainer_is_told_from_others(tmp_path: Path) -> None:
+def test_the_bar_of_the_trainer_is_distinguished_from_others(tmp_path: Path) -> None:
     other = "100%|##| 1/1 [00:00<00:00]\n"
     bar = "\r {i}%|# | {i}0/99 [00:05<00:05]\n"
     evaluation = "\r 50%|# | 2/4 [00:01<00:01]\r100%|##| 4/4 [00:01<00:00]\n"
@@ -222,7 +222,7 @@ def test_lines_of_an_evaluation_are_not_those_of_training(tmp_path: Path, label:
     assert known(run) == REWARD | LOSS | {"eval_score": [0.9] * 5, "eval_loss": [7] * 5}
 
 
-def test_what_speaks_of_no_reward_is_not_rl(tmp_path: Path) -> None:
+def test_a_log_without_a_reward_is_not_rl(tmp_path: Path) -> None:
     for text in (
         "step {i}: len 512, lr 1e-5, loss 0.{i}\n",
         "step {i}: reward_loss 0.{i} value_loss 0.{i} loss 0.{i}\n",
@@ -230,7 +230,7 @@ def test_what_speaks_of_no_reward_is_not_rl(tmp_path: Path) -> None:
         assert run_of(tmp_path, "x.log", lines(text)).run_type == "supervised"
 
 
-def test_the_same_row_behind_the_number_of_each_process(tmp_path: Path) -> None:
+def test_the_same_row_after_the_number_of_each_process(tmp_path: Path) -> None:
     text = lines("".join(f"{rank}: {ROW}\n" for rank in (0, 1, 2)))
     assert run_of(tmp_path, "x.log", text).steps.tolist() == [1, 2, 3, 4, 5]
 
@@ -240,7 +240,7 @@ def test_an_epoch_may_count_the_rows_whatever_it_is_called(tmp_path: Path) -> No
     assert (run.steps.tolist(), known(run)) == ([1, 2, 3, 4, 5], REWARD)
 
 
-def test_steps_that_begin_anew_with_the_epoch_of_their_headline_count_on(tmp_path: Path) -> None:
+def test_steps_that_begin_again_with_the_epoch_of_their_headline_count_on(tmp_path: Path) -> None:
     text = "".join(f"Epoch {e}/3, Step {s}/10\nReward: 0.{e}{s}\n\n" for e in (1, 2, 3) for s in range(1, 11))
     run = run_of(tmp_path, "x.log", text)
     assert run.steps.tolist() == list(range(1, 31))
@@ -325,7 +325,7 @@ def test_more_ways_to_print_a_reward(tmp_path: Path, text: str, wanted: dict[str
 
 
 @pytest.mark.parametrize(("dead", "field"), [("0.{i}", "zero_variance_share"), ("{i}", "zero_variance_groups")])
-def test_dead_groups_that_are_no_whole_numbers_are_a_share(tmp_path: Path, dead: str, field: str) -> None:
+def test_dead_groups_that_are_not_whole_numbers_are_a_share(tmp_path: Path, dead: str, field: str) -> None:
     run = run_of(tmp_path, "x.log", lines("step {i} | reward 0.{i} | dead_groups " + dead + "\n"))
     assert field in run.columns
 
@@ -355,7 +355,7 @@ def test_a_number_in_parentheses_is_that_of_the_name_before_it(tmp_path: Path) -
     assert known(run)["reward_mean"] == [-0.1, -0.2, -0.3, -0.4, -0.5]
 
 
-def test_a_transcript_of_an_environment_is_no_training(tmp_path: Path) -> None:
+def test_a_transcript_of_an_environment_is_not_a_training(tmp_path: Path) -> None:
     line = "[STEP] step={i} action=move(3) reward={i}.00 done=false error=null\n"
     run = run_of(tmp_path, "x.log", "".join(line.format(i=i) for i in range(1, 20)))
     assert (run.run_type, len(run)) == ("evaluation", 0)
@@ -428,7 +428,7 @@ def test_a_mapping_of_the_mismatch_alone_stands_next_to_the_lines_that_hold_the_
     assert {name: pytest.approx(values) for name, values in wanted.items()} == known(run)
 
 
-def test_a_bar_of_validation_is_no_training(tmp_path: Path) -> None:
+def test_a_bar_of_validation_is_not_a_training(tmp_path: Path) -> None:
     lines = []
     for i in range(4):
         lines.append(f"val: 100%|████| 8/8 [01:27<00:00,  2.91s/it, reward=0.5, acc=0.5, tokens={300 + i}]")

@@ -109,7 +109,7 @@ def test_a_list_of_numbers_is_what_its_file_is_called(tmp_path: Path) -> None:
         {"reward": 0.5, "loss": 0.1, "gradients": {"bins": [1, 2, 3], "values": [4, 5, 6]}},
     ],
 )
-def test_results_are_no_log(tmp_path: Path, value: Any) -> None:
+def test_results_are_not_a_log(tmp_path: Path, value: Any) -> None:
     assert len(run_of(tmp_path, "x.json", json.dumps(value))) <= 1
 
 

@@ -77,7 +77,7 @@ def test_a_run_that_died_before_its_first_metric_says_of_what(tmp_path: Path) ->
     )
 
 
-def test_what_was_survived_is_no_end(tmp_path: Path) -> None:
+def test_an_error_that_the_run_survived_is_not_an_ending(tmp_path: Path) -> None:
     half = len(ROWS) // 2
     at = ROWS.index("\n", half) + 1
     run = run_of(tmp_path, "train.log", ROWS[:at] + "Traceback (most recent call last):\nValueError: x\n" + ROWS[at:])

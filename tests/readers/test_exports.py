@@ -101,7 +101,7 @@ def test_a_long_table_of_two_runs(tmp_path: Path) -> None:
     assert [known(run) for run in read(path)] == [WANTED, WANTED]
 
 
-def test_a_sweep_whose_runs_tell_how_they_were_set(tmp_path: Path) -> None:
+def test_a_sweep_whose_runs_contain_their_settings(tmp_path: Path) -> None:
     path = tmp_path / "sweep.json"
     history = [{"step": i, "reward": r, "kl": k} for i, (r, k) in enumerate(zip(REWARDS, KLS, strict=True), 1)]
     runs = [{"lr": lr, "beta": 0.04, "history": history} for lr in (1e-6, 1e-5)]
@@ -124,7 +124,7 @@ def test_scores_of_an_evaluation_between_the_steps(tmp_path: Path, told: str) ->
     assert columns["eval_score"] == [None, None, None, 0.125, None, None, None, 0.25]
 
 
-def test_rows_that_sum_up_whole_runs_are_no_steps(tmp_path: Path) -> None:
+def test_rows_that_sum_up_whole_runs_are_not_steps(tmp_path: Path) -> None:
     head = "staleness,steps,mean_kl,reward_start,reward_end\n"
     run = run_of(tmp_path, "sweep.csv", head + "".join(f"{i},60,1.9,-9.5,-0.5\n" for i in range(5)))
     assert run.run_type == "none"
@@ -186,14 +186,14 @@ def test_metrics_that_do_not_come_again_are_reported(tmp_path: Path) -> None:
     assert "the first 'train/kl' on line 2" in " ".join(run_of(tmp_path, "x.log", text).notes)
 
 
-def test_what_stands_beside_an_unread_step_is_reported(tmp_path: Path) -> None:
+def test_values_next_to_an_unread_step_are_reported(tmp_path: Path) -> None:
     text = "".join(
         f"Episode {i}/8: quality={r} cum_gain={k}\n" for i, (r, k) in enumerate(zip(REWARDS, KLS, strict=True), 1)
     )
     assert set(run_of(tmp_path, "x.log", text).unread) == {"quality", "cum_gain"}
 
 
-def test_a_page_whose_tables_hold_no_metric_is_no_notebook(tmp_path: Path) -> None:
+def test_a_page_whose_tables_hold_no_metric_is_not_a_notebook(tmp_path: Path) -> None:
     page = "<html><table><tr><th>Model</th><th>Size</th></tr><tr><td>a</td><td>7</td></tr></table></html>"
     notes = " ".join(run_of(tmp_path, "x.html", page).notes)
     assert "none of the 1 tables on the page" in notes

@@ -103,7 +103,7 @@ def test_event_files_of_several_runs_in_one_folder_stay_apart(tmp_path: Path) ->
     assert [len(run) for run in survey(tmp_path).runs] == [19, 19, 19]
 
 
-def test_a_twin_that_broke_off_into_nan_is_no_second_view(tmp_path: Path) -> None:
+def test_a_copy_that_ends_in_nan_is_not_a_second_view(tmp_path: Path) -> None:
     rows = [{"step": i, "reward": 0.01 * i, "loss": 0.1 * (i % 7), "grad_norm": 0.3} for i in range(1, 61)]
     put(tmp_path, "a/train.jsonl", "\n".join(map(json.dumps, rows)))
     put(

@@ -92,7 +92,7 @@ def test_trainer_state(tmp_path: Path) -> None:
     assert run.settings == {"max_steps": 20}
 
 
-def test_a_few_evaluations_with_an_epoch_are_no_restarts(tmp_path: Path) -> None:
+def test_a_few_evaluations_with_an_epoch_are_not_restarts(tmp_path: Path) -> None:
     rows: list[dict[str, float]] = []
     for step in range(1, 31):
         rows.append({"step": step, "epoch": step / 30, "reward": 0.5, "num_tokens": 9.0 * step})
@@ -216,7 +216,7 @@ def test_verl_file_logger(tmp_path: Path) -> None:
     assert known(run_of(tmp_path, "e.jsonl", text)) == {"entropy_mean": [0.5, 0.4], "grad_norm": [None, 1.5]}
 
 
-def test_typed_rows_are_one_step_and_an_evaluation_is_none_of_its_own(tmp_path: Path) -> None:
+def test_typed_rows_are_one_step_and_an_evaluation_is_not_a_separate_one(tmp_path: Path) -> None:
     rows = [{"type": "eval", "grpo_step": 0, "reward": 0.1, "temperature": 1.0}]
     for step in (1, 2):
         rows.append({"type": "rollout", "grpo_step": step, "reward": step / 10, "group_size": 4, "num_groups": 2})
@@ -349,7 +349,7 @@ def test_a_key_on_less_than_half_as_many_rows_gives_way(tmp_path: Path, others: 
 
 
 @pytest.mark.parametrize(("extra", "kind"), [("", "evaluation"), (",loss", "rl")])
-def test_steps_of_an_environment_are_no_training_without_an_update(tmp_path: Path, extra: str, kind: str) -> None:
+def test_steps_of_an_environment_are_not_training_without_an_update(tmp_path: Path, extra: str, kind: str) -> None:
     rows = "".join(f"{i},move {i},{i % 2},False{',0.5' if extra else ''}\n" for i in range(1, 30))
     assert run_of(tmp_path, "x.csv", f"step,action,reward,done{extra}\n{rows}").run_type == kind
 
@@ -431,7 +431,7 @@ def test_a_metric_that_the_first_row_does_not_hold_is_read_all_the_same(tmp_path
     assert run.columns["reward_components"].tolist() == [None, {"f": 0.25}]
 
 
-def test_times_and_shares_of_rewards_are_no_components(tmp_path: Path) -> None:
+def test_times_and_shares_of_rewards_are_not_components(tmp_path: Path) -> None:
     head = "step,critic_rewards_mean,timing_s_reward,reward_zero_frac,reward_hit_rate,format_reward\n"
     run = run_of(tmp_path, "metrics.csv", head + "1,0.5,12.5,0.2,0.4,1\n2,0.6,12.6,0.1,0.5,1\n")
     assert run.columns["reward_components"].tolist() == [{"format": 1.0}] * 2
@@ -504,12 +504,12 @@ def test_rows_that_say_true_to_evaluation_are_one(tmp_path: Path) -> None:
     assert (len(run), set(run.columns["eval_score"]), set(run.columns["loss"])) == (40, {0.5}, {0.1})
 
 
-def test_the_rewards_that_a_task_promises_are_none_that_were_paid(tmp_path: Path) -> None:
+def test_declared_rewards_of_a_task_are_not_earned_rewards(tmp_path: Path) -> None:
     row = {"prompt": "Mend the server.", "task": "a", "reward_spec": {"success_reward": 10.0, "reward": 1.0}}
     assert run_of(tmp_path, "train.jsonl", f"{json.dumps(row)}\n" * 30).run_type == "none"
 
 
-def test_what_a_text_says_of_groups_is_no_run(tmp_path: Path) -> None:
+def test_a_text_about_groups_is_not_a_run(tmp_path: Path) -> None:
     text = "So beta = 0.05 and there are 6 groups.\nNow beta = 0.05 and there are 6 groups.\n" * 3
     assert run_of(tmp_path, "x.txt", text).run_type == "none"
 
@@ -544,7 +544,7 @@ def test_rows_as_others_lay_them_out(tmp_path: Path, text: str, wanted: dict[str
     assert (run.steps.tolist(), known(run)) == ([1, 2], wanted)
 
 
-def test_a_table_of_models_is_no_log(tmp_path: Path) -> None:
+def test_a_table_of_models_is_not_a_log(tmp_path: Path) -> None:
     assert run_of(tmp_path, "x.csv", "model,reward,length\nqwen,0.5,9\nllama,0.25,8\n").run_type == "none"
 
 
@@ -608,7 +608,7 @@ def test_names_of_our_own() -> None:
     assert named == {name: [name] for name in named}
 
 
-def test_what_an_environment_is_told_is_no_setting_of_the_policy_but_for_its_groups_and_turns() -> None:
+def test_settings_of_an_environment_do_not_apply_to_the_policy_except_groups_and_turns() -> None:
     names = ("env.max_steps", "env.rollout.n", "env.seed", "trainer.max_steps", "critic.optim.lr")
     assert [declared(name) for name in names] == ["max_turns", "group_size", None, "max_steps", None]
 
@@ -650,7 +650,7 @@ def test_map_reads_a_key_as_a_field(tmp_path: Path) -> None:
     assert (known(run), run.mapping) == ({"entropy_mean": [0.5, 0.25]}, {"my/number": "entropy_mean"})
 
 
-def test_an_unrewarded_metric_is_told_by_the_figures(tmp_path: Path) -> None:
+def test_an_unrewarded_metric_is_found_by_its_values(tmp_path: Path) -> None:
     def of(mean: str) -> Run:
         rows = []
         for i in range(12):
@@ -712,7 +712,7 @@ def test_metrics_with_their_availability_are_what_their_value_says(tmp_path: Pat
     assert (run.run_type, known(run)) == ("supervised", {"loss": [1, 0.5]})
 
 
-def test_a_file_that_is_no_log_is_said_to_be_none(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_log_is_reported_so(tmp_path: Path) -> None:
     for name, text in (("a.py", "import os\nstep = 3\nloss = 1\n"), ("b.txt", "Chapter 1\nIt was 1984.\n"), ("c", "")):
         run = run_of(tmp_path, name, text)
         assert (run.run_type, len(run)) == ("none", 0)
@@ -788,7 +788,7 @@ def test_held_out_scores_that_only_verl_writes_are_those_of_a_training(tmp_path:
         assert (run.run_type, known(run)["eval_score"]) == (kind, [(40 + i) / 100 for i in range(12)])
 
 
-def test_the_perplexity_of_an_evaluation_is_no_score_of_it(tmp_path: Path) -> None:
+def test_the_perplexity_of_an_evaluation_is_not_a_score_of_it(tmp_path: Path) -> None:
     rows: list[dict[str, float]] = [{"step": i, "train_reward": i / 16} for i in range(1, 9)]
     for row in rows[3::4]:
         row |= {"eval_reward": row["train_reward"] / 2, "eval_perplexity": 3 + row["step"]}
@@ -798,6 +798,6 @@ def test_the_perplexity_of_an_evaluation_is_no_score_of_it(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("loss", "kind"), [(0.0, "supervised"), (-0.01, "rl")])
-def test_a_loss_below_0_is_no_cross_entropy(tmp_path: Path, loss: float, kind: str) -> None:
+def test_a_loss_below_0_is_not_a_cross_entropy(tmp_path: Path, loss: float, kind: str) -> None:
     rows = [{"step": n, "avg_loss": [0.02, loss][n % 2], "acc": 0.9} for n in range(10)]
     assert run_of(tmp_path, "m.jsonl", "\n".join(map(json.dumps, rows))).run_type == kind

@@ -48,7 +48,7 @@ def test_fixed_width_table(tmp_path: Path) -> None:
     assert run.notes[-1] == "line 14 is an incomplete table row and was skipped"
 
 
-def test_the_supervised_phase_alone_is_no_rl(tmp_path: Path) -> None:
+def test_the_supervised_phase_alone_is_not_rl(tmp_path: Path) -> None:
     path = tmp_path / "train.log"
     path.write_text(TABLE.split("阶段3")[0], encoding="utf-8")
     (run,) = read(path)

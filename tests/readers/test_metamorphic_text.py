@@ -97,7 +97,7 @@ def test_lines_that_a_terminal_has_wrapped_are_read_whole(tmp_path: Path, name: 
 
 
 @pytest.mark.parametrize("name", ["pairs", "sentence", "headlines"])
-def test_a_table_of_the_same_steps_below_the_rows_is_no_second_run(tmp_path: Path, name: str) -> None:
+def test_a_table_of_the_same_steps_below_the_rows_is_not_a_second_run(tmp_path: Path, name: str) -> None:
     table = ["| Step | Reward |", "|---|---|", *(f"| {i} | {reward(i)} |" for i in STEPS)]
     (run,) = rows(tmp_path, [*LOGS[name], "", "Summary", *table])
     assert told(run) == WANTED

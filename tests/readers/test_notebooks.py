@@ -38,14 +38,14 @@ def test_the_code_says_the_settings_and_the_trainer(tmp_path: Path) -> None:
     assert "max_steps" not in run.settings
 
 
-def test_a_notebook_whose_cells_come_behind_its_widgets_is_one(tmp_path: Path) -> None:
+def test_a_notebook_whose_cells_come_after_its_widgets_is_one(tmp_path: Path) -> None:
     made = json.loads(notebook(TRAINER, table("Training Loss", "reward")))
     widgets = {f"{i:032x}": {"model_module": "@jupyter-widgets/controls", "state": {}} for i in range(3000)}
     text = json.dumps({"metadata": {"widgets": widgets}, **made})
     assert len(run_of(tmp_path, "a.ipynb", text)) == 20
 
 
-def test_a_grpo_table_without_rewards_is_no_supervised_training(tmp_path: Path) -> None:
+def test_a_grpo_table_without_rewards_is_not_a_supervised_training(tmp_path: Path) -> None:
     run = run_of(tmp_path, "a.ipynb", notebook(TRAINER, table("Training Loss")))
     assert (run.run_type, len(run)) == ("rl", 20)
     assert any("GRPOTrainer" in note for note in run.notes)
@@ -61,7 +61,7 @@ def test_the_code_says_that_an_adapter_is_trained(tmp_path: Path) -> None:
         assert run.settings.get("use_peft") is trained
 
 
-def test_an_output_of_one_row_next_to_the_table_is_no_run(tmp_path: Path) -> None:
+def test_an_output_of_one_row_next_to_the_table_is_not_a_run(tmp_path: Path) -> None:
     made = json.loads(notebook(TRAINER, table("Training Loss", "reward")))
     made["cells"].append({"cell_type": "code", "source": "", "outputs": [{"text": "step: 3 loss: 0.5 reward: 1.0"}]})
     run = run_of(tmp_path, "a.ipynb", json.dumps(made))

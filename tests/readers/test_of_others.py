@@ -32,13 +32,13 @@ def test_scores_under_val_and_valid_are_held_out(tmp_path: Path, key: str) -> No
 
 
 @pytest.mark.parametrize("beside", ["val/sequence_lengths", "val/ratio", "val/num_eos_tokens"])
-def test_beside_what_its_batches_hold_open_instructs_val_is_training(tmp_path: Path, beside: str) -> None:
+def test_next_to_what_its_batches_hold_open_instructs_val_is_training(tmp_path: Path, beside: str) -> None:
     run = jsonl(tmp_path, [{"step": i, "objective/scores": i / 8, beside: 9.0, "val/solved_score": 0.5} for i in STEPS])
     assert "eval_score" not in run.columns
     assert run.unread["val/solved_score"] == 8
 
 
-def test_a_share_of_valid_responses_is_no_validation() -> None:
+def test_a_share_of_valid_responses_is_not_a_validation() -> None:
     assert [alias.field for alias in resolve("valid/rate")] == ["valid_rate"]
     assert not is_eval("valid/rate")
     assert not is_eval("valid_rate")
@@ -86,7 +86,7 @@ def test_lists_that_cannot_be_placed_are_named_as_unread(tmp_path: Path) -> None
         {"seed": 3, "success": True, "environment_reward": 1.5},
     ],
 )
-def test_steps_of_an_environment_and_tasks_one_by_one_are_no_training(tmp_path: Path, row: dict[str, object]) -> None:
+def test_steps_of_an_environment_and_tasks_one_by_one_are_not_training(tmp_path: Path, row: dict[str, object]) -> None:
     rows = [row | {"nth": i} for i in STEPS]
     assert jsonl(tmp_path, rows).run_type == "evaluation"
     assert jsonl(tmp_path, [{**r, "loss": 0.5} for r in rows]).run_type == "rl"
@@ -106,7 +106,7 @@ def test_a_share_below_zero_is_none(tmp_path: Path) -> None:
     assert known(run)["success_rate"] == [1, 0] * 4
 
 
-def test_the_limit_of_a_response_is_a_setting_and_settings_alone_are_no_run(tmp_path: Path) -> None:
+def test_a_response_limit_is_a_setting_and_settings_alone_are_not_a_run(tmp_path: Path) -> None:
     config = {"training": {"num_generations": 4, "learning_rate": 1e-6, "beta": 0.04, "max_completion_length": 64}}
     run = run_of(tmp_path, "summary.json", json.dumps(config))
     assert run.run_type == "none"
@@ -117,7 +117,7 @@ def test_the_limit_of_a_response_is_a_setting_and_settings_alone_are_no_run(tmp_
 TRL = "{{'loss': {0}, 'grad_norm': 0.5, 'reward': {1}, 'reward_std': 0.25, 'kl': 0.01, 'epoch': {0}}}\n"
 
 
-def test_how_the_reward_of_one_response_is_made_up_is_no_row(tmp_path: Path) -> None:
+def test_how_the_reward_of_one_response_is_made_up_is_not_a_row(tmp_path: Path) -> None:
     parts = 'breakdown: {"task": 0.0, "tools": 0.25, "format": 0.02, "pay": 0.5, "polite": 0.0}\n'
     text = "".join(2 * parts + TRL.format(i / 8, i / 16) for i in STEPS)
     run = run_of(tmp_path, "a.log", text)
@@ -188,7 +188,7 @@ def test_a_document_without_rollouts_is_read_as_a_log(tmp_path: Path) -> None:
     assert (run.format, len(run)) == ("json", 8)
 
 
-def test_sentences_in_a_table_of_other_things_are_no_metrics(tmp_path: Path) -> None:
+def test_sentences_in_a_table_of_other_things_are_not_metrics(tmp_path: Path) -> None:
     said = '"The loss 0.5 and the reward 0.25 came, accuracy 0.75\n at step 3"'
     rows = "".join(f"{n},{said},made\n" for n in ("one", "two", "three"))
     run = run_of(tmp_path, "questions.csv", f",Question 1,Answer of the model\n{rows}")
@@ -302,12 +302,12 @@ def test_histories_that_are_printed_at_the_end(tmp_path: Path, count: int) -> No
         "rewards: [0.5, 0.25, 0.5, 0.0, 1.0]\nlosses: [0.5, 0.25, 0.5, 0.0, 1.0, 2.0]\n",
     ],
 )
-def test_lists_of_a_group_or_of_other_things_are_no_histories(tmp_path: Path, text: str) -> None:
+def test_lists_of_a_group_or_of_other_things_are_not_histories(tmp_path: Path, text: str) -> None:
     assert len(run_of(tmp_path, "a.log", text)) < 2
 
 
 @pytest.mark.parametrize(("more", "name", "rows"), [(0, "a.md", 8), (1, "a.md", 0), (1, "a.log", 8)])
-def test_a_document_that_speaks_of_a_training_is_no_log(tmp_path: Path, more: int, name: str, rows: int) -> None:
+def test_a_document_about_a_training_is_not_a_log(tmp_path: Path, more: int, name: str, rows: int) -> None:
     """More than four lines of text for each of metrics, from the first of these to the last."""
     said = "The agent sees what it did, and why.\n\n"
     blocks = [f"step {i} reward: {i / 8}\n" for i in STEPS]

@@ -102,7 +102,7 @@ def test_a_table_with_a_column_for_each_step(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("head", ["| metric | 1 | 2 |", "| metric | step 2 | step 1 |", "| metric | step a | step b |"])
-def test_a_table_whose_columns_are_no_steps_is_no_course(tmp_path: Path, head: str) -> None:
+def test_a_table_whose_columns_are_not_steps_is_not_a_run(tmp_path: Path, head: str) -> None:
     assert len(run_of(tmp_path, "x.md", f"{head}\n|---|---|---|\n| reward | 0.5 | 0.25 |\n")) <= 1
 
 
@@ -122,7 +122,7 @@ def test_one_row_over_many_lines_bears_the_step_that_one_of_them_names(tmp_path:
     assert known(run) == {"reward_mean": [0.5], "kl": [2.0], "grad_norm": [3.0], "entropy_mean": [1.0]}
 
 
-def test_rewards_that_are_told_of_a_generation_are_those_of_training_or_of_an_evaluation(tmp_path: Path) -> None:
+def test_rewards_of_a_generation_belong_to_training_or_to_an_evaluation(tmp_path: Path) -> None:
     told = "12:0{i} | INFO | trainer:{n} - Generation rewards - Avg: {r}, Min: 0.0, Max: 1.0\n"
     steps = "".join(
         f"12:0{i} | INFO | trainer:9 - Started: 'step'\n" + told.format(i=i, n=77, r=f"0.{i}")
@@ -157,7 +157,7 @@ def test_drawn_tables(tmp_path: Path, text: str, steps: list[int]) -> None:
     assert (run.steps.tolist(), known(run)) == (steps, COURSE)
 
 
-def test_a_drawn_table_of_models_is_no_course(tmp_path: Path) -> None:
+def test_a_drawn_table_of_models_is_not_a_run(tmp_path: Path) -> None:
     text = "| model | reward | KL |\n|---|---|---|\n| qwen 7 | 0.5 | 0.5 |\n| llama 8 | 0.25 | 2 |\n"
     assert len(run_of(tmp_path, "x.md", text)) <= 1
 
@@ -276,7 +276,7 @@ def test_a_log_in_a_fence_of_a_document(tmp_path: Path, fence: str, said: str) -
 
 
 @pytest.mark.parametrize(("language", "times"), [("", 2), ("python", 6)])
-def test_a_fence_of_few_lines_or_of_code_is_no_log(tmp_path: Path, language: str, times: int) -> None:
+def test_a_fence_of_few_lines_or_of_code_is_not_a_log(tmp_path: Path, language: str, times: int) -> None:
     text = f"```{language}\n" + "".join(BLOCK.format(i=i) for i in range(1, times + 1)) + "```\n"
     run = run_of(tmp_path, "guide.md", PROSE + text + PROSE)
     assert (len(run), run.notes[0]) == (

@@ -121,7 +121,7 @@ def test_an_address_that_cannot_be_right_says_how_it_is_written(
         ask(address)
 
 
-def test_a_path_that_exists_is_no_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_that_exists_is_not_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "s3:").mkdir()
     (tmp_path / "s3:" / "train.log").write_text("step 1 loss 0.1\n", encoding="utf-8")

@@ -37,7 +37,7 @@ def grpo(step: int, per_epoch: int = 100) -> str:
 SUMMARY = "{'train_runtime': 12.5, 'train_samples_per_second': 3.2, 'train_steps_per_second': 0.5, 'train_loss': 0.4, 'epoch': 1.0}"
 
 
-def test_the_summary_of_a_training_is_no_step(tmp_path: Path) -> None:
+def test_the_summary_of_a_training_is_not_a_step(tmp_path: Path) -> None:
     text = "".join(f"{bar(i, 20)}\n{grpo(i)}\n" for i in range(1, 21)) + SUMMARY + "\n"
     (run,) = runs(tmp_path, "train.log", text)
     assert run.steps.tolist() == list(range(1, 21))
@@ -100,13 +100,13 @@ def test_a_finished_bar_and_a_new_total_are_a_new_phase(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("position", [0, 1, 69])
-def test_rows_on_a_bar_that_stands_still_are_steps(tmp_path: Path, position: int) -> None:
+def test_rows_on_a_bar_that_does_not_move_are_steps(tmp_path: Path, position: int) -> None:
     text = bar(position, 69) + "\n" + "".join(f"{grpo(i)}\n" for i in range(1, 70))
     (run,) = runs(tmp_path, "train.log", text)
     assert (len(run), run.steps[-1]) == (69, 69)
 
 
-def test_bars_behind_the_text_of_a_completion_count(tmp_path: Path) -> None:
+def test_bars_after_the_text_of_a_completion_count(tmp_path: Path) -> None:
     text = "".join(
         f"{'The answer is 7.' if i % 3 == 0 else ''}{bar(i, 60)[1:] if i % 3 == 0 else bar(i, 60)}\n{grpo(i)}\n"
         for i in range(1, 61)
@@ -116,7 +116,7 @@ def test_bars_behind_the_text_of_a_completion_count(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["log", "jsonl", "csv"])
-def test_a_counter_that_begins_anew_is_another_run(tmp_path: Path, suffix: str) -> None:
+def test_a_counter_that_begins_again_is_another_run(tmp_path: Path, suffix: str) -> None:
     rows = [{"step": i, "reward": 0.1 * run + 0.01 * i, "loss": 0.5} for run in range(3) for i in range(1, 21)]
     text = {
         "log": "".join(f"step {r['step']} | reward {r['reward']:.3f} | loss {r['loss']}\n" for r in rows),
@@ -135,7 +135,7 @@ def test_a_run_that_is_resumed_stays_one(tmp_path: Path) -> None:
     assert [e.kind for events in run.events.values() for e in events] == ["restart"]
 
 
-def test_steps_that_begin_anew_with_each_iteration_are_one_run(tmp_path: Path) -> None:
+def test_steps_that_begin_again_with_each_iteration_are_one_run(tmp_path: Path) -> None:
     rows = [{"iteration": k, "step": i, "reward": 0.1 * k + 0.01 * i} for k in range(1, 4) for i in range(1, 11)]
     (run,) = runs(tmp_path, "x.jsonl", "\n".join(map(json.dumps, rows)))
     assert len(run) == 30
@@ -178,7 +178,7 @@ def test_lines_that_stand_above_the_step_that_they_belong_to(tmp_path: Path) -> 
     assert run.columns["reward_mean"].tolist() == [i / 100 for i in range(1, 51)]
 
 
-def test_bars_of_the_groups_within_a_step_are_no_steps(tmp_path: Path) -> None:
+def test_bars_of_the_groups_within_a_step_are_not_steps(tmp_path: Path) -> None:
     text = "".join(
         "".join(f"Iter {i} groups: 5%|5    | {k}/20 [00:07<02:30, loss=-0.1, mean_r=0.9]\n" for k in range(1, 21))
         + f"INFO - Iter {i} | loss=0.1 | reward mean={i / 100} std=0.2\n"
@@ -206,7 +206,7 @@ def test_one_of_several_runs_is_picked_by_its_number(tmp_path: Path) -> None:
     assert (ended.exit_code, "the file has 2 runs" in ended.output) == (2, True)
 
 
-def test_lines_of_one_response_are_no_steps(tmp_path: Path) -> None:
+def test_lines_of_one_response_are_not_steps(tmp_path: Path) -> None:
     text = "k_samples: 8\n" + "".join(
         f"Sample: K=1, Reward=0.5\nCompletion 3: reward=0.9\nStep {i}: mean_reward={i / 100} loss=0.2\n"
         for i in range(1, 31)
@@ -288,7 +288,7 @@ def epochs(line: str, between: str) -> str:
         ("Epoch [{epoch}/2], Step [{at}/120], Loss: {loss:.3f}\n", "Epoch [{epoch}/2] done, mean loss: 0.4\n"),
     ],
 )
-def test_steps_that_begin_anew_with_each_epoch_are_one_run(tmp_path: Path, line: str, between: str) -> None:
+def test_steps_that_begin_again_with_each_epoch_are_one_run(tmp_path: Path, line: str, between: str) -> None:
     (run,) = runs(tmp_path, "sft.log", epochs(line, between))
     steps = sorted(set(run.steps.tolist()))
     assert (steps[:2], steps[-1], len(steps)) == ([10, 20], 240, 24)
@@ -296,7 +296,7 @@ def test_steps_that_begin_anew_with_each_epoch_are_one_run(tmp_path: Path, line:
     assert run.columns["loss"][0] == pytest.approx(0.68)
 
 
-def test_epochs_that_stand_in_headlines_of_their_own_are_one_run(tmp_path: Path) -> None:
+def test_epochs_in_separate_headings_are_one_run(tmp_path: Path) -> None:
     """As Keras prints them, with the batches of each counted anew."""
     batches = "".join(f"batch {i * 500} - loss {{}}.{9 - i}\n" for i in range(8))
     (run,) = runs(tmp_path, "fit.log", "".join(f"Epoch {e}/3\n" + batches.format(*[5 - e] * 8) for e in (1, 2, 3)))
@@ -306,7 +306,7 @@ def test_epochs_that_stand_in_headlines_of_their_own_are_one_run(tmp_path: Path)
     assert [len(run) for run in runs(tmp_path, "twice.log", again)] == [24, 24]
 
 
-def test_a_bar_that_names_its_epoch_and_another_counter_behind_it_are_one_run(tmp_path: Path) -> None:
+def test_a_bar_that_names_its_epoch_and_another_counter_after_it_are_one_run(tmp_path: Path) -> None:
     """As Lightning draws it: the epoch changes before the bar does, and a checkpoint names the updates, not the batches."""
     line = "Epoch {epoch}:  25%|##5   | {at}/120 [00:20<02:19,  2.48it/s, loss={loss:.2f}, v_num=0]"
     drawn, updates = [], 0

@@ -261,7 +261,7 @@ def test_a_repository_of_aim_is_read_by_its_library(tmp_path: Path, monkeypatch:
     assert run.notes == ["runs of this repository that are not indexed and not read: 1; run aim storage reindex"]
 
 
-def test_a_repository_of_aim_that_is_not_indexed_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repository_of_aim_that_is_not_indexed_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = aim_repository(tmp_path)
     with_aim(monkeypatch, [], 3)
     with pytest.raises(ReadError, match=r"has no indexed run \(3 not indexed\): run aim storage reindex"):
@@ -280,7 +280,7 @@ def test_a_repository_of_aim_that_is_damaged_is_an_unreadable_input(
         read(path)
 
 
-def test_a_repository_of_aim_without_its_library_is_no_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repository_of_aim_without_its_library_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = aim_repository(tmp_path)
     monkeypatch.setitem(sys.modules, "aim", None)
     for place in (tmp_path, tmp_path / ".aim"):

@@ -54,12 +54,12 @@ def test_rewards_of_responses_are_averaged_to_the_step_that_is_named_below_them(
     assert run.columns["reward_mean"].tolist() == pytest.approx([1.1, 2.1, 3.1])
 
 
-def test_rewards_of_responses_alone_are_no_steps(runs_of: Reader) -> None:
+def test_rewards_of_responses_alone_are_not_steps(runs_of: Reader) -> None:
     (run,) = runs_of([f"Reward: 0.{i}; Response: the number is {i}" for i in range(9)])
     assert len(run) == 0
 
 
-def test_a_response_beside_a_mean_does_not_change_it(runs_of: Reader) -> None:
+def test_a_response_next_to_a_mean_does_not_change_it(runs_of: Reader) -> None:
     lines = [line for i in range(1, 7) for line in (f"step {i} | reward: 0.{i} | loss: 0.5", "Sample 1: reward: 9.0")]
     (run,) = runs_of(lines)
     assert run.columns["reward_mean"].tolist() == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
@@ -110,14 +110,14 @@ def test_a_training_has_ended_where_its_epochs_do_not_go_on(runs_of: Reader, fir
     assert len(runs_of([*before, SUMMARY + ", 'epoch': 1.0}", *after])) == runs
 
 
-def test_the_rewards_of_a_response_beside_updates_that_hold_the_reward_are_no_row(runs_of: Reader) -> None:
+def test_rewards_of_a_response_next_to_updates_with_the_reward_are_not_a_row(runs_of: Reader) -> None:
     update = "rl_loss: 0.0, token_entropy: 0.5, reward_data: {{'total_reward': 1.{0}, 'total_num': 256}}"
     sample = "reward: {'format_reward': 1.0, 'answer_reward': 0.0, 'reward': 0.0}"
     (run,) = runs_of([sample, *(line for i in range(6) for line in (update.format(i), sample))])
     assert run.columns["reward_mean"].tolist() == pytest.approx([1.0, 1.1, 1.2, 1.3, 1.4, 1.5])
 
 
-def test_a_counter_before_other_words_counts_the_mapping_behind_them(runs_of: Reader) -> None:
+def test_a_counter_before_other_words_counts_the_mapping_after_them(runs_of: Reader) -> None:
     row = "INFO:metrics:Step {0}, Epoch 0: {{'policy_loss': 0.5, 'reward_mean': 0.{0}, 'total_loss': 0.1}}"
     (run,) = runs_of([line for i in range(3, 9) for line in (f"12:00 - {row.format(i)}", row.format(i))])
     assert run.steps.tolist() == [3, 4, 5, 6, 7, 8]

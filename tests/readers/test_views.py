@@ -102,7 +102,7 @@ def test_a_column_that_only_a_view_holds_is_judged(tmp_path: Path, command: str)
     assert "GRD001" in result.stdout
 
 
-def test_runs_with_noise_are_hardly_ever_compared_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_with_noise_are_almost_never_compared_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[int] = []
     monkeypatch.setattr(views, "same_run", lambda one, other: compared.append(1))
     runs = []

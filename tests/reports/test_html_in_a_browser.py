@@ -80,7 +80,7 @@ def _plot(page: Any) -> dict[str, float]:
     return box
 
 
-def test_hovering_tells_the_same_step_over_every_chart(opened: Any) -> None:
+def test_hovering_shows_the_same_step_in_every_chart(opened: Any) -> None:
     box = _plot(opened)
     opened.mouse.move(box["x"] + box["width"] / 2, box["y"] + 20)
     words = opened.locator("output").all_inner_texts()

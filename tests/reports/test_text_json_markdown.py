@@ -43,7 +43,7 @@ def test_snapshot_of_everything(case: str, snapshot: SnapshotAssertion) -> None:
         ("rewards/format", None),
     ],
 )
-def test_the_framework_is_told_by_keys_that_no_other_writes(key: str, told: str | None) -> None:
+def test_the_framework_is_recognised_by_keys_that_no_other_writes(key: str, told: str | None) -> None:
     run = example.diagnosis().run
     run.format, run.settings, run.unread = "tensorboard", {}, {key: 1}
     assert framework(run) == told
@@ -111,7 +111,7 @@ def test_hostile_text_is_shown_and_does_nothing(name: str) -> None:
     assert len(report) < 100_000
 
 
-def test_markdown_of_hostile_text_is_no_markup() -> None:
+def test_markdown_of_hostile_text_has_no_markup() -> None:
     report = render("markdown", [example.hostile()], Options(samples=False))
     outside_code = report.split("```")[0::2]
     assert not any("<script" in part or "<img" in part or re.search(r"(?<!\\)\]\(", part) for part in outside_code)

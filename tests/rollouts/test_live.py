@@ -56,6 +56,6 @@ def test_a_log_and_the_rollouts_next_to_it_are_one_run(tmp_path: Path) -> None:
     assert diagnose(run).finding("DIV005") is not None
 
 
-def test_rollouts_of_an_evaluation_are_no_training(tmp_path: Path) -> None:
+def test_rollouts_of_an_evaluation_are_not_training(tmp_path: Path) -> None:
     (run,) = read(write(tmp_path / "val_rollouts", "math", None))
     assert run.run_type == "evaluation"

@@ -135,7 +135,7 @@ def test_what_an_api_returns_is_a_response() -> None:
         ("Doc 1: " + "text " * 100 + " a timeout " + "text " * 100, None),
     ],
 )
-def test_the_kind_of_a_failure_is_told_by_its_result(result: str, kind: str | None) -> None:
+def test_the_kind_of_a_failure_is_recognised_by_its_result(result: str, kind: str | None) -> None:
     row = {"messages": [USER, CALL, {**RESULT, "content": result}, SAID], "reward": 0.0}
     (sample,) = rollouts_of(row)
     assert sample.calls is not None
@@ -169,7 +169,7 @@ def test_several_responses_of_one_row_are_several_rollouts() -> None:
         {"prompt": "p", "output": None},
     ],
 )
-def test_rows_without_a_response_are_no_rollouts(row: Mapping[str, Any]) -> None:
+def test_rows_without_a_response_are_not_rollouts(row: Mapping[str, Any]) -> None:
     assert list(rollouts_of(row)) == []
 
 
@@ -216,7 +216,7 @@ def test_depth_and_number_of_rollouts_of_a_row_are_bounded() -> None:
         ({"status": "aborted"}, "aborted"),
     ],
 )
-def test_how_a_rollout_ended_is_told_by_its_own_words(row: Mapping[str, Any], finish: str | None) -> None:
+def test_how_a_rollout_ended_is_recognised_by_its_own_words(row: Mapping[str, Any], finish: str | None) -> None:
     (sample,) = rollouts_of({"prompt": "p", "response": "a", **row})
     assert isinstance(sample, Sample)
     assert sample.finish == finish

@@ -27,7 +27,7 @@ def test_equal_computations_are_made_once() -> None:
     assert plan.row(plan.begin(), [np.float64(3.0)])[1] == (4.0, 6.0, 0.0)
 
 
-def test_what_is_told_is_computed_where_a_condition_holds() -> None:
+def test_evidence_is_computed_only_if_a_condition_holds() -> None:
     calls = []
 
     def noted(x: float) -> float:

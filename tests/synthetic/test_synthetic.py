@@ -18,12 +18,12 @@ def above_info(make: Callable[[int], Columns], seed: int) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_healthy_run_is_left_in_peace(seed: int) -> None:
+def test_a_healthy_run_is_not_flagged(seed: int) -> None:
     assert above_info(runs.healthy, seed) == []
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_converged_run_is_left_in_peace(seed: int) -> None:
+def test_a_converged_run_is_not_flagged(seed: int) -> None:
     assert above_info(runs.converged, seed) == []
 
 
@@ -40,7 +40,7 @@ def test_a_converged_run_is_left_in_peace(seed: int) -> None:
         (runs.entropy_explosion, {"ENT003"}, 150, 220),
     ],
 )
-def test_a_sick_run_fails_for_its_own_reason(
+def test_a_failing_run_fails_for_its_own_reason(
     make: Callable[[int], Columns], causes: set[str], begin: int, end: int, seed: int
 ) -> None:
     diagnosis = diagnose(runs.run_of(make, seed))

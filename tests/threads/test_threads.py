@@ -15,7 +15,7 @@ BETTER = ("wrong", "silent", "symptom", "caught")
 
 
 @pytest.mark.parametrize("thread", [*KNOWN, *SET, *FOUND], ids=lambda thread: thread.at)
-def test_what_is_said(thread: Thread) -> None:
+def test_messages(thread: Thread) -> None:
     got, diagnosis = outcome(thread)
     assert BETTER.index(got) >= BETTER.index(thread.expect), diagnosis
 

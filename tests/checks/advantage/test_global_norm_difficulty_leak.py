@@ -29,7 +29,7 @@ def test_boundary(normaliser: str, std: str, fires: bool) -> None:
     assert (run_check("ADV010", settings(normaliser), **columns) is not None) is fires
 
 
-def test_a_group_mean_that_is_taken_off_first_is_left_in_peace() -> None:
+def test_a_group_mean_that_is_subtracted_first_is_not_flagged() -> None:
     columns: dict[str, Any] = {"advantage_std": "0.71x9", "advantage_rms_live": "1x9", "zero_variance_groups": "4x9"}
     assert run_check("ADV010", settings("batch"), **columns) is None
 

@@ -81,7 +81,7 @@ def test_what_teaches_is_passed_over(columns: dict[str, Any]) -> None:
     assert run_check("ADV015", **columns) is None
 
 
-def test_a_millionth_is_no_spread() -> None:
+def test_a_spread_of_a_millionth_counts_as_0() -> None:
     told = "None of the 20 rows has a learning signal: every advantage is 0 and every reward is 1e-06."
     found = find("ADV015", **rows(20, reward_min="0", reward_max="1e-6"))
     assert (found.severity, found.message) == ("warning", told)

@@ -39,7 +39,7 @@ def probed(advantages: Callable[[Tensor], Tensor], **settings: Any) -> Diagnosis
         (centred, {"scale_rewards": False}),
     ],
 )
-def test_the_declared_scope_is_left_in_peace(advantages: Any, settings: dict[str, Any]) -> None:
+def test_the_declared_scope_is_not_flagged(advantages: Any, settings: dict[str, Any]) -> None:
     diagnosis = probed(advantages, **settings)
     assert (diagnosis.findings, diagnosis.coverage.passed_codes) == ([], ["ADV014"])
 

@@ -78,6 +78,6 @@ def test_a_declared_group_of_one_is_taken_for_two() -> None:
     assert "would give 0.71" in found.message
 
 
-def test_at_a_tenth_it_is_no_error() -> None:
+def test_at_a_tenth_it_is_not_an_error() -> None:
     columns: dict[str, Any] = {"advantage_rms_live": [0.1 * 0.5**0.5] * 10, "kl_grad_share": "0.57x10"}
     assert severity({"normaliser": "group", "group_size": 2}, **columns) == "warning"

@@ -26,7 +26,7 @@ def test_levels_over_ten_steps(dead: int, severity: str | None) -> None:
         pytest.param({"reward_mean": "0.1x10 0.5x5 0.9x30"}, id="solved by its own rise"),
     ],
 )
-def test_a_solved_task_is_left_in_peace(columns: dict[str, Any]) -> None:
+def test_a_solved_task_is_not_flagged(columns: dict[str, Any]) -> None:
     n = sum(int(w.split("x")[1]) for w in next(iter(columns.values())).split())
     assert run_check("ADV003", zero_variance_share=[0.1] * (n - 30) + [0.95] * 30, **columns) is None
 

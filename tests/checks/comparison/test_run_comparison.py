@@ -11,7 +11,7 @@ def test_reports_better_as_info_and_worse_as_error() -> None:
     assert told.message == "The reward is lower (0.807 → 0.2)."
 
 
-def test_a_small_gain_is_no_difference_beyond_noise() -> None:
+def test_a_small_gain_is_not_a_difference_beyond_noise() -> None:
     (told,) = compared(run(reward_mean=reward(0)), run(reward_mean=reward(1, gain=0.52))).findings
     assert told.message.startswith("The reward is 0.7 in BASE and 0.711 in NEW; smallest detectable difference: 0.0")
 

@@ -28,7 +28,7 @@ def test_the_loss_that_makes_it_an_error_is_above_twice_the_lowest(last: float, 
     assert found.severity == severity
 
 
-def test_a_loss_that_is_no_higher_is_not_part_of_the_message() -> None:
+def test_a_loss_that_is_not_higher_is_not_in_the_message() -> None:
     found = find("VAL001", value_explained_variance="0.4x20 -0.2x9", value_loss="0.5x29")
     assert found.message == "The critic's explained variance fell from 0.4 to -0.2."
 

@@ -27,5 +27,5 @@ def test_a_held_out_score_that_never_moves_has_not_gained() -> None:
 @pytest.mark.parametrize(
     ("score", "fires"), [("0.89x30", True), ("0.9001x30", False), ("1x30", False), ("60x30", True)]
 )
-def test_a_held_out_score_with_nothing_left_to_gain_is_left_in_peace(score: str, fires: bool) -> None:
+def test_a_held_out_score_with_nothing_left_to_gain_is_not_flagged(score: str, fires: bool) -> None:
     assert (run_check("DAT002", reward_mean=REWARD, epoch=EPOCH, eval_score=score) is not None) is fires

@@ -32,7 +32,7 @@ def test_an_error_takes_twice_the_rise(share: float, severity: str) -> None:
     assert found.severity == severity
 
 
-def test_a_policy_that_learns_the_form_is_left_in_peace() -> None:
+def test_a_policy_that_learns_the_form_is_not_flagged() -> None:
     assert run_check("DIV004", valid_rate="0.2x10 0.4x10 0.6x10 0.8x20") is None
 
 

@@ -12,7 +12,7 @@ def test_one_response_for_everything_while_the_reward_stays() -> None:
     assert find("DIV002", reward_mean="0.3x30", top_pattern_share="0.81x30").severity == "error"
 
 
-def test_a_policy_that_found_the_best_answer_is_left_in_peace() -> None:
+def test_a_policy_that_found_the_best_answer_is_not_flagged() -> None:
     assert run_check("DIV002", reward_mean="0.3x10 0.5x10 0.9x20", top_pattern_share="0.1x10 0.6x10 0.9x20") is None
 
 

@@ -30,7 +30,7 @@ def test_two_indicators_are_not_enough() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_noise_is_left_in_peace(seed: int) -> None:
+def test_noise_is_not_flagged(seed: int) -> None:
     draw = random.Random(seed)
     names = ("reward_mean", "reward_std", "zero_variance_share", "entropy_mean", "grad_norm", "unique_rate")
     columns: dict[str, Any] = {n: [0.5 + 0.05 * draw.gauss(0, 1) for _ in range(120)] for n in names}

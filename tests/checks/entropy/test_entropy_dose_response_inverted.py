@@ -18,7 +18,7 @@ def test_two_unanswered_raises_fire_on_the_row_after_the_wait() -> None:
     )
 
 
-def test_an_answer_starts_the_count_anew_and_small_raises_do_not_count() -> None:
+def test_an_answer_starts_the_count_again_and_small_raises_do_not_count() -> None:
     coef = "0.2x5 0.5x25 2.5x21"
     assert run_check("ENT005", entropy_coef=coef, entropy_mean="0.3x40 0.32x11") is None
     assert run_check("ENT005", entropy_coef="0.2x5 0.29x25 0.29x21", entropy_mean="0.3x51") is None
@@ -30,7 +30,7 @@ def test_half_as_much_again_is_a_raise() -> None:
     assert run_check("ENT005", entropy_coef="0.5x5 0.74x25 1.125x21", entropy_mean="0.3x51") is None
 
 
-def test_five_percent_is_no_answer_and_more_is_one() -> None:
+def test_five_percent_is_not_an_answer_and_more_is_one() -> None:
     coef = "0.2x5 0.5x25 2.5x21"
     assert run_check("ENT005", entropy_coef=coef, entropy_mean="0.3125x40 0.328125x11") is not None
     assert run_check("ENT005", entropy_coef=coef, entropy_mean="0.3125x40 0.328126x11") is None

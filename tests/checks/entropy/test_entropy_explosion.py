@@ -59,7 +59,7 @@ def test_small_swings_long_before_are_not_its_beginning() -> None:
     assert found.onset_step == 32
 
 
-def test_a_healthy_rise_below_one_nat_is_left_in_peace() -> None:
+def test_a_healthy_rise_below_one_nat_is_not_flagged() -> None:
     assert run_check("ENT003", entropy_mean="0.3x5 0.5x5 0.8x5", reward_mean="0.3x15") is None
 
 

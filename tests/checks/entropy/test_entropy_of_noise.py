@@ -17,5 +17,5 @@ def test_exactly_at_a_threshold(entropy: str, fires: bool) -> None:
     assert (run_check("ENT013", entropy_mean=entropy) is not None) is fires
 
 
-def test_one_row_among_others_is_no_level_and_a_row_below_ends_it() -> None:
+def test_one_row_among_others_is_not_a_level_and_a_row_below_ends_it() -> None:
     assert run_check("ENT013", entropy_mean="0.4x5 6 0.5") is None

@@ -14,7 +14,7 @@ def test_boundary_and_message() -> None:
     assert run_check("ENT002", entropy_mean="1.0x5 0.301x35", reward_mean=FLAT * 10) is None
 
 
-def test_entropy_that_buys_reward_or_leaves_a_solved_task_is_left_in_peace() -> None:
+def test_an_entropy_fall_with_a_reward_gain_or_a_solved_task_is_not_flagged() -> None:
     rise = " ".join(str(round(0.1 + 0.015 * i + 0.02 * (i % 2), 3)) for i in range(44))
     assert run_check("ENT002", entropy_mean="1.0x5 0.1x39", reward_mean=rise) is None
     assert run_check("ENT002", entropy_mean="1.0x5 0.1x39", reward_mean="0.95 0.96 " * 22) is None
@@ -27,7 +27,7 @@ def test_exactly_at_the_threshold() -> None:
     assert run_check("ENT002", thresholds={"gone": 0.76}, **columns) is None
 
 
-def test_an_entropy_of_zero_is_spent_and_one_below_is_no_measurement() -> None:
+def test_an_entropy_of_zero_is_spent_and_one_below_is_not_a_measurement() -> None:
     assert run_check("ENT002", entropy_mean="1.0x5 0x35", reward_mean=FLAT * 10) is not None
     assert run_check("ENT002", entropy_mean="1.0x5 -0.1x35", reward_mean=FLAT * 10) is None
 

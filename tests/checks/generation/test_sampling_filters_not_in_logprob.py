@@ -56,7 +56,7 @@ class Plain(Left):
         ({"top_k": 0, "top_p": 0.95}, "warning", "of the probability."),
     ],
 )
-def test_a_default_that_no_one_asked_for_is_no_error(said: dict[str, Any], severity: str, ending: str) -> None:
+def test_a_default_that_no_one_asked_for_is_not_an_error(said: dict[str, Any], severity: str, ending: str) -> None:
     found = run_probes(Plain(**said).adapter("rollout", "loss"), catalogue=load().select(["GEN004"])).finding("GEN004")
     assert found is not None
     assert (found.severity, found.message.endswith(ending)) == (severity, True), found.message

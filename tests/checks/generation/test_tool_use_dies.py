@@ -37,5 +37,5 @@ def test_evaluations_alone_are_enough() -> None:
     assert find("GEN010", tool_calls_per_response=calls).onset_step == 13
 
 
-def test_a_run_that_goes_on_calling_is_silent() -> None:
+def test_a_run_that_keeps_calling_tools_is_silent() -> None:
     assert run_check("GEN010", tool_calls_per_response="1 2 3 2 3 2x30") is None

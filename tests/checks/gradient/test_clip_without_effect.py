@@ -49,7 +49,7 @@ def test_a_declared_bound_counts_where_no_clip_is_seen() -> None:
 
 
 @pytest.mark.parametrize("bound", [{}, {"max_grad_norm": 1.0}])
-def test_a_clip_that_acts_is_left_in_peace(bound: dict[str, float]) -> None:
+def test_a_clip_that_acts_is_not_flagged(bound: dict[str, float]) -> None:
     diagnosis = probed(Left(), **bound)
     assert (diagnosis.findings, diagnosis.coverage.passed_codes) == ([], ["GRD007"])
 

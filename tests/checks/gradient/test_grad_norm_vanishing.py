@@ -42,7 +42,7 @@ def test_it_is_an_outcome_on_more_than_half_of_the_rows(norms: str, kind: str) -
         ("2x20 0x20", "0.5x40", "warning"),
     ],
 )
-def test_weights_that_stand_still_although_groups_differ_are_an_error(
+def test_weights_that_do_not_move_although_groups_differ_are_an_error(
     norms: str, dead: str, severity: str | None
 ) -> None:
     found = run_check("GRD003", grad_norm=norms, zero_variance_share=dead)

@@ -71,7 +71,7 @@ class LearnsAndNeverZeroes(Learns):
         self.optimizer.step()
 
 
-def test_a_critic_that_learns_between_two_steps_is_no_gradient_that_was_kept() -> None:
+def test_a_critic_that_learns_between_two_steps_is_not_a_gradient_that_was_kept() -> None:
     assert said(Learns()) is None
     found = said(LearnsAndNeverZeroes())
     assert found is not None

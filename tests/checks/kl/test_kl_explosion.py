@@ -54,7 +54,7 @@ def test_the_mean_of_an_epoch_needs_no_first_level(kl: str, severity: str | None
     assert found is None or found.message.endswith("nats/token (mean over an epoch).")
 
 
-def test_an_epoch_of_a_run_that_is_too_short_for_a_first_level_says_so() -> None:
+def test_an_epoch_of_a_run_that_is_too_short_for_a_first_level_is_reported() -> None:
     found = find("KL001", {"rows": "epochs"}, kl="2x4")
     assert found.message == "The KL to the reference is 2 nats/token (mean over an epoch)."
 

@@ -33,7 +33,7 @@ def test_a_loss_that_is_0_too_says_that_nothing_moves() -> None:
     assert "measures nothing" in find("KL003", {"kl_coef": 0.02}, kl="0x16", loss="0x15 0.1").message
 
 
-def test_one_number_to_the_last_digit_is_no_measurement() -> None:
+def test_one_number_to_the_last_digit_is_not_a_measurement() -> None:
     assert run_check("KL003", kl="0.01873x5") is None
     found = find("KL003", {"kl_coef": 0.02}, kl="0.01873x6")
     assert found.severity == "warning"

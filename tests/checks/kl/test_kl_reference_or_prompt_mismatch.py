@@ -120,5 +120,5 @@ def test_a_run_that_uses_no_kl_holds_no_reference(settings: dict[str, Any], seve
         ("0.6 0.7", "0.11 0.22", True),  # the second shows that rows are that far apart
     ],
 )
-def test_a_row_alone_within_an_epoch_is_hardly_the_first(kl: str, epoch: str, fires: bool) -> None:
+def test_a_row_alone_within_an_epoch_is_barely_the_first(kl: str, epoch: str, fires: bool) -> None:
     assert (run_check("KL006", kl=kl, epoch=epoch) is not None) is fires

@@ -39,7 +39,7 @@ def test_the_warning_alone_is_a_run_of_what_it_tells(tmp_path: Path, before: str
     assert (diagnosis.verdict, diagnosis.cause) == ("suspect", "KL009")
 
 
-def test_next_to_metrics_it_is_no_row(tmp_path: Path) -> None:
+def test_next_to_metrics_it_is_not_a_row(tmp_path: Path) -> None:
     row = "{'loss': 0.1, 'reward': 0.5, 'kl': 0.1, 'epoch': 0.1}\n"
     (path := tmp_path / "a.log").write_text(row + SAID.format(-2.44) + row.replace("0.1}", "0.2}"))
     (run,) = read(path)

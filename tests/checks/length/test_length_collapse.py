@@ -41,7 +41,7 @@ def test_levels(length: str, reward: str, expected: str | None) -> None:
     assert (found.severity if found else None) == expected
 
 
-def test_a_first_row_that_is_long_by_chance_is_no_collapse() -> None:
+def test_a_first_row_that_is_long_by_chance_is_not_a_collapse() -> None:
     one_prompt = "400x1 120 60 200 90 50 160 240 70 95 60 130 80 65 180"  # a factor of two from row to row
     assert run_check("LEN001", response_length_mean=one_prompt, reward_mean="0.3x15") is None
     assert run_check("LEN001", response_length_mean="400x1 95x14", reward_mean="0.3x15") is not None

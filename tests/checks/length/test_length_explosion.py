@@ -18,7 +18,7 @@ def test_one_row_before_and_at_the_boundary() -> None:
     assert found.message == "The mean response length grew from 100 to 201 tokens without a reward gain."
 
 
-def test_a_first_row_that_is_short_by_chance_is_no_explosion() -> None:
+def test_a_first_row_that_is_short_by_chance_is_not_an_explosion() -> None:
     one_prompt = "90x1 220 400 150 300 500 180 260 420 150 240 380 170 310 230"  # a factor of two from row to row
     columns: dict[str, Any] = {"truncated_rate": "0x4 0.2x11", "reward_mean": "0.3x15"}
     assert run_check("LEN002", response_length_mean=one_prompt, **columns) is None

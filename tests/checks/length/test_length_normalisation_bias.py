@@ -28,7 +28,7 @@ def test_wrong_answers_that_grow_fire_as_info_and_warn_under_a_sequence_mean() -
     assert dapo.severity == "info"
 
 
-def test_wrong_answers_of_steady_length_and_equal_rewards_are_left_in_peace() -> None:
+def test_wrong_answers_of_steady_length_and_equal_rewards_are_not_flagged() -> None:
     assert run_check("LEN007", samples=steps([60] * 14), loss="0x14") is None
     ties = {i: [Sample(step=i, response="x" * i, reward=1.0)] for i in range(1, 15)}
     assert run_check("LEN007", samples=ties, loss="0x14") is None

@@ -19,7 +19,7 @@ def test_one_row_before_and_at_the_boundary() -> None:
     assert found.message == "12% of the responses are truncated at the length limit."
 
 
-def test_more_than_half_on_each_row_so_far_is_no_chance() -> None:
+def test_more_than_half_on_each_row_so_far_is_not_chance() -> None:
     found = run_check("LEN003", truncated_rate="0.51")
     assert found is not None
     assert (found.severity, found.onset_step, found.detected_step) == ("warning", 1, 1)
@@ -165,7 +165,7 @@ def test_a_mean_length_near_the_declared_limit(columns: dict[str, Any], expected
     assert (found.severity if found else None) == expected
 
 
-def test_the_message_says_that_the_length_tells_it() -> None:
+def test_the_message_says_that_the_share_is_estimated_from_the_length() -> None:
     found = run_check("LEN003", {"max_new_tokens": 200}, response_length_mean="196x16")
     assert found is not None
     assert found.message == (
@@ -177,7 +177,7 @@ def test_the_message_says_that_the_length_tells_it() -> None:
     ("answer", "severity"),
     [("0x60", "error"), ("0.1x20 0.3x10 0.5x30", "warning")],
 )
-def test_form_alone_is_no_gain_where_all_are_cut(answer: str, severity: str) -> None:
+def test_form_alone_is_not_a_gain_where_all_are_cut(answer: str, severity: str) -> None:
     right = [float(w) for word in answer.split() for w in [word.split("x")[0]] * int(word.split("x")[1])]
     form = [0.1] * 20 + [0.3] * 40
     parts = [{"format_reward": f, "correctness": a} for f, a in zip(form, right, strict=True)]
@@ -188,13 +188,13 @@ def test_form_alone_is_no_gain_where_all_are_cut(answer: str, severity: str) -> 
 
 
 @pytest.mark.parametrize(("spread", "severity"), [(0.51, "error"), (0.5, "warning")])
-def test_a_small_gain_of_the_sum_is_no_proof_where_all_are_cut(spread: float, severity: str) -> None:
+def test_a_small_gain_of_the_sum_is_not_proof_if_all_are_truncated(spread: float, severity: str) -> None:
     found = run_check("LEN003", truncated_rate="1x60", reward_mean="0.25x20 0.5x40", reward_std=[spread] * 60)
     assert found is not None
     assert found.severity == severity
 
 
-def test_a_share_that_only_the_length_tells_is_softened_by_every_gain() -> None:
+def test_a_share_estimated_from_the_length_is_milder_with_any_gain() -> None:
     columns: dict[str, Any] = {"reward_mean": "0.25x20 0.5x40", "reward_std": "0.51x60"}
     assert find("LEN003", **columns, truncated_rate="1x60").severity == "error"
     found = run_check("LEN003", {"max_new_tokens": 200}, **columns, response_length_mean="197 196x59")

@@ -15,7 +15,7 @@ class WithoutMask(Left):
         return super().padded(rows)[0], None
 
 
-def test_padding_that_transformers_tells_apart_is_no_fault() -> None:
+def test_padding_that_transformers_recognises_is_not_flagged() -> None:
     adapter = WithoutMask().adapter("rollout", "loss")
     assert run_probes(adapter, catalogue=load().select(["PAD004"])).findings == []
 

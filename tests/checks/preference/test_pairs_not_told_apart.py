@@ -37,7 +37,7 @@ def test_few_rows_prove_it_once_the_rate_falls(rows: int, rate: str, severity: s
     assert (found.severity if found else None) == severity
 
 
-def test_margins_that_have_moved_are_no_proof() -> None:
+def test_margins_that_have_moved_are_not_proof() -> None:
     columns: dict[str, Any] = {"loss": "0.6931x3", "learning_rate": "1e-5 9e-6 8e-6"}
     assert run_check("PRF002", reward_margin="0 0.0001 0", **columns) is None
 
@@ -109,7 +109,7 @@ def test_without_a_learning_rate_a_warm_up_is_waited_for(rows: int, fires: bool)
     assert (run_check("PRF002", loss=[LN2] * rows) is not None) is fires
 
 
-def test_a_warm_up_is_no_stall() -> None:
+def test_a_warm_up_is_not_a_stall() -> None:
     rising = [1e-9 * n for n in range(60)]
     assert run_check("PRF002", loss="0.693x60", learning_rate=rising) is None
 

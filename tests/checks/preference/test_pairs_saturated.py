@@ -45,7 +45,7 @@ def test_exactly_at_a_threshold(loss: str, severity: str | None) -> None:
     assert (found and found.severity) == severity
 
 
-def test_a_run_that_goes_on_learning_is_healthy() -> None:
+def test_a_run_that_keeps_learning_is_healthy() -> None:
     run = make_run(loss=[0.69 * 0.97**n for n in range(80)], reward_margin=[0.05 * n for n in range(80)])
     run.run_type = "preference"
     said = diagnose(run)

@@ -10,7 +10,7 @@ def test_message() -> None:
     assert found.message == "The KL coefficient is 10; published recipes use 0.001 to 0.04."
 
 
-def test_a_negative_coefficient_has_a_message_of_its_own() -> None:
+def test_a_negative_coefficient_has_a_separate_message() -> None:
     found = find("CFG003", {"kl_coef": -0.1}, loss="0")
     assert found.message == "The KL coefficient is -0.1; a negative one rewards distance from the reference."
     assert found.severity == "warning"

@@ -34,7 +34,7 @@ def test_its_message() -> None:
     ("temperature", "grouped", "severity"),
     [("0x9", 1, None), ("0x9", 0, "warning"), ("0x9", None, "warning"), ("0.1x9", 1, "warning")],
 )
-def test_greedy_rollouts_of_groups_are_told_by_another_check(
+def test_greedy_rollouts_of_groups_are_recognised_by_another_check(
     temperature: str, grouped: int | None, severity: str | None
 ) -> None:
     found = run_check("CFG004", {"group_baseline": grouped}, temperature=temperature)

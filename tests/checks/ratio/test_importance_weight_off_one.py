@@ -31,7 +31,7 @@ def test_boundary(weights: str, difference: str, severity: str | None) -> None:
 
 
 @pytest.mark.parametrize(("k3", "fires"), [(0.01, False), (0.0099, True)])
-def test_a_gap_of_exactly_so_much_is_no_agreement(k3: float, fires: bool) -> None:
+def test_a_gap_at_the_limit_is_a_disagreement(k3: float, fires: bool) -> None:
     assert (run_check("RAT008", rollout_weight_mean=[0.24], rollout_mismatch_kl=[k3]) is not None) is fires
 
 

@@ -109,7 +109,7 @@ class Logged(Left):
         return super().loss(prompts, responses, advantages)
 
 
-def test_a_forward_that_serves_a_log_alone_is_no_error() -> None:
+def test_a_forward_that_serves_a_log_alone_is_not_an_error() -> None:
     diagnosis = run_probes(Logged(old=False).adapter("rollout", "loss"), catalogue=load().select(["RAT007"]))
     (found,) = diagnosis.findings
     assert (found.severity, found.message) == (

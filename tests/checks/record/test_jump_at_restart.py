@@ -51,10 +51,10 @@ def test_boundary(field: str, before: float, after: float, fires: bool) -> None:
     assert (resumed(before, after, field=field) is not None) is fires
 
 
-def test_a_resume_at_the_second_step_is_no_resume_and_at_the_third_is_one() -> None:
+def test_a_resume_at_the_second_step_is_not_a_resume_and_at_the_third_is_one() -> None:
     assert resumed(0.8, 0.3, back=19) is None
     assert resumed(0.8, 0.3, back=18) is not None
 
 
-def test_a_run_that_begins_anew_in_the_same_log_is_no_resume() -> None:
+def test_a_run_that_begins_again_in_the_same_log_is_not_a_resume() -> None:
     assert resumed(0.8, 0.3, back=20) is None

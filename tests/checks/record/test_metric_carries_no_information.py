@@ -8,5 +8,5 @@ def test_ten_equal_values_from_the_start() -> None:
     assert found.message == "Constant in all 10 rows, so not informative: eos_suppressed_rate, advantage_mean."
 
 
-def test_a_metric_that_moved_is_left_in_peace() -> None:
+def test_a_metric_that_moved_is_not_flagged() -> None:
     assert run_check("REC001", advantage_mean="0 0.001 0x30", top1_prob="0.6 0.7x31") is None

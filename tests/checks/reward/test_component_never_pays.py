@@ -26,7 +26,7 @@ def test_a_tenth_of_the_reward_is_something(share: float) -> None:
 
 
 @pytest.mark.parametrize(("share", "fires"), [(0.25, True), (0.24, False)])
-def test_a_component_that_pays_exactly_so_much_has_never_paid(share: float, fires: bool) -> None:
+def test_a_component_at_the_limit_counts_as_never_rewarded(share: float, fires: bool) -> None:
     stuck = [{"compiles": 1.0, "f": 0.25}] * 30
     found = run_check(
         "REW011", thresholds={"never_paid_share": share}, reward_mean="0.5x10 1x20", reward_components=stuck
@@ -34,7 +34,7 @@ def test_a_component_that_pays_exactly_so_much_has_never_paid(share: float, fire
     assert (found is not None) is fires
 
 
-def test_a_wrong_answer_that_costs_something_has_not_paid_either() -> None:
+def test_a_penalised_wrong_answer_is_not_a_reward() -> None:
     stuck = [{"language": reward + 2, "check_answer": -2.0} for reward in RISING]
     found = find("REW011", reward_mean=RISING, reward_components=stuck)
     told = "The reward rose to 0.72, but its component check_answer is almost always at its minimum."
@@ -44,7 +44,7 @@ def test_a_wrong_answer_that_costs_something_has_not_paid_either() -> None:
 
 
 @pytest.mark.parametrize(("paid", "fires"), [((4, 11, 17, 33), True), (range(0, 45, 6), False), (range(25, 45), False)])
-def test_a_component_that_pays_once_in_a_while_has_hardly_paid(paid: Sequence[int], fires: bool) -> None:
+def test_a_component_that_is_rarely_rewarded_counts_as_stuck(paid: Sequence[int], fires: bool) -> None:
     """At its floor on 85 % of the rows; what pays on a sixth of them does, and so does what has begun to."""
     rising = [0.2 + 0.02 * i for i in range(45)]
     rows = [{"layout": reward, "correct": float(i in paid)} for i, reward in enumerate(rising)]
@@ -81,7 +81,7 @@ def test_what_moves_below_0_on_every_row_is_a_cost(name: str, levels: tuple[floa
         ("0x30", False),  # never due, or never paid: its name does not tell
     ],
 )
-def test_the_top_of_its_own_range_is_no_minimum(part: str, fires: bool) -> None:
+def test_the_top_of_its_own_range_is_not_a_minimum(part: str, fires: bool) -> None:
     values = [0.05 * reward for reward in RISING] if part == "rises" else series(part)
     rows = [{"landing": reward, "guard": value} for reward, value in zip(RISING, values, strict=True)]
     found = run_check("REW011", reward_mean=RISING, reward_components=rows)
@@ -107,7 +107,7 @@ def test_a_reward_that_has_not_risen_says_nothing() -> None:
         (40, [0.0] * 20 + [0.1] + [0.0] * 19, False),
     ],
 )
-def test_being_right_that_has_never_been_paid_is_told_of_a_reward_that_only_wobbles(
+def test_correctness_that_is_never_rewarded_is_reported_for_a_flat_reward(
     rows: int, right: list[float], fires: bool
 ) -> None:
     reward = [0.5, 0.6] * 20

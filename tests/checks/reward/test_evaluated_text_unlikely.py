@@ -14,7 +14,7 @@ def test_a_reward_that_is_earned_by_unlikely_text() -> None:
     )
 
 
-def test_without_a_gain_it_is_told_alone() -> None:
+def test_without_a_gain_it_is_reported_alone() -> None:
     found = find("REW016", eval_perplexity="4 8 9 8")
     assert found.message == "The perplexity of the evaluated text rose from 4 to 8."
 

@@ -46,6 +46,6 @@ def test_less_than_a_fall_that_its_noise_does_not_explain() -> None:
     assert found.message == "The held-out score is below its starting level: 0.9 at the start, 0.87 now."
 
 
-def test_what_its_noise_explains_is_no_loss() -> None:
+def test_a_fall_within_noise_is_not_a_loss() -> None:
     assert find("REW015", eval_score=slipping(0.885)).evidence["shown"] < 0.015
     assert run_check("REW015", eval_score=slipping(0.895)) is None

@@ -11,7 +11,7 @@ def test_two_percent_is_a_warning_and_ten_an_error() -> None:
     assert find("REW004", judge_failure_rate="0.101x20").severity == "error"
 
 
-def test_a_judge_that_answers_is_left_in_peace() -> None:
+def test_a_judge_that_answers_is_not_flagged() -> None:
     assert run_check("REW004", judge_failure_rate="0x20 0.1 0x20") is None
 
 

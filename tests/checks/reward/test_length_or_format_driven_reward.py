@@ -22,7 +22,7 @@ def test_two_series_that_merely_rise_are_not_tied() -> None:
     assert run_check("REW003", reward_mean=reward.tolist(), response_length_mean=LENGTH.tolist()) is None
 
 
-def test_noise_around_a_level_is_no_growth() -> None:
+def test_noise_around_a_level_is_not_growth() -> None:
     length = 30 + 3 * AROUND
     reward = (0.02 * length).tolist()
     assert run_check("REW003", reward_mean=reward, response_length_mean=length.tolist()) is None

@@ -19,14 +19,14 @@ DOWN = [0.4 * (1 - i / 29) + 0.002 * (i % 2) for i in range(30)]
         ),
     ],
 )
-def test_one_part_pays_for_the_other(columns: dict[str, Any], part: str) -> None:
+def test_one_part_improves_at_the_expense_of_another(columns: dict[str, Any], part: str) -> None:
     assert run_check("REW007", reward_mean=UP[:19], **{k: v[:19] for k, v in columns.items()}) is None
     found = find("REW007", reward_mean=UP, **columns)
     assert found.severity == "warning"
     assert found.message == (f"The reward rose from 0.52 to 1.02, but its {part} fell far below its best value.")
 
 
-def test_what_is_bought_with_a_part_stands_in_the_first_sentence() -> None:
+def test_the_headline_names_the_part_that_fell() -> None:
     parts = [{"a": 2 * u, "b": d} for u, d in zip(UP, DOWN, strict=True)]
     told = diagnose(make_run(None, reward_mean=[sum(p.values()) for p in parts], reward_components=parts))
     assert (told.verdict, told.outcome) == ("suspect", "REW007")
@@ -44,7 +44,7 @@ def test_a_penalty_that_grows_is_the_price_of_the_others(name: str, fires: bool)
     assert (run_check("REW007", reward_mean=UP, reward_components=parts) is not None) == fires
 
 
-def test_when_the_whole_reward_falls_it_is_no_imbalance() -> None:
+def test_when_the_whole_reward_falls_it_is_not_an_imbalance() -> None:
     assert run_check("REW007", reward_mean=DOWN, reward_components=[{"b": d} for d in DOWN]) is None
 
 
@@ -70,7 +70,7 @@ def test_a_reward_at_its_lowest_is_held_up_by_no_part() -> None:
     assert run_check("REW007", reward_mean="0.5x30", reward_components=[{"b": d} for d in DOWN]) is None
 
 
-def test_a_part_that_pays_once_in_a_while_has_not_sunk_when_it_does_not() -> None:
+def test_a_part_that_is_rarely_rewarded_has_not_fallen() -> None:
     """Responses of the right form in 3 of 60 batches: the last one is long past, and nothing is lost."""
     paid = {8: 0.2, 9: 0.3, 21: 0.2}
     parts = [{"found": 1.0 + 0.05 * (i % 3), "valid": paid.get(i, 0.0)} for i in range(60)]
@@ -100,7 +100,7 @@ def test_what_is_lost_must_count_in_the_whole(part: float, fires: bool) -> None:
 
 
 @pytest.mark.parametrize(("whole", "fires"), [("49x10 50x20", False), ("48x10 49x20", True)])
-def test_a_fiftieth_of_the_whole_is_no_loss(whole: str, fires: bool) -> None:
+def test_a_fiftieth_of_the_whole_is_not_a_loss(whole: str, fires: bool) -> None:
     components = [{"b": value} for value in series("1x20 0x10")]
     assert (run_check("REW007", reward_mean=whole, reward_components=components) is not None) is fires
 
@@ -112,7 +112,7 @@ def test_a_penalty_whose_best_is_exactly_nothing_was_never_given(best: float, fi
 
 
 @pytest.mark.parametrize(("now", "fires"), [("0.5x7", True), ("0.51x7", False)])
-def test_a_part_that_stands_at_exactly_half_of_its_highest_does_not_stand_high(now: str, fires: bool) -> None:
+def test_a_part_at_half_of_its_highest_is_not_high(now: str, fires: bool) -> None:
     """Its last three rows do, and a longer window has lost more than half."""
     components = [{"b": value} for value in series(f"1x20 0x9 {now}")]
     rising = [0.5 + 0.02 * row for row in range(36)]

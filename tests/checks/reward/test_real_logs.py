@@ -45,7 +45,7 @@ def test_solved_from_the_start_is_neither_dead_nor_stalled() -> None:
 
 
 @pytest.mark.parametrize(("name", "code"), [("R143", "REW002"), ("R144", "REW011")])
-def test_hacking_is_seen_by_the_metric_that_is_not_rewarded_or_that_never_pays(name: str, code: str) -> None:
+def test_hacking_shows_in_a_metric_that_is_not_rewarded(name: str, code: str) -> None:
     seen = diagnosed(name)
     assert seen.verdict == "suspect"
     assert seen.finding(code) is not None

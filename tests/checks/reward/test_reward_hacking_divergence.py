@@ -42,7 +42,7 @@ def test_without_a_second_metric_hacking_cannot_be_excluded() -> None:
     assert found.message.endswith("no other metric is recorded: reward hacking cannot be ruled out.")
 
 
-def test_the_reward_itself_is_no_second_metric() -> None:
+def test_the_reward_itself_is_not_a_second_metric() -> None:
     assert find("REW002", reward_mean=UP, success_rate=UP).severity == "info"
     assert find("REW002", reward_mean=[0.0, *LONG[1:]], success_rate=[1e-9, *LONG[1:]]).severity == "info"
 
@@ -58,7 +58,7 @@ def test_rewards_below_nought_may_rise_too() -> None:
     assert find("REW002", reward_mean=[u - 5 for u in UP], eval_score=DOWN).severity == "error"
 
 
-def test_what_only_grows_over_the_noise_of_both_is_no_hacking() -> None:
+def test_a_drift_within_the_noise_of_both_is_not_hacking() -> None:
     """Autocorrelated noise that drifts apart by chance: what the noise explains is no rise and no fall."""
     fired = 0
     for seed in range(100):
@@ -88,7 +88,7 @@ def test_silent_at_the_end(columns: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("size", "severity"), [(0.1, None), (1.0, "warning")])
-def test_a_reward_that_hardly_rose_need_not_show_in_the_metric(size: float, severity: str | None) -> None:
+def test_a_reward_that_barely_rose_need_not_show_in_the_metric(size: float, severity: str | None) -> None:
     found = run_check("REW002", reward_mean=[size * (u - 0.2) for u in LONG], eval_score="0.01x40")
     assert (found.severity if found else None) == severity
 

@@ -16,13 +16,13 @@ def test_mean_and_spread_by_one_factor() -> None:
     )
 
 
-def test_learning_a_binary_reward_is_no_shift_of_scale() -> None:
+def test_learning_a_binary_reward_is_not_a_shift_of_scale() -> None:
     right = [0.02 * 1.15**i for i in range(26)]
     spread = [(p * (1 - p)) ** 0.5 for p in right]
     assert run_check("REW006", reward_mean=right, reward_std=spread) is None
 
 
-def test_a_collapse_of_a_binary_reward_is_no_shift_of_scale() -> None:
+def test_a_collapse_of_a_binary_reward_is_not_a_shift_of_scale() -> None:
     assert run_check("REW006", reward_mean="0.4x15 0x15", reward_std="0.49x15 0x15") is None
 
 
@@ -44,6 +44,6 @@ def test_exactly_at_a_threshold(thresholds: dict[str, float], mean: str, spread:
     assert (found is not None) is fires
 
 
-def test_a_change_within_the_noise_of_the_reward_is_no_shift_of_scale() -> None:
+def test_a_change_within_the_noise_of_the_reward_is_not_a_shift_of_scale() -> None:
     """The medians are 0.3 and 0.6, with a noise of more than 0.1."""
     assert run_check("REW006", reward_mean="0.6 0 " * 5 + "1.2 0 " * 6, reward_std="0.1x10 0.2x12") is None

@@ -12,7 +12,7 @@ def test_boundary_message_and_clip() -> None:
     assert abs(found.evidence["clip"] - 2.8) < 0.01
 
 
-def test_what_varies_or_is_saturated_is_left_in_peace() -> None:
+def test_varying_or_saturated_values_are_not_flagged() -> None:
     assert run_check("SHP004", top1_prob="0.7 0.702 0.699 0.701 0.698 0.703 0.7 0.701 0.699") is None
     assert run_check("SHP004", top1_prob="0.7 0.7002 " * 6) is None
     assert run_check("SHP004", top1_prob="0.999x12") is None

@@ -15,7 +15,7 @@ def test_boundary_and_message() -> None:
     assert found.message == "The largest logit grew from 20 to 29."
 
 
-def test_a_level_without_drift_and_a_healthy_drift_are_left_in_peace() -> None:
+def test_a_level_without_drift_and_a_healthy_drift_are_not_flagged() -> None:
     assert run_check("SHP002", logit_max="27x30") is None
     assert run_check("SHP002", logit_max=climb(22.3)) is None
 

@@ -82,7 +82,7 @@ def test_below_a_top_of_nothing_there_is_always_room() -> None:
 @pytest.mark.parametrize(
     ("rewards", "severity"), [("0x60", "error"), ("0x34 0.1 0.2x8 0x9 0x8", "error"), ("0x23 0.1x12 0.2x25", None)]
 )
-def test_a_reward_at_its_floor_never_pays(rewards: str, severity: str | None) -> None:
+def test_a_reward_at_its_floor_is_never_earned(rewards: str, severity: str | None) -> None:
     found = run_check("STL001", reward_mean=rewards, reward_max="1x60")
     assert (found.severity if found and not found.cleared else None) == severity
 
@@ -128,7 +128,7 @@ def test_rewards_that_differ_within_a_batch_only_cancel(recorded: dict[str, Any]
         ("0x4 0.2x4 0x12", None),  # one in five is paid
     ],
 )
-def test_a_lone_success_among_twelve_rewards_is_hardly_any(rewards: str, severity: str | None) -> None:
+def test_one_success_among_twelve_rewards_is_almost_none(rewards: str, severity: str | None) -> None:
     found = run_check("STL001", reward_mean=rewards)
     assert (found.severity if found and not found.cleared else None) == severity
 
@@ -193,6 +193,6 @@ def test_the_headroom_must_be_as_large_as_the_spread(highest: float, fires: bool
     assert (found is not None) is fires
 
 
-def test_rows_that_do_not_tell_how_many_groups_are_dead_are_no_live_ones() -> None:
+def test_rows_without_a_count_of_zero_variance_groups_do_not_count_as_differing() -> None:
     dead = ["1" if row % 5 == 0 else "?" for row in range(60)]
     assert find("STL001", reward_mean=noisy(0.2), zero_variance_share=" ".join(dead)).severity == "error"

@@ -19,7 +19,7 @@ def scores(last: str) -> str:
     return f"0.016 ?x11 0 ? {last}"
 
 
-def test_hardly_a_success_and_none_on_held_out_prompts() -> None:
+def test_almost_no_success_and_none_on_held_out_prompts() -> None:
     found = find("STL008", success_rate="0x12 0.125 0x2", eval_score=scores("0.05"))
     assert found.message == (
         "Almost no response is right: the success rate is 0 on almost all of 15 rows (maximum 0.12), and the best "
@@ -47,6 +47,6 @@ def test_not_before_twelve_values() -> None:
     assert run_check("STL008", success_rate="0x11", eval_score="0 0 0 ?x8") is None
 
 
-def test_a_reward_that_never_pays_says_it() -> None:
+def test_a_reward_that_is_never_earned_is_reported() -> None:
     assert run_check("STL008", success_rate="0x50", reward_mean="0x50") is None
     assert find("STL008", success_rate="0x50", reward_mean="-6.5 -6.6 0.1x48").code == "STL008"

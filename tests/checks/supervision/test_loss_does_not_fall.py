@@ -67,7 +67,7 @@ def test_a_loss_of_nought_trains_nothing(columns: dict[str, Any], wanted: str | 
     assert severity(**columns) == wanted
 
 
-def test_a_second_run_in_the_log_is_no_rise() -> None:
+def test_a_second_run_in_the_log_is_not_a_rise() -> None:
     rows = [StepRecord(step=i % 40, loss=x) for i, x in enumerate([*FALLING, *(9.0 for _ in range(10))])]
     assert supervised(run_of(rows, "test")).finding("SUP001") is None
 
@@ -90,7 +90,9 @@ def test_a_loss_that_never_moves_has_not_fallen_by_the_fortieth_row() -> None:
         ({}, "2x5 0x10 9x10", None),  # a loss of nought is none
     ],
 )
-def test_what_is_no_error_at_its_threshold(thresholds: dict[str, float], loss: str, wanted: str | None) -> None:
+def test_values_at_their_threshold_are_not_an_error(
+    thresholds: dict[str, float], loss: str, wanted: str | None
+) -> None:
     assert severity(thresholds, loss=loss) == wanted
 
 

@@ -31,7 +31,7 @@ def test_one_warning_is_enough_and_they_are_counted() -> None:
     )
 
 
-def test_other_warnings_and_none_are_no_drift() -> None:
+def test_other_warnings_and_none_are_not_drift() -> None:
     other = "Caching is incompatible with gradient checkpointing"
     assert run_check("TOK005", reward_mean="0.1 0.2 0.3 0.4 0.5", events=events(1, text=other)) is None
     assert run_check("TOK005", reward_mean="0.1 0.2 0.3 0.4 0.5", events=events()) is None

@@ -4,7 +4,7 @@ from grpo_doctor.series import COLLAPSED
 from grpo_doctor.testing import find, run_check
 
 
-def test_three_collapses_must_heal_without_an_update() -> None:
+def test_three_collapses_must_end_without_an_update() -> None:
     assert run_check("UPD003", valid_rate="1 0 1 0 1", update_applied="1 0 1 0 1") is None
     found = find("UPD003", valid_rate="1 0 1 0 1 0 1", update_applied="1 0 1 0 1 0 1")
     assert (found.severity, found.confidence, found.onset_step) == ("error", "medium", 7)
@@ -20,7 +20,7 @@ def test_at_least_four_of_five_must() -> None:
     assert run_check("UPD003", valid_rate=healed, update_applied="1 0 1 0 1 1 1 1 1 0 1") is None
 
 
-def test_a_policy_that_recovers_by_training_is_left_in_peace() -> None:
+def test_a_policy_that_recovers_by_training_is_not_flagged() -> None:
     assert run_check("UPD003", valid_rate="1 0 0.5 1 0 0.6 1 0 0.7 1x20", update_applied="1x29") is None
 
 

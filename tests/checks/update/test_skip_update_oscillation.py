@@ -13,7 +13,7 @@ def test_collapse_that_ends_at_skips_thrice() -> None:
     )
 
 
-def test_a_healthy_run_with_skips_is_left_in_peace() -> None:
+def test_a_healthy_run_with_skips_is_not_flagged() -> None:
     assert run_check("UPD006", valid_rate="0.95x40", update_applied="1 0 1 1 0x6 1x30") is None
 
 

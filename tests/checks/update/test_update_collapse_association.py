@@ -44,7 +44,7 @@ def test_it_stays_silent(columns: dict[str, Any]) -> None:
     assert run_check("UPD001", **columns) is None
 
 
-def test_where_validity_is_unknown_the_reward_speaks() -> None:
+def test_the_reward_decides_if_validity_is_unknown() -> None:
     rewards, updates = " ".join(["0.8 0.1"] * 6 + ["0.8x9"]), " ".join(["1 0"] * 6 + ["0x9"])
     found = find("UPD001", reward_mean=rewards, update_applied=updates)
     assert found.severity == "error"
