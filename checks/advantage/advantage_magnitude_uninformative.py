@@ -32,7 +32,7 @@ def advantage_magnitude_uninformative(
     ## Thresholds
     - `rows`: rows over which groups are counted.
     - `least_groups`: minimum number of groups with differing rewards in those rows.
-    - `variation`: coefficient of variation of the reward gaps above which they count as different.
+    - `variation`: coefficient of variation of the reward differences above which they count as different.
     - `equal_factor`: factor between the largest and the smallest |A| up to which all count as equal.
 
     ## Why it matters

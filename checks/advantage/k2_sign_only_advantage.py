@@ -20,7 +20,7 @@ def k2_sign_only_advantage(
     within 0.02 of 1 (standard deviation with ddof 0) or of 0.7071 (ddof 1, as in TRL, verl and OpenRLHF).
 
     ## Thresholds
-    - `sign_only_share`: share of the steps with differing rewards, 0 to 1, on which advantages must be signs only.
+    - `sign_only_share`: share of the steps with differing rewards, 0 to 1, on which advantages must be only signs.
     - `unit_distance`: distance within which |A| counts as equal to 1 or to 0.7071.
     - `hold`: minimum number of steps with differing rewards.
 

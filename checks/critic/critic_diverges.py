@@ -27,8 +27,8 @@ def critic_diverges(
 
     ## Thresholds
     - `fitted`: explained variance, at most 1, above which the critic had learned.
-    - `times`: factor on the first value loss.
-    - `with_loss`: factor on the lowest value loss.
+    - `times`: factor by which the value loss exceeds its first value.
+    - `with_loss`: factor by which the value loss exceeds its lowest value.
 
     ## Why it matters
     The advantage is the return minus the critic's prediction. A critic with negative explained variance adds noise to

@@ -26,8 +26,8 @@ def difficulty_out_of_band(
     ## Thresholds
     - `rows`: rows over which groups are counted.
     - `settled_share`: share of groups all correct or all wrong, 0 to 1.
-    - `each_side`: share that all-correct and all-wrong groups must each reach, 0 to 1.
-    - `excess`: share by which they must exceed the value at uniform difficulty.
+    - `each_side`: share of all groups that all-correct groups and all-wrong groups must each reach, 0 to 1.
+    - `excess`: share by which they must exceed the value expected at uniform difficulty.
     - `least_group`: responses per prompt below which groups are not judged.
 
     ## Why it matters

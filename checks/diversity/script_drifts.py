@@ -18,8 +18,8 @@ def script_drifts(
     points since the first rows, an **error** above 50 %.
 
     ## Thresholds
-    - `share`: rise of the share of letters, 0 to 1: single symbols, names and quotations stay below it.
-    - `most`: share of letters, 0 to 1, above which the responses are in another language.
+    - `share`: rise of the share of such letters, 0 to 1; single symbols, names and quotations stay below it.
+    - `most`: share of letters, 0 to 1, above which the responses count as being in another language.
 
     ## Why it matters
     The reward scores the answer, not the language. Users cannot read a policy that mixes languages. A drift into many

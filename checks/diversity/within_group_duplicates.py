@@ -22,7 +22,7 @@ def within_group_duplicates(
     a warning. The record counts over the whole step; within a group, distinct responses are at least as rare.
 
     ## Thresholds
-    - `warn`: distinct responses by all responses, 0 to 1, below which it is a warning.
+    - `warn`: distinct responses divided by all responses, 0 to 1, below which it is a warning.
     - `bad`: the same share for an error.
 
     ## Why it matters

@@ -28,7 +28,7 @@ def early_warning(
 
     ## Thresholds
     - `moved_sigmas`: change, in units of the noise from row to row, above which an indicator has moved.
-    - `least_moved`: indicators, of six, that must have moved.
+    - `least_moved`: number of the six indicators that must have moved.
 
     ## Why it matters
     These changes precede a collapse by ten to fifty steps, early enough to save a checkpoint or lower the learning

@@ -11,7 +11,7 @@ def hung_in_a_collective(step: Column, events: Column, *, rows: int = 8) -> Fire
     collective operation that timed out.
 
     ## Thresholds
-    - `rows`: rows of metrics below which the end is an info: the run ended before its training could be judged.
+    - `rows`: rows below which it is an info, because the run ended before its training could be judged.
 
     ## Why it matters
     The run is incomplete, and every GPU was idle until the time-out.

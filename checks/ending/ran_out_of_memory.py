@@ -11,7 +11,7 @@ def ran_out_of_memory(step: Column, events: Column, *, rows: int = 8) -> Fires:
     because the memory of the machine was used up.
 
     ## Thresholds
-    - `rows`: rows of metrics below which the end is an info: the run ended before its training could be judged.
+    - `rows`: rows below which it is an info, because the run ended before its training could be judged.
 
     ## Why it matters
     The run is incomplete. Where responses grow, the same settings crash again at the same length.

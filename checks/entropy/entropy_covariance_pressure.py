@@ -25,7 +25,7 @@ def entropy_covariance_pressure(
 
     ## Thresholds
     - `rows`: rows over which trend and slope are judged.
-    - `tau`: Kendall's tau of the covariance above which it rises.
+    - `tau`: Kendall's tau of the covariance above which it counts as rising.
 
     ## Why it matters
     The change of entropy per update is about -lr x Cov(log p, A). The covariance leads entropy by tens of steps, so

@@ -96,7 +96,7 @@ def dose_and_response(found: Comparison, *, factor: float = 1.5) -> Fires | None
     lower entropy, beyond noise: an error. A working bonus raises entropy.
 
     ## Thresholds across runs
-    - `factor`: of the two coefficients.
+    - `factor`: ratio of the two coefficients.
     """
     doses = [arm.settings.get("entropy_coef") for arm in (found.base, found.new)]
     answer = found.difference("entropy_mean")

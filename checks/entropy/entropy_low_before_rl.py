@@ -43,8 +43,8 @@ def entropy_low_before_rl(
     ## Thresholds
     - `low_start_nats`: entropy of the first row, nats per token, below which the run started low.
     - `stayed_low_nats`: entropy, nats per token, below which it has stayed low.
-    - `rows`: recorded rewards at or above which the lack of a gain counts.
-    - `live_below_share`: share of groups with equal rewards, 0 to 1, below which responses are known to differ.
+    - `rows`: minimum number of recorded rewards at which the lack of a gain counts.
+    - `live_below_share`: share of groups with equal rewards, 0 to 1, below which responses still differ.
 
     ## Why it matters
     The first rollout shows the policy before RL. Its problems come from the supervised stage, the template or the

@@ -32,7 +32,7 @@ def entropy_sign_flip_probe(
     sample (1 is correct, -1 is a flipped sign). To remove the KL term, the reference gets the policy's weights.
 
     ## Thresholds
-    - `least_cosine`: cosine with the gradient of the entropy that all samples together must reach.
+    - `least_cosine`: cosine with the entropy gradient that all samples together must reach.
     - `alone`: cosine that a single sample must reach.
 
     ## Why it matters

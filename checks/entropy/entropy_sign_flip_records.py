@@ -36,8 +36,8 @@ def entropy_sign_flip_records(
 
     ## Thresholds
     - `rows`: rows over which the trends are judged.
-    - `tau`: Kendall's tau of entropy below which it falls.
-    - `rises`: Kendall's tau of sharpness above which it rises.
+    - `tau`: Kendall's tau of entropy below which entropy counts as falling.
+    - `rises`: Kendall's tau of sharpness above which sharpness counts as rising.
     - `strong`: entropy coefficient above which a bonus should have an effect.
     - `error_below_share`: share of the first entropy below which it is an error.
 

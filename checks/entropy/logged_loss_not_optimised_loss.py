@@ -27,9 +27,9 @@ def logged_loss_not_optimised_loss(
     weigh samples differently, and it fires for a cosine below 0.5, or below 0.95 where all samples are of one length.
 
     ## Thresholds
-    - `limit`: cosine of both gradients below which another loss is optimised.
-    - `of_step`: the same for the gradients that a `step` gives its optimizer.
-    - `of_step_alike`: the same for samples of one prompt and one length, which no mini-batch weighs differently.
+    - `limit`: cosine of the two gradients below which the trainer optimises another loss.
+    - `of_step`: the same for the gradients that `step` passes to the optimizer.
+    - `of_step_alike`: the same for samples of one prompt and one length, which every mini-batch weighs equally.
 
     ## Why it matters
     The logged loss and its terms then describe a different optimisation and do not show a flipped sign, a detached KL

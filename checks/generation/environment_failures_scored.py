@@ -23,13 +23,13 @@ def environment_failures_scored(
 
     ## What it sees
     The share of rollouts in which the environment or its sandbox failed, mean of the last 5 rows, above 10 %: a
-    **warning**. Above 50 % it is an **error**, and an outcome. Where rollouts show that at most half of the failures
-    got the lowest reward of their step, it is an info.
+    **warning**. Above 50 % it is an **error**, and an outcome. It is an info if rollouts show that at most half of the
+    failures got the lowest reward of their step.
 
     ## Thresholds
     - `some`: share of failed rollouts, 0 to 1: with eight responses per prompt, more than half of the groups contain
       one.
-    - `most`: share of failed rollouts, 0 to 1, above which the reward measures the sandbox.
+    - `most`: share of failed rollouts, 0 to 1, above which the reward mostly measures the sandbox.
     - `masked`: share of failures with the lowest reward, 0 to 1, up to which they are not scored as wrong answers.
 
     ## Why it matters

@@ -20,10 +20,10 @@ def failing_tools_avoided(
     of calls that failed, median of 3 rows, was 30 % or more where calls were the most frequent.
 
     ## Thresholds
-    - `rows`: rows of the medians.
-    - `used`: calls per response at or above which the policy used the tool.
-    - `left`: share of the highest median, 0 to 1, that is left.
-    - `failing`: share of failed calls, 0 to 1, where calls were the most frequent.
+    - `rows`: rows over which the medians are computed.
+    - `used`: calls per response at or above which the policy counts as using the tool.
+    - `left`: share of the highest median, 0 to 1, up to which the policy counts as avoiding the tool.
+    - `failing`: share of failed calls, 0 to 1, while calls were the most frequent.
 
     ## Why it matters
     Calls that fail cost reward, whatever their reason. Where the tool or its parser is broken, the policy learns to

@@ -18,7 +18,7 @@ def first_token_good_then_garbage(samples: Column, *, least_invalid: int = 10, n
 
     ## Thresholds
     - `least_invalid`: minimum number of invalid responses.
-    - `noise_share`: share of them, 0 to 1, that start well and turn into garbage.
+    - `noise_share`: share of the invalid responses, 0 to 1, that start well and turn into garbage.
 
     ## Why it matters
     The first token is predicted from the whole prompt, the later tokens from the KV cache. A correct start followed

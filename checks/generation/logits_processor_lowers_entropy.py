@@ -14,7 +14,7 @@ def logits_processor_lowers_entropy(
     A processor is reported if it lowers the mean by more than 0.1 nats and by more than a fifth.
 
     ## Thresholds
-    - `loss`: entropy, nats, by which one processor may lower the next token's.
+    - `loss`: nats by which one processor may lower the entropy of the next token.
 
     ## Why it matters
     The policy is not the cause: the processor makes the responses alike, and the loss does not account for it.

@@ -41,7 +41,7 @@ def probe_seams(
 
     ## Thresholds of the probe
     - `limit`: k3, nats per token, above which the loss does not account for the sampling.
-    - `low_precision`: the same where a module computed in half precision.
+    - `low_precision`: the same if a module computes in half precision.
     - `severe`: k3, nats per token, above which it is an error: scores about 0.45 nats apart (k3 is near d² / 2).
     - `shut`: probability, a mean over the steps, above which the sampler excludes tokens that the loss includes.
     - `filtered`: the same, for an error.

@@ -15,7 +15,7 @@ def temperature_without_effect(
     declared temperature is GEN006.
 
     ## Thresholds
-    - `slack`: relative difference from the declared temperature that is let pass.
+    - `slack`: tolerated relative difference from the declared temperature.
 
     ## Why it matters
     A group of greedy samples contains one answer K times: rewards do not differ, and nothing is learned. Experiments

@@ -28,14 +28,13 @@ def tool_calls_fail(
 
     ## What it sees
     The share of failed calls, over the whole run and over its last 5 rows, above 50 %: an info on the first row, a
-    **warning** from the second. Above 90 % it is an outcome, and starting at row 10 an **error** where the reward is
-    known and has not gained. Below 90 % it is an info in a run whose reward has gained. Rows without tool calls are
-    skipped.
+    **warning** from the second. Above 90 % it is an outcome, and an **error** starting at row 10 if the reward is known
+    and has not gained. Below 90 % it is an info in a run whose reward has gained. Rows without tool calls are skipped.
 
     ## Thresholds
     - `most`: share of failed calls, 0 to 1, above which more fail than succeed.
     - `nearly_all`: share of failed calls, 0 to 1, above which the tools are practically unavailable.
-    - `rows`: rows before that is an error.
+    - `rows`: rows before which it is not an error.
 
     ## Why it matters
     A failed call costs tokens and a turn without any benefit. Where failures come from the tool and not from the

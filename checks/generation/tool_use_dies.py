@@ -27,10 +27,10 @@ def tool_use_dies(
     has fallen, else a warning.
 
     ## Thresholds
-    - `rows`: rows of the median: evaluations, on which calls are often counted, are few.
-    - `used`: calls per response above which the policy used the tool: below it, small batches may contain no call by
-      chance.
-    - `left`: share of the highest median, 0 to 1, that is left.
+    - `rows`: rows over which the median is computed; calls are often counted only at evaluations, which are few.
+    - `used`: calls per response above which the policy counts as using the tool; with fewer, small batches may contain
+      no call by chance.
+    - `left`: share of the highest median, 0 to 1, up to which the calls count as stopped.
 
     ## Why it matters
     An agent that no longer searches or computes answers from memory. The training reward may even rise, on prompts

@@ -36,8 +36,8 @@ def trained_text_not_sampled_text(
     tokens, positions or masks. Held on 3 of 5 rows.
 
     ## Thresholds
-    - `gap`: difference of validity as scored and as recomputed, 0 to 1.
-    - `header`: share of responses with template tokens, 0 to 1, up to which it is not PAD001.
+    - `gap`: difference between scored and recomputed validity, 0 to 1.
+    - `header`: share of responses with template tokens, 0 to 1, up to which PAD001 does not explain the difference.
     - `bad`: k3 on the first row, nats per token, above which different text is trained.
 
     ## Why it matters

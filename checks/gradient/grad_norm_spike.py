@@ -51,11 +51,11 @@ def grad_norm_spike(
 
     ## Thresholds
     - `rows`: previous rows that a spike is compared with.
-    - `mads`: median absolute deviations above their median.
-    - `times`: factor over the largest previous norm, and of the level over that of the first rows.
+    - `mads`: median absolute deviations by which a spike must exceed the median of those rows.
+    - `times`: factor over the largest previous norm, and of the current level over that of the first rows.
     - `again_within_rows`: rows within which a second infinity is an error.
-    - `after`: rows after a spike within which a fall of the reward is attributed to it.
-    - `huge`: gradient norm above which a whole level is too high.
+    - `after`: rows after a spike within which a fall in reward is attributed to it.
+    - `huge`: gradient norm above which the level is too high, even without spikes.
     - `level_rows`: rows whose median is that level.
     - `absurd`: gradient norm that the scale of a loss cannot explain: a sum over a million tokens of norm 1 each.
 

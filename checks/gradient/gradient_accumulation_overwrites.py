@@ -33,9 +33,9 @@ def gradient_accumulation_overwrites(
     give a response the same weight, whichever samples share its part; otherwise it is a warning.
 
     ## Thresholds
-    - `limit`: cosine of the gradients of one and of several micro-batches.
-    - `low_precision`: the same where a module computed in half precision.
-    - `slack`: relative difference of their lengths that is let pass.
+    - `limit`: cosine of the gradients with one and with several micro-batches.
+    - `low_precision`: the same if a module computes in half precision.
+    - `slack`: tolerated relative difference of their norms.
 
     ## Why it matters
     `p.grad.copy_(g)` keeps only the last micro-batch: most of every batch is silently discarded. A wrong divisor

@@ -22,12 +22,12 @@ def gradient_leaps_again(
     spike.
 
     ## Thresholds
-    - `times`: factor over the median of the rows before.
-    - `rows`: rows of that median.
+    - `times`: factor over the median of the previous rows.
+    - `rows`: rows over which that median is computed.
     - `tall`: gradient norm up to which spikes are expected between norms near 0, in a run with mostly zero-variance
       groups.
-    - `again`: spikes that make it a pattern; a single one may be chance.
-    - `within`: rows within which that many must occur.
+    - `again`: number of spikes that form a pattern; a single one may be chance.
+    - `within`: rows within which that many spikes must occur.
 
     ## Why it matters
     Clipping limits the length of such a step but not its direction, which a few tokens determine. Adam's second

@@ -22,12 +22,12 @@ def loss_leaps_again(
     info where the reward has gained. GRD009 covers the gradient norm on such rows.
 
     ## Thresholds
-    - `times`: factor over the median size of the rows before.
-    - `rows`: rows of that median.
+    - `times`: factor over the median size of the previous rows.
+    - `rows`: rows over which that median is computed.
     - `tall`: size of the loss up to which spikes are expected in a run whose loss is near 0 by construction.
-    - `again`: spikes that make it a pattern; a single one may be chance.
-    - `within`: rows within which that many must occur.
-    - `often`: spikes above which a run without a gain is failing.
+    - `again`: number of spikes that form a pattern; a single one may be chance.
+    - `within`: rows within which that many spikes must occur.
+    - `often`: number of number of spikes above which a run without a gain is failing.
 
     ## Why it matters
     With ratios near 1 and advantages of size 1, the surrogate loss is at most 1. A loss of thousands comes from a few

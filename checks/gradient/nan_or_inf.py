@@ -31,22 +31,22 @@ def nan_or_inf(
     """A loss, gradient, KL, entropy or reward is NaN or infinite.
 
     ## What it sees
-    Recorded NaN or infinities in the core series only: loss, also of the critic, gradient norm, KL, entropy, reward,
-    ratios, advantages, the margin of pairs. A NaN is critical at once. Infinite gradients are a warning while they
-    are isolated and an error starting at the third.
+    NaN or infinite values in the core metrics: loss (also of the critic), gradient norm, KL, entropy, reward, ratios,
+    advantages, and the margin of preference pairs. A NaN is critical at once. Infinite gradients are a warning while
+    they are isolated, and an error starting at the third.
 
-    A KL, an entropy or a margin that is NaN while the gradient norm of the same row (without one, the loss) is finite
-    and not 0 does not enter the loss: **info**. The same applies where the KL coefficient is 0, and where responses
-    still get different rewards after a NaN row, because NaN weights only generate garbage.
+    A NaN in KL, entropy or margin is an **info** if it does not enter the loss. That is the case if the gradient norm
+    of the same row (or the loss, if no norm is logged) is finite and not 0, or if the KL coefficient is 0. It is also
+    the case if responses still get different rewards after a NaN row, because NaN weights only generate garbage.
 
-    If only the gradient norm was NaN, it becomes an **info** once the norm is finite and above 0 again, and a
-    **warning** starting at the third: NaN weights give no such gradient, so the trainer skipped that update. A later
-    NaN is no more than that for no more rows than the run recovered from before. It stays critical if the norm was NaN
-    on more than half of the rows, because most updates were then skipped.
+    If only the gradient norm was NaN, the finding becomes an **info** once the norm is finite and above 0 again, and a
+    **warning** starting at the third such NaN. NaN weights give no such gradient, so the trainer skipped that update. A
+    later NaN gets the same severity while it lasts no longer than the longest gap from which the run has recovered. The
+    finding stays critical if the norm was NaN on more than half of the rows, because most updates were then skipped.
 
     ## Thresholds
-    - `isolated`: infinite gradients up to which they are a warning, and NaN that were skipped up to which they are an
-      info.
+    - `isolated`: infinite gradients up to which the finding is a warning, and skipped NaN gradients up to which it is
+      an info.
     - `refused_share`: share of rows, 0 to 1, above which skipped updates are not isolated.
 
     ## Why it matters

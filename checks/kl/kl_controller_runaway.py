@@ -15,7 +15,7 @@ def kl_controller_runaway(
     ## Thresholds
     - `rows`: rows over which both trends are judged.
     - `throughout_tau`: Kendall's tau of the coefficient above which it rises throughout.
-    - `rising`: Kendall's tau of the KL above which it rises.
+    - `rising`: Kendall's tau of the KL above which it counts as rising.
 
     ## Why it matters
     The controller no longer controls the KL: beta does not act on the cause of the rise, or the cause grows faster.

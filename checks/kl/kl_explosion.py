@@ -43,7 +43,7 @@ def kl_explosion(
 
     ## Thresholds
     - `exploded_nats`: KL, nats per token, above which it has exploded if it grew.
-    - `onset_nats`: KL, nats per token, at whose crossing the explosion begins.
+    - `onset_nats`: KL, nats per token, at which the explosion counts as begun.
     - `grown_factor`: factor over the first row's KL.
     - `sudden_nats`: KL, nats per token, above which a sudden rise counts.
     - `extreme`: KL, nats per token, above which it has exploded regardless of its first value.

@@ -27,12 +27,12 @@ def kl_leaps_again(
     stays high.
 
     ## Thresholds
-    - `absurd`: KL, nats per token, that a mean over the tokens of a text never reaches: at 10 the policy gives each
-      token 1/22,000 of the reference's probability, or the reverse.
-    - `times`: factor over the median of the rows before.
-    - `rows`: rows of that median.
-    - `again`: spikes that make it a pattern; a single one may be chance.
-    - `within`: rows within which that many must occur.
+    - `absurd`: KL, nats per token, that the mean over a text never reaches. At 10, each token's probability under
+      policy and reference differs by a factor of 22,000.
+    - `times`: factor over the median of the previous rows.
+    - `rows`: rows over which that median is computed.
+    - `again`: number of spikes that form a pattern; a single one may be chance.
+    - `within`: rows within which that many spikes must occur.
 
     ## Why it matters
     With a KL term in the loss, the gradient of such a row is unbounded, and clipping limits its length but not its

@@ -44,9 +44,9 @@ def kl_reference_or_prompt_mismatch(
     ## Thresholds
     - `warn`: KL of the first row, nats per token, for a warning.
     - `back`: share of the first KL below which it has fallen.
-    - `far`: KL of the first row, nats per token, for an error, or for a warning where the log starts late.
+    - `far`: KL of the first row, nats per token, for an error, or for a warning if the log starts late.
     - `absurd`: first KL of a log that starts late, nats per token, for an error, even with an adapter.
-    - `into`: part of an epoch after which a single row is probably not the first of its run.
+    - `into`: fraction of an epoch after which a single row is probably not the first of its run.
 
     ## Why it matters
     At the start the policy **is** the reference, so their KL is 0 by identity (below 1e-6 in float32, 1e-4 in bf16).

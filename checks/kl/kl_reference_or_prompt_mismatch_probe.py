@@ -27,7 +27,7 @@ def probe_reference(
 
     ## Thresholds of the probe
     - `limit`: k3 of policy and reference, nats per token, up to which they are equal.
-    - `low_precision`: the same where a module computed in half precision.
+    - `low_precision`: the same if a module computes in half precision.
     """
     craft = probes.crafted_inputs
     own = [ids for _, ids in craft.rendered(render, prompts)]

@@ -45,8 +45,8 @@ def length_collapse(
     - `collapsed_below_share`: share of the first response length below which it has collapsed.
     - `shortest`: tokens up to which it is an error regardless of the reward.
     - `single`: tokens up to which it is critical.
-    - `ordinary`: tokens of the first row below which short answers are the task.
-    - `early_rewards`: rewards before which a reward that has not fallen may still rise.
+    - `ordinary`: tokens of the first row below which the task asks for short answers.
+    - `early_rewards`: number of rewards up to which a reward that has not fallen may still rise.
 
     ## Why it matters
     A policy that writes two or three tokens cannot explore: its responses are identical, groups tie, and no gradient

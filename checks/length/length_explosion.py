@@ -46,10 +46,10 @@ def length_explosion(
     ## Thresholds
     - `grown_factor`: factor over the first response length.
     - `since_best`: factor over the length at the best reward for an error.
-    - `cut_rise`: rise of the share of cut responses that goes with it.
+    - `cut_rise`: rise of the share of truncated responses that must accompany the growth.
     - `limit_share`: share of max_new_tokens, 0 to 1, that the mean length must exceed instead.
     - `invalid_rise`: rise of the share of invalid responses for an error.
-    - `early_rewards`: rewards before which a reward that has not fallen may still rise.
+    - `early_rewards`: number of rewards up to which a reward that has not fallen may still rise.
 
     ## Why it matters
     Cut responses have no answer, so rewards drop to the floor and all groups tie; generation time grows with the

@@ -24,7 +24,7 @@ def length_normalisation_bias(
 
     ## Thresholds
     - `rows`: rows over which the trend is judged.
-    - `tau`: Kendall's tau of the ratio wrong to right above which it rises.
+    - `tau`: Kendall's tau of the length ratio of wrong to right answers above which it counts as rising.
     - `longer`: factor over the first length of wrong answers.
 
     ## Why it matters

@@ -16,7 +16,7 @@ def min_new_tokens_vs_target(
     stop as soon as they may. Lengths of the supervised answers would settle it, and are not in the records.
 
     ## Thresholds
-    - `near_factor`: factor over min_new_tokens up to which most responses stop at once.
+    - `near_factor`: factor over min_new_tokens up to which most responses end as soon as allowed.
 
     ## Why it matters
     Answers that want to be shorter get a tail of forced tokens, which are scored and trained on.

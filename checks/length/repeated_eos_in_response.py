@@ -17,7 +17,7 @@ def repeated_eos_in_response(eot_per_response: Column, *, most_tokens: float = 1
     end, or carries a piece of the prompt or of the padding.
 
     ## Thresholds
-    - `most_tokens`: end-of-turn tokens per response.
+    - `most_tokens`: end-of-turn tokens per response above which it fires.
 
     ## Why it matters
     Text after the end of the turn is scored and trained on, and the policy learns to write both sides of the dialogue.

@@ -78,37 +78,45 @@ def truncation_excess(
     It is a **warning** if more than 10 % of the responses of the last 5 rows are truncated, on at least three rows (one
     of eight may be chance), or more than half on every row so far.
 
-    It is an **error** after 10 steps if more than half of the last 10 rows is truncated and the reward has fallen,
-    or more than 80 % and the reward is constant. It is also an error after 60 steps if more than 80 % are
-    truncated, over the whole run and recently, and the reward has not gained; this needs a logged share. Many runs
-    that learn begin with half of the responses truncated; STL001 reports a reward that also stays flat. It is an
-    **info** if it has no visible cost: where no more than half is cut and the reward has not fallen, and where the
-    reward has gained, unless over 80 % have been truncated over the whole run by a logged share. It is not an error
-    if the reward has gained or is at 80 % of its top, nor where truncation is falling (Kendall's tau over those
-    rows below -0.4). Where the reward has components for form and others, the others must have gained; where only
-    the sum is known, it must have gained half a standard deviation of single rewards (on a scale of 0 to 1 that is
-    at most 0.5, which is taken where it is not recorded; where the scale is another and no spread is recorded,
-    every gain that shows counts). A share that only the mean length shows is lowered by every gain.
+    It is an **error** in these cases:
 
-    If no share is recorded, the mean length over 10 rows shows it: from 95 % of the declared limit, of a constant
-    largest length, or of the longest mean if other means have decimals and that one has occurred three times and is a
-    multiple of 32 or 50, or has come on ten rows and a tenth of all, nearly all are cut (2r - 1 at a share r of the
-    limit). Of the last kind each row at exactly that length is truncated, regardless of the others. A share that is
-    logged counts as 0 where even the longest response is below 95 % of the declared limit. A mean length that has been
-    exactly at its maximum for 10 rows, above 16 tokens, is the limit, and everything is truncated; where the longest
-    response is recorded, two rows on which it is the mean as well, and the same, are enough. It clears after 5 rows
-    below: the end of the run counts, not its start.
+    - after 10 steps: more than half of the responses of the last 10 rows are truncated and the reward has fallen, or
+      more than 80 % are truncated and the reward is constant
+    - after 60 steps: more than 80 % are truncated by a logged share, over the whole run and recently, and the reward
+      has not gained
+
+    It is not an error if the reward has gained or is at 80 % of its top, or if truncation is falling (Kendall's tau
+    over those rows below -0.4). If the reward has formatting components and others, the others must have gained. If
+    only the sum is known, it must have gained half a standard deviation of single rewards. On a scale of 0 to 1 that is
+    0.25 if no spread is recorded; on another scale without a recorded spread, every detectable gain counts. Any gain
+    lowers the severity of a share that was estimated from the mean length.
+
+    It is an **info** if truncation has no visible cost: at most half of the responses are truncated and the reward has
+    not fallen, or the reward has gained. Over 80 % truncated responses, over the whole run and by a logged share, are
+    never an info. Many runs that learn begin with half of the responses truncated; STL001 reports a reward that also
+    stays flat.
+
+    If no share is logged, it is estimated from the mean length over 10 rows. Above 95 % of the limit, nearly all
+    responses are truncated: a mean at a share r of the limit implies 2r - 1. The limit is the declared one, a constant
+    largest length, or the longest mean. The longest mean counts only if other means have decimals and it either
+    occurred three times and is a multiple of 32 or 50, or occurred on ten rows and a tenth of all rows. Each row at
+    exactly that mean then counts as truncated. A mean length that has been exactly at its maximum for 10 rows, above 16
+    tokens, is the limit. Two rows are enough if the longest recorded response equals the mean on both. A logged share
+    counts as 0 if even the longest response is below 95 % of the declared limit.
+
+    The finding clears after 5 rows below the threshold: the end of the run counts, not its start.
 
     ## Thresholds
     - `warn`: share of truncated responses, 0 to 1, for a warning.
     - `bad`: share of truncated responses, 0 to 1, for an error if the reward has fallen or never moved.
-    - `rows`: rows over which the error and the half are judged, and a constant length.
+    - `rows`: rows over which the share for an error is averaged, and rows of a constant length.
     - `short_tokens`: tokens up to which a constant length does not count as the limit.
     - `limit_share`: mean length at or above which nearly all responses are truncated, as a share of the limit.
     - `outcome_share`: share of truncated responses over the whole run, 0 to 1, at or above which it is an outcome.
     - `nearly`: reward at or above which it is not an error, as a share of 1 or of the largest single reward.
-    - `early_steps`: steps before which a run has not been tried.
-    - `gain_deviations`: gain, in standard deviations of single rewards, that is more than form (Cohen's medium effect).
+    - `early_steps`: steps before which the lack of a gain is not judged.
+    - `gain_deviations`: gain, in standard deviations of single rewards, that formatting alone does not explain (Cohen's
+      medium effect).
 
     ## Why it matters
     A truncated response has no answer. Scored as wrong it makes groups tie; scored by its partial text, the policy

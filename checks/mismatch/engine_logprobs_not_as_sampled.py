@@ -34,7 +34,7 @@ def engine_logprobs_not_as_sampled(
     - `much`: the same for an error.
     - `beyond`: mean importance weight minus 1, for an error.
     - `times`: factor between k1 and k3 in either direction.
-    - `rows`: rows whose median counts.
+    - `rows`: rows over which the median is computed.
 
     ## Why it matters
     Importance weights correct for nothing if their denominator is not the sampling probability. A mean far from 1

@@ -17,7 +17,7 @@ def engine_weights_differ(
     least: float = 0.15,
     bad: float = 1e-2,
 ) -> Fires:
-    """The rollout engine has other weights than any that training produced.
+    """The weights of the rollout engine differ from all weights that training produced.
 
     ## What it sees
     In a token batch, the difference is larger than rounding explains (k3 above 2e-3), and neither the change since the

@@ -25,7 +25,7 @@ def generator_frozen(
     trainer's has changed by more than 0.05 nats, and the engine's by less than a fifth of that. Held on 3 of 5 rows.
 
     ## Thresholds
-    - `rows`: rows of each median.
+    - `rows`: rows over which each median is computed.
     - `moved`: nats per token by which the trainer must have changed.
     - `share`: share of that by which the engine may have changed, 0 to 1.
 

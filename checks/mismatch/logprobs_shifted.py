@@ -16,7 +16,7 @@ def logprobs_shifted(
     *,
     least: float = 0.15,
 ) -> Fires:
-    """The log-probabilities of rollout engine and trainer are shifted against each other.
+    """The log-probabilities of rollout engine and trainer are shifted relative to each other.
 
     ## What it sees
     In a token batch, the log-probabilities of the two sides agree at least twice as well if one side is shifted by one

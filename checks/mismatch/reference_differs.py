@@ -22,7 +22,7 @@ def reference_differs(
     above 2e-3). Or, after updates, it gives exactly the policy's.
 
     ## Thresholds
-    - `least`: 0 or 1: whether the batch shows it.
+    - `least`: 1 if the batch must show it, else 0.
 
     ## Why it matters
     The KL term pulls towards another model, or, if the reference is the policy, does nothing.

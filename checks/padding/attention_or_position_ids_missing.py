@@ -34,7 +34,7 @@ def attention_or_position_ids_missing(
     with no padding between them and what is generated.
 
     ## Thresholds
-    - `limit`: difference of log-probabilities, nats, that is let pass in float32.
+    - `limit`: tolerated difference of log-probabilities in float32, nats.
     - `low_precision`: the same in half precision.
 
     ## Why it matters

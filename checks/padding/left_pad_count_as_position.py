@@ -27,7 +27,7 @@ def left_pad_count_as_position(
     the scored responses hold template tokens, on 3 of 5 rows. Two records that must be equal by construction are not.
 
     ## Thresholds
-    - `gap`: difference of validity as scored and as recomputed, 0 to 1.
+    - `gap`: difference between scored and recomputed validity, 0 to 1.
     - `header`: share of responses with template tokens, 0 to 1.
 
     ## Why it matters

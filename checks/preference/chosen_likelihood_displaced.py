@@ -26,7 +26,7 @@ def chosen_likelihood_displaced(
     %. What falls much further is PRF003.
 
     ## Thresholds
-    - `rows`: rows of a mean.
+    - `rows`: rows over which a mean is computed.
     - `lost`: implicit reward, in the units of the loss: at beta 0.1 the response is 22,000 times less likely.
     - `sigmas`: standard errors that the fall must exceed.
     - `times`: factor on the log-probability where no implicit reward is logged.

@@ -32,12 +32,12 @@ def chosen_likelihood_falls(
     within 10 % of the lowest, or a held-out score that has not fallen.
 
     ## Thresholds
-    - `rows`: rows of a mean.
-    - `ruled_out`: implicit reward, in the units of the loss, at whose negative a response is ruled out.
+    - `rows`: rows over which a mean is computed.
+    - `ruled_out`: size of a negative implicit reward, in the units of the loss, at which a response is ruled out.
     - `sigmas`: standard errors that the fall of the reward must exceed.
     - `times`: factor on the log-probability.
-    - `evaluations`: held-out losses or scores that must have been seen.
-    - `holds_within`: share above the lowest held-out loss within which it holds.
+    - `evaluations`: minimum number of held-out losses or scores.
+    - `holds_within`: share above the lowest held-out loss up to which the finding holds.
 
     ## Why it matters
     The loss depends only on the difference. If both fall, the likelihood moves to responses that are in no pair, and

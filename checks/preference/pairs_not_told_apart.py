@@ -50,13 +50,13 @@ def pairs_not_told_apart(
 
     ## Thresholds
     - `early_rows`: steps before which the check does not fire.
-    - `rows`: rows of a mean, and rows before which the check does not fire.
-    - `proving_rows`: rows whose margins are all exactly 0 that prove it once the learning rate falls.
-    - `headroom_share`: share of what was left to gain for which the noise must leave no room, 0 to 1.
+    - `rows`: rows over which a mean is computed, and rows before which the check does not fire.
+    - `proving_rows`: number of rows with a margin of exactly 0 that prove it once the learning rate falls.
+    - `headroom_share`: share of the possible gain for which the noise must leave no room, 0 to 1.
     - `untouched`: distance of the loss from ln 2, nats, and half of that of the margin from 0, within which nothing
       has moved: a margin of m moves the loss by m/2.
-    - `fallen`: standard errors at or above which the loss has fallen.
-    - `warm_up`: steps that a warm-up may take whose learning rate is not recorded; the default of DPO's authors.
+    - `fallen`: standard errors at or above which a fall of the loss counts.
+    - `warm_up`: steps that a warm-up may take if no learning rate is recorded; the default of DPO's authors.
 
     ## Why it matters
     A policy that is its reference has the loss ln 2 and a margin of 0 on every pair, by identity (arXiv 2305.18290,

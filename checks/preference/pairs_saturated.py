@@ -28,8 +28,8 @@ def pairs_saturated(
 
     ## Thresholds
     - `left`: loss up to which a pair has no gradient left.
-    - `rows`: last losses that are looked at.
-    - `lasting_share`: share of them that must be so low, 0 to 1.
+    - `rows`: number of last losses that are examined.
+    - `lasting_share`: share of them that must be that low, 0 to 1.
     - `mostly_share`: share of the run, 0 to 1, that must be in this state.
 
     ## Why it matters

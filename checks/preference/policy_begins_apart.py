@@ -31,7 +31,7 @@ def policy_begins_apart(
 
     ## Thresholds
     - `apart`: implicit reward of the first row, in the units of the loss.
-    - `into`: part of an epoch after which a row does not count as the first.
+    - `into`: fraction of an epoch after which a row no longer counts as the first.
 
     ## Why it matters
     Before the first update policy and reference are one, so every reward and every margin is 0 and the loss is ln 2, by

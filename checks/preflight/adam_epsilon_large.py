@@ -15,8 +15,8 @@ def adam_epsilon_large(
     A declared Adam epsilon: info at 1e-6 or more, warning at 1e-5 or more.
 
     ## Thresholds
-    - `info_from`: epsilon at which small gradients are damped.
-    - `warning_from`: epsilon at which most steps are damped.
+    - `info_from`: epsilon at or above which small gradients are damped.
+    - `warning_from`: epsilon at or above which most steps are damped.
 
     ## Why it matters
     Adam divides by the square root of the second moment plus epsilon. In RL the gradient of one weight is often below

@@ -18,8 +18,8 @@ def few_prompts_declared(
     log records.
 
     ## Thresholds
-    - `prompts_below`: prompts per update below which this is reported.
-    - `per_gpu_at_most`: prompts per update and GPU up to which this is reported if the number of GPUs is unknown.
+    - `prompts_below`: prompts per update below which it is reported.
+    - `per_gpu_at_most`: prompts per update and GPU up to which it is reported if the number of GPUs is unknown.
 
     ## Why it matters
     Adam makes a full-size step whatever the batch size. With one to three prompts, most of them in zero-variance

@@ -28,7 +28,7 @@ def learning_rate_too_low(
     - `adapter_warning`: learning rate of LoRA up to which it is a warning.
     - `full_info`: learning rate of full fine-tuning up to which it is an info.
     - `full_warning`: learning rate of full fine-tuning up to which it is a warning.
-    - `warmup_steps`: rows without an increase after which the warm-up is over.
+    - `warmup_steps`: rows without an increase after which the warm-up counts as over.
 
     ## Why it matters
     Adam moves each weight by about the learning rate per step. At 1e-7, a thousand steps move a weight by at most 1e-4.

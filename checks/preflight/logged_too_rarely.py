@@ -14,7 +14,7 @@ def logged_too_rarely(
     A declared logging interval above 10 steps.
 
     ## Thresholds
-    - `rare`: steps between two logged rows above which this is reported.
+    - `rare`: steps between two logged rows above which it is reported.
 
     ## Why it matters
     A GRPO run can collapse within 10 to 50 steps. With one row every 50 steps, the log cannot show which metric changed

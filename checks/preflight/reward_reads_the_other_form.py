@@ -25,8 +25,8 @@ def reward_reads_the_other_form(
     data = load_dataset("a/b").map(lambda x: {"prompt": "Q: " + x["q"]})
     GRPOTrainer(reward_funcs=[length], args=GRPOConfig(num_generations=8), train_dataset=data)
     ```
-    Error: The reward function length reads each completion as a list of messages, but the prompts of the dataset
-    are text, so completions are too.
+    Error: The reward function length reads each completion as a list of messages, but the prompts of the dataset are
+    text, so completions are too.
 
     ```python
     def length(completions, **kwargs):

@@ -18,8 +18,8 @@ def warmup_fills_the_run(
     A warm-up ratio of 0.5 or more, or warm-up steps of at least half of the total steps, if both are declared.
 
     ## Thresholds
-    - `longest`: share of the total steps at which a warm-up is too long.
-    - `least_steps`: total steps at which warm-up steps are compared with them.
+    - `longest`: share of the total steps at or above which a warm-up is too long.
+    - `least_steps`: total steps at or above which the warm-up is judged.
 
     ## Why it matters
     The run reaches the declared learning rate late or never. It looks stable but learns little. A ratio of 0.95 is

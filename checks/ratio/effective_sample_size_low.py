@@ -17,8 +17,8 @@ def effective_sample_size_low(
     5 rows below 10 % a **warning**, below 2 % an **error**.
 
     ## Thresholds
-    - `low`: share of the batch, 0 to 1: the gradient is as noisy as with a tenth of the responses.
-    - `none`: share of the batch, 0 to 1: of 256 responses five carry the gradient.
+    - `low`: share of the batch, 0 to 1, for a warning: the gradient is as noisy as with a tenth of the responses.
+    - `none`: share of the batch, 0 to 1, for an error: five of 256 responses carry the gradient.
 
     ## Why it matters
     The variance of an importance-weighted gradient grows as one under this share. Near 0 a handful of tokens or

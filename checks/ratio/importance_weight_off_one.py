@@ -22,8 +22,8 @@ def importance_weight_off_one(
 
     ## Thresholds
     - `agree`: k3, nats per token, below which generator and trainer agree token by token.
-    - `off_factor`: factor off 1 of the mean importance weight, on two rows running.
-    - `far_factor`: factor off 1 of the mean importance weight, on one row.
+    - `off_factor`: factor by which the mean importance weight differs from 1 on two consecutive rows.
+    - `far_factor`: factor by which the mean importance weight differs from 1 on one row.
     - `tiny`: mean importance weight below which it is an error.
 
     ## Why it matters

@@ -17,8 +17,8 @@ def importance_weights_mostly_clipped(
     mean of the last 5 rows: above 30 % a **warning**, above 70 % an **error**.
 
     ## Thresholds
-    - `many`: share of tokens, 0 to 1: truncation is intended for rare outliers.
-    - `most`: share of tokens, 0 to 1, at or above which what trains is a small and biased part of the batch.
+    - `many`: share of tokens, 0 to 1, for a warning: truncation is intended for rare outliers.
+    - `most`: share of tokens, 0 to 1, at or above which the policy trains on a small, biased part of the batch.
 
     ## Why it matters
     What is masked does not train, and what is truncated trains with the wrong weight. The tokens that are left are

@@ -14,7 +14,7 @@ def loss_not_as_declared(
     prompts: Any = None,
     advantages: Any = None,
 ) -> Fires | None:
-    """The loss has another form than the settings declare.
+    """The loss differs from the one that the settings declare.
 
     ## What it sees
     The weight that the loss gives to the log-probability of each token of four responses: of two lengths each, at a

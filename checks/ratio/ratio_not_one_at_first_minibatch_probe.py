@@ -34,8 +34,8 @@ def probe_ratio(
     log-probabilities: GEN004 and RAT004 do.
 
     ## Thresholds of the probe
-    - `limit`: mean |ratio - 1| without an update, up to which scoring is the same.
-    - `low_precision`: the same where a module computed in half precision.
+    - `limit`: mean |ratio - 1| without an update, up to which scoring counts as identical.
+    - `low_precision`: the same if a module computes in half precision.
     """
     craft = probes.crafted_inputs
     pairs = craft.rendered(render, prompts)

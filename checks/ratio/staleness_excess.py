@@ -26,7 +26,7 @@ def staleness_excess(
     ## Thresholds
     - `updates`: optimizer steps per rollout step.
     - `most_passes`: passes over each rollout.
-    - `most_lag`: steps by which a queue may lag.
+    - `most_lag`: number of steps by which rollouts may be older than the policy.
 
     ## Why it matters
     Each update moves the policy away from the one that wrote the samples. Clipping bounds the harm of a token, not

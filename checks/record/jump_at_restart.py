@@ -36,7 +36,7 @@ def jump_at_restart(
 
     ## Thresholds
     - `rows`: rows before and after that are compared.
-    - `sigmas`: standard errors that the jump must exceed: five metrics are compared.
+    - `sigmas`: standard errors that the jump must exceed, because five metrics are compared.
     - `least`: share of the larger value, 0 to 1, that the jump must reach.
 
     ## Why it matters

@@ -22,7 +22,7 @@ def knob_not_wired(found: Comparison, *, places: int = 3) -> Fires | None:
     since what was changed has no way to them.
 
     ## Thresholds
-    - `places`: shared steps at or above which equality is not chance.
+    - `places`: number of number of shared steps at or above which equality is not chance.
 
     ## Why it matters
     Weeks go into settings that no code reads. Two runs of a stochastic trainer never repeat a reward to four digits; if

@@ -48,10 +48,10 @@ def batches_mostly_equal(
     ## Thresholds
     - `rows`: minimum number of last rewards without spread; at least twice as many must be recorded.
     - `mostly_share`: share of batches without spread, 0 to 1, at or above which rewards are mostly equal.
-    - `pinned_share`: the same, if all those batches have one reward below 0.
+    - `pinned_share`: the same, if all those batches have the same reward below 0.
     - `many`: minimum number of rewards for an error: that many equal batches carry almost no signal (REW001 judges a
       constant reward).
-    - `alike_share`: the same, where reward and length do not differ between those batches either.
+    - `alike_share`: the same, if reward and length do not differ between those batches either.
 
     ## Why it matters
     The advantage is the reward less the group's mean: equal rewards make it zero for every response, by identity. A run

@@ -34,8 +34,8 @@ def form_pays_most(
     not gained at all, REW003 reports it.
 
     ## Thresholds
-    - `rewards`: rewards before which nothing is reported.
-    - `share`: share of the gain, 0 to 1, that correctness must bring.
+    - `rewards`: number of rewards before which nothing is reported.
+    - `share`: share of the gain, 0 to 1, that correctness must contribute.
     - `since_share`: share of the run, 0 to 1, during which the reward rose after correctness stopped rising.
 
     ## Why it matters

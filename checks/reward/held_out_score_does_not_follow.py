@@ -54,7 +54,7 @@ def held_out_score_does_not_follow(
     it below 0.95. A held-out score that has fallen is REW015.
 
     ## Thresholds
-    - `evaluations`: held-out scores at or above which their noise is known.
+    - `evaluations`: number of held-out scores at or above which their noise can be estimated.
     - `followed`: share of the training gain, 0 to 1, that the held-out score must have followed.
     - `least_gain`: gain of the training measure, as a share of its scale, below which the two are not compared.
     - `top`: held-out score, 0 to 1, above which there is no room for a gain.

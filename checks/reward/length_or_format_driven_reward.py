@@ -38,33 +38,34 @@ def length_or_format_driven_reward(
     """The reward gain comes from response length or formatting alone.
 
     ## What it sees
-    **Form**: the reward has gained (`series.trajectory`), and of its gain less than a third can be of the components
-    that are not named after form (format, tags, length, penalties): those have not gained, and their noise leaves no
-    room for more. They must have room above: a value at 80 % of its best row is not a failure. It is an outcome: there
-    is no evidence that the task is learned.
+    **Form**: the reward has gained (`series.trajectory`), but components other than form (format, tags, length,
+    penalties; recognised by name) can account for less than a third of the gain. They have not gained, and their noise
+    leaves no room for more. They must also have had room to improve: a component at 80 % of its best row does not count
+    as failing. The finding is an outcome, because there is no evidence that the policy learned the task.
 
-    **Length**: the **changes** from row to row of the mean reward and the mean response length over the last 30 rows
-    that hold both. It fires when longer goes with better and one explains more than half of the variance of the other
-    (squared correlation above 0.5), while both have grown since the start. Changes and not levels: two series that both
-    rise always correlate in levels. Shorter with better is not reported: this is normal in healthy runs whose wrong
-    answers ramble to the limit (squared correlation 0.64 and 0.69 in two of them).
+    **Length**: the check correlates the **changes** from row to row of mean reward and mean response length over the
+    last 30 rows that have both. It fires if longer responses get more reward, the squared correlation is above 0.5, and
+    both have grown since the start. Levels are not compared, because two rising series always correlate in levels. A
+    negative correlation is not reported: it is normal in healthy runs whose wrong answers ramble to the limit (squared
+    correlation 0.64 and 0.69 in two of them).
 
     The onset is the first row of the first such window.
 
     ## Thresholds
     - `rows`: rows over which changes are correlated.
     - `explained_share`: squared correlation, 0 to 1.
-    - `tiny`: variance by squared mean below which what moves is rounding.
+    - `tiny`: variance divided by the squared mean, below which changes are rounding.
     - `early_rows`: rewards before which the check does not judge formatting.
-    - `meant_share`: share of the gain, 0 to 1, that may be of what was meant. Of 40 public runs whose reward rises and
-      has both, the noise leaves room for 0.75 or more in each that is simply well, and for 0.32 at most where only
-      formatting was learned.
-    - `done_share`: share of its best row, or success rate, at or above which nothing is left to learn.
-    - `success_room`: share of what the success rate lacked at the start, 0 to 1, below which it has not moved.
+    - `meant_share`: share of the gain, 0 to 1, up to which correctness contributed too little. In 40 public runs whose
+      rising reward has both kinds of component, the noise leaves room for 0.75 or more in each healthy run, and for at
+      most 0.32 if only formatting was learned.
+    - `done_share`: share of its best row, or success rate, at or above which too little is left to learn.
+    - `success_room`: share of the possible rise of the success rate, 0 to 1, below which it has not moved.
 
     ## Why it matters
-    A reward for length alone reproduces most of what RLHF gains by a learned reward model, and a policy finds such a
-    bonus within some tens of steps. Then validity goes, and the reward still rises until the limit cuts every response.
+    A reward for length alone reproduces most of the gain that RLHF gets from a learned reward model, and a policy finds
+    such a bonus within some tens of steps. Validity then falls, while the reward keeps rising until the limit truncates
+    every response.
 
     ## Example
     ```text
@@ -82,8 +83,8 @@ def length_or_format_driven_reward(
     ## Known false alarms
     A short run that learns formatting before content, and a formatting component whose name does not show it.
 
-    Tasks whose answer is a length (counting, listing), and graded rewards where a longer answer holds more right parts.
-    With 30 rows a squared correlation of 0.5 comes about by chance in fewer than 1 of 10,000 windows.
+    Tasks whose answer determines its length (counting, listing), and graded rewards for which a longer answer has more
+    right parts. With 30 rows, a squared correlation of 0.5 occurs by chance in fewer than 1 of 10,000 windows.
 
     ## Remedy
     Reward length only for right answers, and penalise only lengths near the limit. If only formatting is learned, lower

@@ -76,7 +76,7 @@ def multi_task_or_multi_reward_imbalance(
 
     ## Thresholds
     - `early_rewards`: rewards before which the check does not fire.
-    - `level_share`: share of its level by which the whole reward may move and still be level.
+    - `level_share`: share of its level up to which a change of the total reward does not count.
 
     ## Why it matters
     The sum hides it: the component with the larger variance dominates the advantage, and the policy gives up the

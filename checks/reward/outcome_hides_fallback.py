@@ -26,9 +26,9 @@ def outcome_hides_fallback(
     the latter.
 
     ## Thresholds
-    - `least_steps`: steps of each kind that must have been seen.
-    - `invalid_from`: share of invalid responses, 0 to 1, at or above which a step is an invalid one.
-    - `good`: share of invalid responses, 0 to 1, up to which a step is a valid one.
+    - `least_steps`: minimum number of steps of each kind.
+    - `invalid_from`: share of invalid responses, 0 to 1, at or above which a step counts as invalid.
+    - `good`: share of invalid responses, 0 to 1, up to which a step counts as valid.
     - `shown_share`: share of the success of valid steps that invalid ones show, 0 to 1.
 
     ## Why it matters

@@ -40,8 +40,8 @@ def reward_collapse(
 
     ## Thresholds
     - `floor_share`: share of the range above the lowest reward within which it is critical, 0 to 1.
-    - `early_rows`: rows before which the success rate alone is not judged: twice the 8 rows of a first trend.
-    - `few`: success rate up to which there is almost nothing to lose.
+    - `early_rows`: rows before which the success rate alone is not judged; twice the 8 rows of the first trend.
+    - `few`: success rate up to which a fall is too small to judge.
 
     ## Why it matters
     This is how runs fail, regardless of the cause, and it often comes with flat or rising entropy: checks of entropy

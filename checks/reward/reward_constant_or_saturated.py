@@ -51,18 +51,26 @@ def reward_constant_or_saturated(
     """Every response gets the same reward, so there is no gradient.
 
     ## What it sees
-    **Constant** over 20 steps and 10 recorded rewards: on each of them the rewards of the batch have no spread
-    (reward_std, or reward_max less reward_min, at most 1e-6), or, where no spread is recorded, the batch means are one
-    and the same number; or on each row since the first, four at least, where the spread and the gradient norm are 0
-    too: equal rewards and no gradient prove each other. A log with a row every ten steps is judged at its tenth such
-    row. Batches without spread do not count as constant while so many in a row are chance (above 1e-5) at the share of
-    such batches before: a step of one prompt often ties. **Solved**: the success rate, or the reward if it is on a
-    scale of 0 to 1, averages at least 0.98 over the last 20 recorded rewards. The level separates the two ends:
-    constant at or below 0.5 of a 0-to-1 reward, or at or below 0 and nearer the run's lowest than its highest reward,
-    or below nine tenths of the largest single reward seen, or with a success rate of at most 0.02, or if only
-    formatting components (by name) have ever been above 0, or at means that differ from step to step while no reward
-    differs within a step, has no signal (**error**); constant elsewhere, if its mean is one number too, or solved since
-    the first five rows, is a **warning**; a run that became solved while it trained is an **info**: it has finished.
+    **Constant**: for 20 steps and 10 recorded rewards, the rewards of each batch have no spread: `reward_std`, or
+    `reward_max` minus `reward_min`, is at most 1e-6. If no spread is recorded, the batch means must be identical. The
+    first four rows of the run are enough if spread and gradient norm are both 0. A log with one row per ten steps is
+    judged at its tenth row. Batches without spread do not count while so many in a row are plausible by chance
+    (probability above 1e-5) at their share so far, because the responses of a single prompt often tie.
+
+    **Solved**: the success rate, or a reward on a scale of 0 to 1, averages at least 0.98 over the last 20 recorded
+    rewards.
+
+    A constant reward has no signal (**error**) in any of these cases:
+
+    - it is at most 0.5 on a scale of 0 to 1
+    - it is at most 0 and closer to the lowest than to the highest reward of the run
+    - it is below nine tenths of the largest single reward
+    - the success rate is at most 0.02
+    - only formatting components, recognised by name, have ever been above 0
+    - the batch means differ from step to step, although no reward differs within a step
+
+    Any other constant reward, and a task solved since the first five rows, is a **warning**. A run that solved the task
+    during training is an **info**: it has finished.
 
     ## Thresholds
     - `steps`: steps over which rewards must be constant or solved.
@@ -74,9 +82,9 @@ def reward_constant_or_saturated(
     - `chance_probability`: probability above which batches without spread are chance.
 
     ## Why it matters
-    The advantage is the reward less the group's mean: equal rewards make it zero for every response, by identity. What
-    still moves the weights then is the KL term and weight decay. A run that starts solved spends its whole budget on
-    that; a run that starts without a signal does not recover by waiting.
+    The advantage is the reward minus the mean of its group, so equal rewards give every response an advantage of
+    exactly 0. The only remaining forces on the weights are the KL term and weight decay. A run that starts solved
+    spends its whole budget on them; a run that starts without a signal does not recover by waiting.
 
     ## Example
     ```text

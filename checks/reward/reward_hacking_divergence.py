@@ -61,7 +61,8 @@ def reward_hacking_divergence(
     only logged.
 
     ## Thresholds
-    - `rows`: values of a metric in the mean that never left the floor; and held-out scores that acquit.
+    - `rows`: values averaged for a metric that never left the floor, and number of held-out scores that rule the
+      finding out.
     - `early_rewards`: rewards before which the check does not fire.
     - `floor`: score, 0 to 1, up to which the other metric has never left the floor.
 

@@ -17,7 +17,7 @@ def reward_scale_or_ema_shift(
     ## Thresholds
     - `rows`: rows in each of the two windows.
     - `factor`: factor by which mean and spread must both have changed.
-    - `agree`: relative difference within which the two factors are the same.
+    - `agree`: relative difference up to which the two factors count as equal.
 
     ## Why it matters
     Reward curves before and after cannot be compared, and every threshold in reward units (KL against reward, filters,

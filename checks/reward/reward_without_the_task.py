@@ -21,7 +21,7 @@ def reward_without_the_task(
     while rewards differ: a **warning**, and an **error** from 90 % of the highest reward.
 
     ## Thresholds
-    - `high`: share of the highest reward, 0 to 1, for an error.
+    - `high`: share of the highest reward, 0 to 1, at or above which it is an error.
 
     ## Why it matters
     A reward that can be had without the task is found within a few steps, and everything else is unlearned.

@@ -26,7 +26,7 @@ def right_answers_unrewarded(
     the upper half of the step's rewards, or marked as correct.
 
     ## Thresholds
-    - `some`: share of right answers that are not rewarded, 0 to 1: above the noise of a good verifier.
+    - `some`: share of right answers that are not rewarded, 0 to 1; a good verifier stays below it.
     - `most`: share, 0 to 1, at or above which the verifier misses most of them.
 
     ## Why it matters

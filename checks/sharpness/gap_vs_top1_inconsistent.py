@@ -14,7 +14,7 @@ def gap_vs_top1_inconsistent(logit_gap: Column, top1_prob: Column, *, slack: flo
     Gap 3 allows 0.953, gap 5 allows 0.993.
 
     ## Thresholds
-    - `slack`: probability above the bound that is let pass.
+    - `slack`: tolerated probability above the bound.
 
     ## Why it matters
     Gap and probability then come from different temperatures, processors or positions, and no check of either shows

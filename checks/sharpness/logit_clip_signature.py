@@ -26,7 +26,7 @@ def logit_clip_signature(
     C that fits the pinned value is reported for the declared `vocab_size` (unknown without it).
 
     ## Thresholds
-    - `within`: change of the probability from row to row below which it is pinned.
+    - `within`: change of the probability from row to row below which it counts as constant.
     - `below`: probability at or above which a constant value does not indicate a clip.
 
     ## Why it matters

@@ -27,9 +27,9 @@ def logit_saturation(
     nothing is reported. Healthy instruct models have a gap of 1.5 to 5 and a probability of 0.43 to 0.85.
 
     ## Thresholds
-    - `warning_gap`: gap of the two largest logits for a warning.
+    - `warning_gap`: gap between the two largest logits for a warning.
     - `prob`: probability of the most likely token for a warning.
-    - `error_gap`: gap of the two largest logits for an error.
+    - `error_gap`: gap between the two largest logits for an error.
     - `error_probability`: probability of the most likely token for an error.
     - `critical_probability`: probability of the most likely token for a critical finding.
     - `spent`: entropy, nats per token, below which it is critical.

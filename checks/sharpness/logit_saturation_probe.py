@@ -21,7 +21,7 @@ def probe_sharpness(
     It certifies the first token only, which a template may well determine: look at more before you blame it.
 
     ## Thresholds of the probe
-    - `first_gap`: gap of the two largest logits of the first token.
+    - `first_gap`: gap between the two largest logits of the first token.
     - `top1`: probability of the most likely first token.
     """
     import torch

@@ -14,7 +14,7 @@ def max_logit_drift(logit_max: Column, *, above: float = 8.0, rows: int = 10, ta
     ## Thresholds
     - `above`: rise of the mean largest logit over its baseline.
     - `rows`: rows over which the trend is judged.
-    - `tau`: Kendall's tau above which it rises.
+    - `tau`: Kendall's tau above which the largest logit counts as rising.
 
     ## Why it matters
     Growing logits precede saturation, overflow in half precision, and a generator that disagrees with the trainer.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def identical_policy_across_epochs_or_runs(
     found: Comparison, *, same: float = 0.999, compared: int = 20, still_below: float = 1e-4
 ) -> Fires | None:
-    """Two runs or two epochs have the same policy, although their settings differ.
+    """Two runs or two epochs have identical policies, although their settings differ.
 
     ## What it sees
     Responses to the same prompt at the same step: 99.9 % and more are the same text on both sides, and a setting that
@@ -21,9 +21,9 @@ def identical_policy_across_epochs_or_runs(
     less than 1e-4 of its norm; factors of a LoRA adapter are multiplied first.
 
     ## Thresholds
-    - `same`: share of responses that are the same text, 0 to 1.
-    - `compared`: responses that are compared at least.
-    - `still_below`: change of a tensor's norm by its norm, below which it has not moved.
+    - `same`: share of responses with identical text, 0 to 1.
+    - `compared`: minimum number of compared responses.
+    - `still_below`: relative change of a tensor's norm below which it has not moved.
 
     ## Why it matters
     What does not move is not trained: a learning rate that is lost in rounding, frozen parameters, a setting that does

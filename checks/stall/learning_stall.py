@@ -52,36 +52,43 @@ def learning_stall(
     ## What it sees
     The trajectory of the reward (`series.trajectory`), starting at the 12th reward.
 
-    **No reward** (error): at least 85 % of the rewards are the lowest of the run, which is 0 or less, and the reward
-    has not gained; before the 40th step it is a **warning**. It is also a warning after 3 equal rewards if no spread
-    within a batch was recorded, and a remark before that, and on a single row with a reward of exactly 0.
+    **No reward** (error): the reward has not gained, and at least 85 % of the rewards equal the lowest of the run,
+    which is 0 or less. Before the 40th step it is a **warning**. Three equal rewards are a warning too if no spread
+    within a batch was recorded; fewer equal rewards, and a single row with a reward of exactly 0, are an **info**.
 
-    **Nearly 0** (warning): more than 20 rewards that are not negative, all below 0.01.
+    **Nearly 0** (warning): more than 20 rewards, none negative and all below 0.01.
 
-    **Flat** (warning), where more than 20 rewards are within 1 % of their size and below the largest single one, and
-    starting at the 40th step, in a log that holds the start of the run (a reward may well be flat after a gain): it has
-    neither gained nor fallen nor is it solved, and its noise leaves no room for a gain of a tenth of the headroom, nor
-    has it gone half of what would have shown; a run that begins at 80 % of its maximum is not a stall. Headroom is the
-    distance between the first level and the largest single reward recorded, or 1 where rewards are on a scale of 0 to
-    1, or else the largest mean reward of a row. On other scales than 0 to 1, it is enough after 80 steps that the noise
-    leaves no room for a gain of one standard deviation of single rewards, if the headroom is as large: the best of four
-    responses is that far above their mean. If noise could hide such a gain the check does not fire: the run is
-    unproven. **error** when at the same time 80 % of the groups (of the batches, where groups are not counted) have
-    equal rewards, of late and over the whole run, or most responses are truncated: then waiting does not help. A
-    held-out score that has gained is learning.
+    **Flat** (warning): either more than 20 rewards are within 1 % of each other and below the largest single reward,
+    or, starting at the 40th step of a log that contains the start of the run, all of this holds:
+
+    - the reward has neither gained nor fallen, and the task is not solved
+    - its noise leaves no room for a gain of a tenth of the headroom
+    - it has moved by less than half of the smallest detectable gain
+    - the run began below 80 % of its maximum
+
+    Headroom is the distance between the first level and the top: the largest single reward recorded, or 1 if rewards
+    are on a scale of 0 to 1, or else the largest mean reward of a row. On other scales, after 80 steps it is enough
+    that the noise leaves no room for a gain of one standard deviation of single rewards, if the headroom is as large:
+    the best of four responses is that far above their mean. If noise could hide such a gain, the check does not fire
+    and the run is unproven.
+
+    A flat reward is an **error** if waiting cannot help: 80 % of the groups (of the batches, if groups are not counted)
+    have equal rewards, both recently and over the whole run, or most responses are truncated. A held-out score that has
+    gained counts as learning.
 
     ## Thresholds
-    - `early_rows`: steps before which no reward is called flat, and no finding is an error; twice as many where a
-      standard deviation is the measure, because seven public runs that learn gained less in their first 78 steps.
+    - `early_rows`: steps before which no reward is called flat, and no finding is an error. Twice as many if a standard
+      deviation is the measure, because seven public runs that learn gained less in their first 78 steps.
     - `least_rewards`: rewards at or above which the check tests for a zero or flat reward.
-    - `silent_rewards`: rewards, all the lowest at or above which the reward counts as always at its minimum.
+    - `silent_rewards`: number of rewards, all equal to the lowest, at or above which the reward counts as always at its
+      minimum.
     - `rows`: rows over which zero-variance groups and truncated responses are averaged.
     - `headroom_share`: share of the headroom for which the noise must leave no room, 0 to 1.
-    - `moved_share`: share of its size by which a reward must have moved to have moved at all.
-    - `nothing`: reward that is nearly 0.
+    - `moved_share`: share of its size up to which a change of the reward does not count as a change.
+    - `nothing`: reward below which it counts as nearly 0.
     - `error_dead_share`: share of zero-variance groups, 0 to 1, for an error.
     - `error_cut_share`: share of truncated responses, 0 to 1, for an error.
-    - `done_share`: share of the top at or above which a first level leaves nothing to stall below.
+    - `done_share`: share of the top at or above which the first level leaves too little room for a stall.
 
     ## Why it matters
     A stalled run costs as much as a learning run. A loss near 0 proves nothing: it is 0 by construction in an on-policy

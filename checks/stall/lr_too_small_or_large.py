@@ -34,11 +34,11 @@ def lr_too_small_or_large(
     more.
 
     ## Thresholds
-    - `rows`: updates whose median and largest count.
+    - `rows`: number of updates whose median and maximum are judged.
     - `warning_nats`: movement of the policy by one update, nats per token, for a warning.
     - `torn`: the same movement for an error.
     - `still_nats`: movement, nats per token, below which an update does nothing.
-    - `other`: mismatch of generator and trainer, nats per token, above which samples are not the policy's own.
+    - `other`: mismatch of generator and trainer, nats per token, above which samples do not come from the policy.
 
     ## Why it matters
     An update that moves the policy by half a nat a token has left the region where its gradient was true: the policy is

@@ -22,8 +22,9 @@ def no_gain_since(
     run) covers 60 % of the steps.
 
     ## Thresholds
-    - `rewards`: rewards before which a plateau is not distinguished from a slow gain.
-    - `share`: share of the steps, 0 to 1, that the plateau covers: with less, the run has learned for at least as long.
+    - `rewards`: number of rewards before which a plateau cannot be distinguished from a slow gain.
+    - `share`: minimum share of the steps, 0 to 1, that the plateau covers; below it, the run has learned for at least
+      as long.
 
     ## Why it matters
     The steps after this one cost as much as those before and brought no reward. The checkpoint to keep is the one from

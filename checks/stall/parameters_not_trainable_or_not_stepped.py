@@ -35,7 +35,7 @@ def parameters_not_trainable_or_not_stepped(
     positive maximum. In supervised and preference training the loss itself, above 0.01, is the signal.
 
     ## Thresholds
-    - `rows`: recorded steps in a row.
+    - `rows`: number of consecutive recorded steps.
     - `dead`: share of zero-variance groups, 0 to 1, up to which there is a signal.
     - `least`: spread of the advantages, or supervised loss in nats, above which there is a signal.
 

@@ -24,11 +24,11 @@ def policy_at_rest(
 
     ## Thresholds
     - `early_rows`: rows before which the check does not fire.
-    - `epochs`: rows that are means over an epoch before which the check does not fire.
-    - `tiny`: size of the advantages below which nothing pushes the policy; of a group that is divided by its own
-      spread it is 1.
+    - `epochs`: epochs before which the check does not fire, if rows are means over an epoch.
+    - `tiny`: size of the advantages below which almost nothing moves the policy; dividing by the group's standard
+      deviation gives 1.
     - `same_within`: relative change of that size up to which it stays the same.
-    - `kl_rise`: relative rise of the KL up to which the policy stays where it is.
+    - `kl_rise`: relative rise of the KL up to which the policy counts as not moving.
 
     ## Why it matters
     A run that does not learn costs as much as one that does. A loss near 0 proves nothing: it is 0 by construction in

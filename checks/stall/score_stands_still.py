@@ -55,7 +55,7 @@ def score_stands_still(
     equal values.
 
     ## Thresholds
-    - `measured`: equal values in a row.
+    - `measured`: number of consecutive equal values.
     - `share`: share of all values that are equal, 0 to 1.
     - `lost_share`: loss at or above which it is an error, as a share of the highest value, 0 to 1.
 

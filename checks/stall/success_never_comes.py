@@ -27,9 +27,9 @@ def success_never_comes(
     at its minimum too, STL001 reports it.
 
     ## Thresholds
-    - `patience`: values, all 0 at or above which one should have been right; as in REW011.
-    - `least_values`: values at or above which the check tests whether they are always 0; as in STL001.
-    - `evaluations`: held-out scores that must be known; the number of rewards that STL001 requires.
+    - `patience`: number of values, all 0, at which one should have been above 0; as in REW011.
+    - `least_values`: number of values at or above which the check tests whether all are 0; as in STL001.
+    - `evaluations`: minimum number of held-out scores; the number of rewards that STL001 requires.
     - `floor`: held-out score, 0 to 1, up to which it has never left the floor; as in REW002.
 
     ## Why it matters

@@ -57,14 +57,14 @@ def loss_does_not_fall(
 
     ## Thresholds
     - `rows`: losses in the short median.
-    - `mean_rows`: losses in a mean, and half of those in the long median.
+    - `mean_rows`: losses in a mean, and half the losses in the long median.
     - `early_rows`: losses before which a flat loss is not reported.
-    - `half`: share of what the loss had fallen that is given back.
+    - `half`: share of the earlier fall that the loss has lost again.
     - `above_lowest_share`: share above the lowest loss for a warning.
     - `above_first_share`: share above the first loss for a warning.
     - `nats`: nats above the first loss for a warning.
     - `sigmas`: standard errors that a rise must exceed.
-    - `fallen`: standard errors at or above which the loss has fallen.
+    - `fallen`: standard errors at or above which a fall of the loss counts.
 
     ## Why it matters
     A loss above that of the first rows means a model worse than the one that the run began with. A loss of exactly 0

@@ -19,7 +19,7 @@ def overfitting(
 
     ## Thresholds
     - `above`: share above the lowest evaluation loss.
-    - `least_evaluations`: evaluations that must have been seen.
+    - `least_evaluations`: minimum number of evaluations.
 
     ## Why it matters
     The model memorises its examples. As a start for RL it is worse than it looks: what it has memorised has

@@ -19,8 +19,8 @@ def eos_set_incomplete(
     the share times the longest: they did end, by a token that is not compared.
 
     ## Thresholds
-    - `most`: share of responses that count as cut, 0 to 1.
-    - `slack`: share of what cut responses imply that the mean length must reach.
+    - `most`: share of responses that count as truncated, 0 to 1.
+    - `slack`: share of the mean length implied by the truncated responses that the actual mean must reach.
 
     ## Why it matters
     A trainer that knows one EOS id only takes every other end for a cut: responses are masked or punished, and a

@@ -21,11 +21,11 @@ def probe_fragile_ids(
     would lose them. Ids that are changed for other reasons (a fallback text, a dropped EOS) are GEN005's; word-level
     tokenizers, in which every sequence survives, are not judged.
 
-    Of a rollout in turns (`rollout`, `env_mask` or `tool_mask`) that returns the whole conversation as ids, each turn
-    must have been generated after exactly the ids that precede it there: a template that renders k turns other than as
-    a prefix of k + 1 turns (earlier reasoning stripped, a role lost) conditions the policy on a text that is not the
-    one that is trained. It is an error, and a warning where only
-    answers with `<think>` change. It does not judge trainers that make a sample of every turn.
+    If a multi-turn rollout (`rollout`, `env_mask` or `tool_mask`) returns the whole conversation as ids, each turn must
+    have been generated after exactly the ids that precede it there. Some templates do not render k turns as a prefix of
+    k + 1 turns: they strip earlier reasoning or lose a role. The policy is then conditioned on another text than it is
+    trained on. It is an error, and a warning if only answers with `<think>` change. Trainers that make a sample of
+    every turn are not judged.
     """
     speaks = next((s for s in (env_mask, tool_mask, rollout) if s is not None), None)
     unseen = None

@@ -29,9 +29,9 @@ def collapse_insensitive_to_lr(
     all responses invalid) in a share that is surely above 0.3 (lower Wilson bound); these shares differ by at most 0.1.
 
     ## Thresholds
-    - `ratio`: of the two learning rates.
+    - `ratio`: ratio of the two learning rates.
     - `rate`: share of updates followed by a collapse, 0 to 1, lower bound at 95 %.
-    - `close`: difference of the two shares, 0 to 1.
+    - `close`: largest difference of the two shares, 0 to 1.
 
     ## Why it matters
     The effect of a gradient grows with the step size. A collapse that does not depend on the step size is not caused by

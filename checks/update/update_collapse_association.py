@@ -25,8 +25,8 @@ def update_collapse_association(
     cannot be smaller than 1/(n-1)). It is an error when the risk differs by 0.5 or more.
 
     ## Thresholds
-    - `p_value`: one-sided p of both tests.
-    - `least_exposed`: transitions after an update that must have been seen.
+    - `p_value`: one-sided p-value of both tests.
+    - `least_exposed`: minimum number of transitions after an update.
     - `risk_ratio`: factor by which updates raise the risk of a collapse.
     - `error_difference`: difference of the risks, 0 to 1, for an error.
 

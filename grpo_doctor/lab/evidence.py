@@ -186,10 +186,10 @@ sampled responses over the last {end:.0%} of the steps; the reference run is the
 
 A treatment **recovers** if the run ends at {whole:.0%} of the reference score or more, and above the untreated fault by
 more than two standard errors. It **helps** if it is above by as much but ends lower, **makes it worse** if it is
-below by as much, and otherwise has **no effect**. A fault that reaches {whole:.0%} untreated is not treated. The runs are short and
-the model is tiny, so such a fault may still do harm in longer or larger runs. A rollback discards the failing steps:
-from its checkpoint, the run is bit for bit the reference run, only later, and has not yet reached its end. So its score
-is taken from the reference run, without new training.
+below by as much, and otherwise has **no effect**. A fault that reaches {whole:.0%} untreated is not treated. The runs
+are short and the model is tiny, so such a fault may still do harm in longer or larger runs. A rollback discards the
+failing steps: from its checkpoint, the run repeats the reference run bit for bit, only later, and has not yet reached
+its end. So its score is taken from the reference run, without new training.
 
 The command of a row repeats it in some minutes, `make lab` repeats everything. `docs/evidence/lab.parquet` in the
 repository contains every run; this page, its picture and every quoted figure are generated from it. The

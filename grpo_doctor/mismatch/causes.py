@@ -147,8 +147,8 @@ def _routing(tokens: Tokens, left: np.ndarray) -> _Part | None:
 def _filter(tokens: Tokens, left: np.ndarray) -> _Part | None:
     """The sampler renormalised over fewer tokens: its log-probability is higher everywhere, by a bounded amount.
 
-    Between two distributions over the same tokens the mean of exp(difference) is 1, whatever else differs; here it is
-    the mass that was kept.
+    For two distributions over the same tokens, the mean of exp(difference) is always 1. With a filter, it is the
+    probability mass that the sampler kept.
     """
     ratio = np.exp(tokens.trainer - tokens.engine)
     excluded, error = 1 - ratio.mean(), ratio.std() / np.sqrt(len(ratio))
