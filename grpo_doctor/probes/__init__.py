@@ -68,7 +68,7 @@ _ROOMS = (
     "sampling_filters",
     "updates",
 )
-"""Modules that most need torch, which reading a log does not."""
+"""Modules that load torch, which reading a log does not need."""
 
 __all__ = [
     "RESOURCES",
@@ -94,7 +94,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The runner knows checks, and checks know the seams: so it is imported when it is first asked for."""
+    """Load the runner on first use: it depends on checks, and checks depend on the entry points."""
     from importlib import import_module
 
     if name in _ROOMS:

@@ -29,7 +29,7 @@ def _messages(prompt: Prompt) -> list[dict[str, str]]:
 
 
 def _rendering(tokenizer: Any) -> dict[str, Callable[..., Any]]:
-    """The seams that a tokenizer with a chat template has by itself."""
+    """Return the entry points that a tokenizer with a chat template provides."""
     if not getattr(tokenizer, "chat_template", None):
         raise AdapterError("the tokenizer has no chat template; give render in an adapter file of your own")
 
@@ -55,10 +55,10 @@ def transformers_adapter(
     supervised: Sequence[tuple[Prompt, str]] | None = None,
     **generation: Any,
 ) -> Adapter:
-    """An adapter for a causal language model of transformers: its template, its generation, its log-probabilities.
+    """Return an adapter for a causal language model of transformers: its template, generation and log-probabilities.
 
-    It proves the model and tokenizer fit for RL (special tokens, padding, generation mode, temperature). The trainer's
-    own code is not in it: extraction, mask, advantages and loss need an adapter file of your own.
+    It tests whether model and tokenizer are suitable for RL (special tokens, padding, generation mode, temperature). It
+    does not contain the trainer's code: extraction, mask, advantages and loss need your own adapter file.
     """
     temperature = float(generation.get("temperature", 1.0))
     generation = {"do_sample": True, "max_new_tokens": 32, "top_k": 0, **generation}
@@ -102,7 +102,8 @@ def transformers_adapter(
 
 
 def engine_adapter(engine: Engine, prompts: Sequence[Prompt]) -> Adapter:
-    """An adapter for the project's own engine, whose methods are the seams. Its counters move: probe a fresh one."""
+    """Return an adapter for the project's own engine, whose methods are the entry points. Its counters change: probe a
+    fresh one."""
     settings = engine.settings
     seams = {name: getattr(engine, name) for name in SEAMS if hasattr(engine, name) and name != "reward"}
     graded = _graded(engine)
@@ -129,13 +130,13 @@ def engine_adapter(engine: Engine, prompts: Sequence[Prompt]) -> Adapter:
 
 
 def _graded(engine: Engine) -> list[tuple[Prompt, str, str, str]] | None:
-    """Graded responses of the embedded task; of a task of the user's own none are known."""
+    """Return graded responses of the embedded task; none are known for a user's task."""
     graded = getattr(engine.task, "graded", None)
     return None if graded is None else [(example.dialogue, *rest) for example, *rest in graded()]
 
 
 def _reward_of(engine: Engine) -> Callable[..., list[float]]:
-    """The engine's reward as a probe calls it: by prompts, in the place of the examples that hold them."""
+    """Return the engine's reward in the form that probes call: by prompts instead of examples."""
     examples = {str(example.dialogue): example for example in engine.task.examples}
 
     def reward(prompts: Sequence[Prompt], responses: Sequence[str], answers: Sequence[Any]) -> list[float]:
@@ -146,16 +147,16 @@ def _reward_of(engine: Engine) -> Callable[..., list[float]]:
 
 
 def trl_adapter(trainer: Any, *, prompts: Sequence[Prompt] | None = None) -> Adapter:
-    """An adapter for a TRL GRPOTrainer (1.x): its generation, batch, advantages, loss and backward.
+    """Return an adapter for a TRL GRPOTrainer (1.x): its generation, batch, advantages, loss and backward.
 
     The trainer's own functions are called (`_generate_and_score_completions`, `compute_loss`); logging buffers and
-    counters are put back after each call.
+    counters are restored after each call.
     """
     return _Trl(trainer, prompts).adapter()
 
 
 def trl_adapter_from(config: Path, model: str, *, device: str = "cpu") -> Adapter:
-    """The same from a JSON or YAML file of GRPOConfig arguments and a model's path or hub id."""
+    """Return the same adapter from a JSON or YAML file of GRPOConfig arguments and a model's path or hub id."""
     import json
 
     trl: Any = import_module("trl")
@@ -167,7 +168,7 @@ def trl_adapter_from(config: Path, model: str, *, device: str = "cpu") -> Adapte
     of_model = _arguments(values, trl.ModelConfig, trl.GRPOConfig)
     _refuse_unknown(config, values, trl.GRPOConfig, trl.ModelConfig, trl.ScriptArguments)
     values = _arguments(values, trl.GRPOConfig)
-    folder = tempfile.TemporaryDirectory(prefix="grpo-doctor-")  # nothing is trained, so nothing is kept
+    folder = tempfile.TemporaryDirectory(prefix="grpo-doctor-")  # nothing is trained, so nothing is saved
     values |= {"use_vllm": False, "report_to": "none", "use_cpu": device == "cpu", "push_to_hub": False}
     values |= {"output_dir": folder.name}
     tokenizer = import_module("transformers").AutoTokenizer.from_pretrained(model)
@@ -178,12 +179,12 @@ def trl_adapter_from(config: Path, model: str, *, device: str = "cpu") -> Adapte
         model, reward_funcs=_zero, args=trl.GRPOConfig(**values), train_dataset=data, processing_class=tokenizer,
         peft_config=trl.get_peft_config(trl.ModelConfig(**of_model)),
     )  # fmt: skip
-    trainer.grpo_doctor_folder = folder  # goes with the trainer
+    trainer.grpo_doctor_folder = folder  # deleted together with the trainer
     return trl_adapter(trainer)
 
 
 def _arguments(values: Mapping[str, Any], kind: Any, *but: Any) -> dict[str, Any]:
-    """The values that are fields of a dataclass, and of none of the others."""
+    """Return the values for fields of one dataclass that none of the others has."""
     taken = {name for other in but for name in other.__dataclass_fields__}
     return {k: v for k, v in values.items() if k in kind.__dataclass_fields__ and k not in taken}
 
@@ -205,7 +206,8 @@ _TRL_STATE = ("_step", "_buffered_inputs", "_metrics", "_logs", "num_generations
 
 
 class _Trl:
-    """A GRPOTrainer's functions as seams. Its own `_generate` and `_generate_and_score_completions` do the work."""
+    """A GRPOTrainer's functions as entry points. Its own `_generate` and `_generate_and_score_completions` do the
+    work."""
 
     def __init__(self, trainer: Any, prompts: Sequence[Prompt] | None) -> None:
         self.trainer, self.prompts = trainer, prompts
@@ -213,7 +215,7 @@ class _Trl:
         self.pad = special_ids(self.tokenizer).pad
 
     def adapter(self) -> Adapter:
-        """The adapter."""
+        """Return the adapter."""
         args, reference = self.trainer.args, getattr(self.trainer, "ref_model", None)
         optimizer = self.trainer.optimizer
         if optimizer is None:
@@ -223,7 +225,7 @@ class _Trl:
             "render": self.render, "sample": self.sample, "extract": self.extract,
             "advantages": self.advantages, "loss": self.loss,
         }  # fmt: skip
-        if not self._own_loss():  # whose mask and log-probabilities are its own, and follow from it
+        if not self._own_loss():  # whose mask and log-probabilities are custom and are derived from it
             seams |= {"mask": self.mask, "logprobs": self.logprobs_of(self.model)}
             if reference is not None:
                 seams["reference_logprobs"] = self.logprobs_of(reference)
@@ -240,13 +242,13 @@ class _Trl:
         )  # fmt: skip
 
     def _own_loss(self) -> bool:
-        """Whether a subclass computes the loss in a way of its own."""
+        """Return whether a subclass overrides the loss."""
         methods = (getattr(self.trainer, name, None) for name in ("compute_loss", "_compute_loss"))
         return any(m is not None and not m.__module__.startswith("trl.trainer.") for m in methods)
 
     @contextmanager
     def _untouched(self) -> Iterator[None]:
-        """The trainer's logs and counters as they were, whatever happens in the block."""
+        """Restore the trainer's logs and counters after the block."""
         kept = {n: copy.deepcopy(getattr(self.trainer, n)) for n in _TRL_STATE if hasattr(self.trainer, n)}
         state = copy.copy(vars(self.trainer.state))
         try:
@@ -257,15 +259,15 @@ class _Trl:
             vars(self.trainer.state).update(state)
 
     def _tokenized(self, rows: Sequence[Ids]) -> Any:
-        """Inside the block the trainer takes these ids for its rendered prompts."""
+        """Make the trainer use these ids as its rendered prompts inside the block."""
         return replaced(self.trainer, "_tokenize_prompts", lambda prompts: (list(map(list, rows)), None, {}))
 
     def _rolled(
         self, rows: Sequence[Ids] | None, responses: Sequence[Ids], prompts: Sequence[Prompt] = (), *, raw: bool = False
     ) -> dict[str, Any]:
-        """What the trainer makes of these responses; rows are repeated until they fill whole groups.
+        """Run the trainer on these responses; rows are repeated until they fill whole groups.
 
-        ``raw``: responses are what generate returns, padded; else what the trainer has cut out of that.
+        ``raw``: responses are padded, as generate returns them; otherwise as the trainer extracts them.
         """
         trainer = self.trainer
         count = len(rows) if rows is not None else len(prompts)
@@ -296,33 +298,33 @@ class _Trl:
         return rewards
 
     def render(self, prompt: Prompt) -> Ids:
-        """The trainer's own rendering."""
+        """Return the trainer's own rendering."""
         found = self._rolled(None, [[self.pad]], [prompt])
         return [int(i) for i in found["prompt_ids"][0][found["prompt_mask"][0] > 0]]
 
     def sample(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """`GRPOTrainer._generate`, in whatever mode the trainer then generates."""
+        """Call `GRPOTrainer._generate`, in the mode in which the trainer generates."""
         rows = [r[m > 0].tolist() for r, m in zip(input_ids, attention_mask, strict=True)]
         with self._untouched(), self._tokenized(rows):
             found = self.trainer._generate(["x"] * len(rows))
         return torch.cat([input_ids, pad_right([list(r) for r in found[1]], self.pad, input_ids.device)], 1)
 
     def extract(self, tokens: Tensor, input_ids: Tensor, attention_mask: Tensor) -> list[Ids]:
-        """What the trainer gives its reward functions when generate returns these tokens."""
+        """Return the input of the trainer's reward functions when generate returns these tokens."""
         rows = [r[m > 0].tolist() for r, m in zip(input_ids, attention_mask, strict=True)]
         found = self._rolled(rows, tokens[:, input_ids.shape[1] :].tolist(), raw=True)
         rewarded: list[Ids] = found["rewarded"]
         return rewarded[: len(rows)]
 
     def mask(self, rows: Sequence[Ids], responses: Sequence[Ids]) -> Batch:
-        """The batch as the trainer's loss takes it."""
+        """Return the batch in the form that the trainer's loss receives."""
         found = self._rolled(rows, responses)
         ids = torch.cat([found["prompt_ids"], found["completion_ids"]], 1)
         real = torch.cat([found["prompt_mask"], found["completion_mask"]], 1)
         return Batch(ids, real, found["completion_mask"])
 
     def logprobs_of(self, model: torch.nn.Module) -> Callable[[Tensor, Tensor], Tensor]:
-        """The trainer's per-token log-probabilities under one of its models."""
+        """Return the trainer's per-token log-probabilities under one of its models."""
 
         def logprobs(input_ids: Tensor, attention_mask: Tensor) -> Tensor:
             found = self.trainer._get_per_token_logps_and_entropies(
@@ -334,7 +336,7 @@ class _Trl:
         return logprobs
 
     def advantages(self, rewards: Tensor) -> Tensor:
-        """The trainer's advantages for these rewards, as if the first reward function had given them."""
+        """Return the trainer's advantages for these rewards, as if the first reward function had returned them."""
         groups, size = rewards.shape
         count, device = groups * size, self.trainer.accelerator.device
         table = torch.full((count, len(self.trainer.reward_funcs)), torch.nan, device=device)
@@ -349,7 +351,7 @@ class _Trl:
         return out
 
     def loss(self, prompts: Sequence[Prompt], responses: Sequence[Ids], advantages: Tensor) -> Tensor:
-        """`GRPOTrainer.compute_loss` in train mode, on the batch that the trainer makes of these responses."""
+        """Call `GRPOTrainer.compute_loss` in train mode, on the trainer's batch of these responses."""
         self.model.train()
         inputs = self._rolled(None, responses, prompts)
         inputs |= {"advantages": advantages, "num_items_in_batch": inputs["completion_mask"].sum()}
@@ -360,7 +362,7 @@ class _Trl:
     def objective(
         self, logprobs: Tensor, old: Tensor, reference: Tensor, advantages: Tensor, mask: Tensor, entropy: Tensor
     ) -> Tensor:
-        """`GRPOTrainer.compute_loss` on these log-probabilities in place of the model's."""
+        """Call `GRPOTrainer.compute_loss` on these log-probabilities instead of the model's."""
         scoring = self.trainer._get_per_token_logps_and_entropies
         extra = (None,) if "compute_aux_loss" in inspect.signature(scoring).parameters else ()
         ids = torch.full(logprobs.shape, self.pad, device=logprobs.device)

@@ -1,7 +1,7 @@
-"""Learnability canary: a trainer's whole loop must raise the probability of a token that a scripted reward pays.
+"""Learnability canary: a trainer's whole loop must raise the probability of a token that a scripted reward favours.
 
-Two arms start from the same weights: one is paid for the planted token, in the other the same rewards are shuffled
-among the samples. A trainer that learns leads the first one away from the second.
+Two arms start from the same weights: one is rewarded for the planted token, in the other the same rewards are shuffled
+among the samples. A trainer that learns separates the arms.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ from .state_guard import Snapshot
 from .tokenizers import readable
 
 STEPS = 24
-"""Updates of each arm."""
+"""Number of updates per arm."""
 GROUPS, SIZE = 4, 8
-"""Groups of a batch, and the samples of each."""
+"""Number of groups per batch, and of samples per group."""
 ENOUGH = 4.0
-"""Standard errors by which the paid arm must lead."""
+"""Standard errors by which the rewarded arm must lead."""
 FASTEST, FAST = 3e-3, 1e-4
-"""Learning rates that show within so few updates, of a small model and of others; a higher one of the trainer stays."""
+"""Learning rates that show an effect within so few updates, for a small model and for others; a higher rate of the
+trainer is kept."""
 FEW, MORE = 0.2, 10
-"""Share of the parameters below which those that are trained are an adapter's, which needs so much higher rates."""
+"""Share of trained parameters below which they are an adapter's, and the factor for its learning rate."""
 
 
 class Canary(NamedTuple):
-    """What became of the planted token."""
+    """The result for the planted token."""
 
     token: int
     word: str
@@ -44,18 +45,18 @@ class Canary(NamedTuple):
     before: float
     """Its share of the sampled tokens at the start."""
     paid: float
-    """The same over the last third of the steps, where it was paid."""
+    """Its share over the last third of the steps, with rewards for it."""
     control: float
     """The same with shuffled rewards."""
     effect: float
-    """By how many standard errors ``paid`` exceeds ``control``."""
+    """Standard errors by which ``paid`` exceeds ``control``."""
 
     @property
     def learned(self) -> bool:
         return self.effect >= ENOUGH
 
     def __str__(self) -> str:
-        """One sentence."""
+        """Describe the result in one sentence."""
         return (
             f"The share of the rewarded token {self.word!r} went from {self.before:.3g} to {self.paid:.3g} in "
             f"{self.steps} steps, and to {self.control:.3g} with shuffled rewards (effect {self.effect:.1f} standard "
@@ -64,7 +65,7 @@ class Canary(NamedTuple):
 
 
 class _Loop:
-    """The loop of a trainer: rollout, rewards, advantages, step, and the weights to the sampler."""
+    """The loop of a trainer: rollout, rewards, advantages, step, and sending the weights to the sampler."""
 
     def __init__(self, adapter: Adapter) -> None:
         self.adapter, self.seams = adapter, completed(adapter)
@@ -77,7 +78,7 @@ class _Loop:
         self.prompts: list[Prompt] = [chosen[n % len(chosen)] for n in range(GROUPS) for _ in range(SIZE)]
 
     def sampled(self) -> list[Ids]:
-        """The responses to all prompts, as ids up to their end."""
+        """Return the responses to all prompts, as ids up to their end."""
         if "rollout" in self.adapter.seams:
             found = self.adapter.seams["rollout"](self.prompts)
         else:
@@ -101,7 +102,7 @@ class _Loop:
         return ids[: ids.index(end) + 1] if end in ids else ids or [self.special.pad]
 
     def update(self, responses: list[Ids], rewards: Tensor) -> None:
-        """One step on these rewards (G, K)."""
+        """Run one step on these rewards (G, K)."""
         advantages = advantages_of(self.seams.get("advantages", _normalised), rewards).float().flatten()
         self.seams["step"](self.prompts, responses, advantages.to(device_of(self.adapter.model)))
         if "sync" in self.seams:
@@ -113,9 +114,9 @@ def _normalised(rewards: Tensor) -> Tensor:
 
 
 def canary(adapter: Adapter, *, steps: int = STEPS, time_limit: float = 600.0, device: str | None = None) -> Canary:
-    """Trains twice for so many steps, and puts everything back.
+    """Train both arms, and restore everything.
 
-    Raises `AdapterError` where the adapter gives no whole loop, no token can be planted, or the time is over.
+    Raises `AdapterError` if the adapter has no complete loop, no token can be planted, or the time limit is reached.
     """
     if device is not None:
         move_to(adapter, device)
@@ -138,7 +139,7 @@ def canary(adapter: Adapter, *, steps: int = STEPS, time_limit: float = 600.0, d
 
 
 def _planted(responses: Sequence[Ids], special: frozenset[int]) -> tuple[int, float]:
-    """A token that some of the responses hold, and its share of all tokens."""
+    """Return a token that occurs in some of the responses, and its share of all tokens."""
     holding = Counter(i for row in responses for i in set(row) if i not in special)
     fits = [i for i, count in holding.items() if 0.05 * len(responses) <= count <= 0.7 * len(responses)]
     if not fits:
@@ -152,7 +153,7 @@ def _share(responses: Sequence[Ids], token: int) -> float:
 
 
 def _fast(adapter: Adapter) -> None:
-    """Raises learning rates until so few updates can show."""
+    """Raise learning rates until few updates have a visible effect."""
     assert adapter.optimizer is not None
     assert adapter.model is not None
     every = sum(p.numel() for p in adapter.model.parameters())
@@ -165,9 +166,9 @@ def _fast(adapter: Adapter) -> None:
 
 class _Arm(NamedTuple):
     shares: list[float]
-    """Of the token, a step."""
+    """Share of the token per step."""
     tokens: float
-    """Sampled a step."""
+    """Sampled tokens per step."""
 
 
 def _trained(loop: _Loop, token: int, steps: int, shuffled: bool, ends: float) -> _Arm:
@@ -188,7 +189,7 @@ def _trained(loop: _Loop, token: int, steps: int, shuffled: bool, ends: float) -
 
 
 def _compared(paid: _Arm, control: _Arm) -> tuple[float, float, float]:
-    """The mean shares of both over the last third of the steps, and their difference in standard errors."""
+    """Return the mean shares of both arms over the last third of the steps, and their difference in standard errors."""
     means, errors = [], []
     for arm in (paid, control):
         last = torch.tensor(arm.shares[-max(len(arm.shares) // 3, 2) :])

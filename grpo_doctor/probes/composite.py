@@ -1,4 +1,5 @@
-"""Fine seams out of composite ones, and composite ones out of fine ones, so that every probe is written once."""
+"""Derives fine entry points from composite ones, and composite ones from fine ones, so that every probe is written
+once."""
 
 from __future__ import annotations
 
@@ -18,9 +19,9 @@ from .updates import given_by_updates, maximises, turned, updates
 
 
 def completed(adapter: Adapter) -> dict[str, Callable[..., Any]]:
-    """The adapter's seams with those that follow from them.
+    """Return the adapter's entry points with those that can be derived.
 
-    Of a trainer whose optimizer maximises, the loss and its gradient come with the other sign, as probes know them.
+    If the optimizer maximises, the loss and its gradient change their sign, as probes expect.
     """
     seams: dict[str, Callable[..., Any]] = dict(adapter.seams)
     seams |= {name: without_dead_batches(seams[name]) for name in ("loss", "backward", "step") if name in seams}
@@ -47,9 +48,9 @@ def completed(adapter: Adapter) -> dict[str, Callable[..., Any]]:
 
 
 def without_dead_batches(seam: Callable[..., Any]) -> Callable[..., Any]:
-    """A loss or an update that leaves out a batch of equal advantages which it cannot whiten: their deviation is 0.
+    """Wrap a loss or an update that cannot whiten a batch of equal advantages (standard deviation 0): skip that batch.
 
-    A trainer that draws until the rewards of a group differ never has such a batch, and needs no epsilon.
+    A trainer that samples until the rewards of a group differ never has such a batch, and needs no epsilon.
     """
 
     @functools.wraps(seam)

@@ -1,4 +1,4 @@
-"""What probes are made of: prompts, canary ids, and the batch of the loss.
+"""Crafted inputs of the probes: prompts, canary ids, and the batch of the loss.
 
 Shapes as in `grpo_doctor.probes.entry_points`.
 """
@@ -27,11 +27,11 @@ PROMPTS: tuple[Prompt, ...] = (
         {"role": "user", "content": "Say it again, please, and a little louder."},
     ],
 )
-"""Dialogues of unequal length, with a system turn, a line break and an earlier answer among them."""
+"""Dialogues of different lengths, including a system turn, a line break and an earlier answer."""
 
 
 class Special(NamedTuple):
-    """Ids that a tokenizer gives a meaning."""
+    """Ids with a special meaning in a tokenizer."""
 
     pad: int
     eos: int | None
@@ -40,7 +40,7 @@ class Special(NamedTuple):
 
 
 def special_ids(tokenizer: Any) -> Special:
-    """Special ids of a tokenizer; without a pad token EOS stands in, and 0 without either."""
+    """Return the special ids of a tokenizer; EOS replaces a missing pad token, and 0 both."""
     eos = getattr(tokenizer, "eos_token_id", None)
     pad = getattr(tokenizer, "pad_token_id", None)
     listed = frozenset(getattr(tokenizer, "all_special_ids", ())) | {i for i in (pad, eos) if i is not None}
@@ -49,13 +49,13 @@ def special_ids(tokenizer: Any) -> Special:
 
 
 def device_of(model: Any) -> torch.device:
-    """Where the model's parameters are; the CPU without a model."""
+    """Return the device of the model's parameters; the CPU without a model."""
     parameter = next(model.parameters(), None) if model is not None else None
     return torch.device("cpu") if parameter is None else parameter.device
 
 
 def flat_ids(value: Any) -> Ids:
-    """Ids from a list, a list of one list, a tensor or a tokenizer's encoding."""
+    """Return ids from a list, a list of one list, a tensor or a tokenizer's encoding."""
     given = value["input_ids"] if hasattr(value, "keys") and "input_ids" in value else value
     try:
         ids = given.tolist() if hasattr(given, "tolist") else list(given)
@@ -68,7 +68,7 @@ def flat_ids(value: Any) -> Ids:
 
 
 def rendered(render: Callable[[Prompt], Any], prompts: Sequence[Prompt] | None) -> list[tuple[Prompt, Ids]]:
-    """Prompts with their ids, the shortest first. Raises `Unjudged` where all are of one length."""
+    """Return prompts with their ids, the shortest first. Raises `Unjudged` if all have the same length."""
     pairs = [(prompt, flat_ids(render(prompt))) for prompt in (list(prompts or PROMPTS)[:8])]
     pairs.sort(key=lambda pair: len(pair[1]))
     if len(pairs[0][1]) == len(pairs[-1][1]):
@@ -77,8 +77,8 @@ def rendered(render: Callable[[Prompt], Any], prompts: Sequence[Prompt] | None) 
 
 
 def around_the_turn(tokenizer: Any) -> tuple[Ids, Ids]:
-    """What the chat template of a tokenizer puts after a user's words: what closes the turn, and the header with which
-    generation begins. Both are empty where there is no template."""
+    """Return the text that a chat template adds after a user's words: the end of the turn, and the generation header.
+    Both are empty without a template."""
     if not getattr(tokenizer, "chat_template", None):
         return [], []
 
@@ -92,7 +92,7 @@ def around_the_turn(tokenizer: Any) -> tuple[Ids, Ids]:
 
 
 def pad_left(rows: Sequence[Ids], pad: int, device: torch.device | None = None) -> tuple[Tensor, Tensor]:
-    """Ids (N, P) and attention mask (N, P), padding on the left."""
+    """Return ids (N, P) and attention mask (N, P), padded on the left."""
     width = max(map(len, rows))
     ids = torch.tensor([[pad] * (width - len(r)) + list(r) for r in rows], device=device)
     real = torch.tensor([[0] * (width - len(r)) + [1] * len(r) for r in rows], device=device)
@@ -100,13 +100,14 @@ def pad_left(rows: Sequence[Ids], pad: int, device: torch.device | None = None) 
 
 
 def pad_right(rows: Sequence[Ids], pad: int, device: torch.device | None = None) -> Tensor:
-    """Ids (N, R), padding on the right."""
+    """Return ids (N, R), padded on the right."""
     width = max(map(len, rows))
     return torch.tensor([list(r) + [pad] * (width - len(r)) for r in rows], device=device)
 
 
 def plain_ids(tokenizer: Any, model: Any = None, avoid: Sequence[Ids] = (), count: int = 48) -> Ids:
-    """Ordinary ids that stand in none of the rows to avoid and, where text is decoded, come back as themselves."""
+    """Return ordinary ids that occur in none of the rows to avoid and, if text is decoded, survive decoding and
+    encoding."""
     size = len(tokenizer) if tokenizer is not None else 0
     size = min(size or 10**9, getattr(getattr(model, "config", None), "vocab_size", None) or 10**9)
     if size == 10**9:
@@ -117,7 +118,8 @@ def plain_ids(tokenizer: Any, model: Any = None, avoid: Sequence[Ids] = (), coun
 
 @functools.lru_cache(maxsize=64)
 def _plain_ids(tokenizer: Any, size: int, taken: frozenset[int], count: int) -> Ids:
-    """The same of a vocabulary of this size without the ids that are taken: dozens of probes ask for the same ones."""
+    """Do the same for a vocabulary of this size without the used ids; cached, because dozens of probes need the same
+    ones."""
     order = [i for i in range(size) if i not in taken]
     random.Random(0).shuffle(order)
     found: Ids = []
@@ -138,7 +140,8 @@ def _survives(tokenizer: Any, ids: Ids) -> bool:
 
 
 def canaries(words: Ids, lengths: Sequence[int], eos: int | None = None) -> list[Ids]:
-    """Responses of these lengths from ordinary ids, none a part of another; with ``eos`` that is each one's last id."""
+    """Return responses of these lengths from ordinary ids, none a part of another; with ``eos`` as the last id of
+    each."""
     rows: list[Ids] = []
     for n, length in enumerate(lengths):
         row = [words[(n * max(lengths) + i) % len(words)] for i in range(length)]
@@ -147,9 +150,10 @@ def canaries(words: Ids, lengths: Sequence[int], eos: int | None = None) -> list
 
 
 def endings(lengths: Sequence[int], eos: int | None, limit: int | None = None) -> list[list[tuple[int, bool]]]:
-    """Lengths of responses with whether each ends with EOS, as generation returns them.
+    """Return lengths of responses, each with whether it ends with EOS, as generation returns them.
 
-    What has no EOS was cut at the limit, so it is as long as the longest: all ended, the longest cut, all cut.
+    A response without EOS was truncated at the limit, so it is as long as the longest: all ended, the longest
+    truncated, all truncated.
     """
     longest = max([*lengths, limit or 0])
     cut = [(longest, False)] * len(lengths)
@@ -160,13 +164,13 @@ def endings(lengths: Sequence[int], eos: int | None, limit: int | None = None) -
 
 
 def said(words: Ids, lengths: Sequence[tuple[int, bool]], eos: int | None) -> list[Ids]:
-    """Canary responses of these lengths, those that end with EOS and those that were cut."""
+    """Return canary responses of these lengths: those that end with EOS and the truncated ones."""
     rows = canaries(words, [n for n, _ in lengths])
     return [[*row[:-1], eos] if ends and eos is not None else row for row, (_, ends) in zip(rows, lengths, strict=True)]
 
 
 def agrees(found: Any, canary: Ids, tokenizer: Any) -> bool:
-    """Whether an extracted response is the canary, as ids or text; a last EOS and padding may be missing."""
+    """Return whether an extracted response is the canary, as ids or text; a final EOS and padding may be missing."""
     special = special_ids(tokenizer)
     end = {special.pad, special.eos}
     if not isinstance(found, str):
@@ -187,7 +191,7 @@ def _stripped(ids: Ids, end: set[int | None]) -> Ids:
 
 
 def split_rows(found: Any, lengths: Sequence[int]) -> list[Any]:
-    """What `extract` or `rollout` returned, one entry a row; ids may also come as one flat list."""
+    """Return the output of `extract` or `rollout` as one entry per row; ids may also come as one flat list."""
     try:
         rows = list(found)
     except TypeError:
@@ -204,7 +208,7 @@ def split_rows(found: Any, lengths: Sequence[int]) -> list[Any]:
 
 
 def trained_tokens(batch: Batch) -> Tensor:
-    """The mask of a batch as bool (N, T) over the tokens themselves, whatever its own form."""
+    """Return the mask of a batch as bool (N, T) over the tokens themselves, from any form."""
     ids, _, mask = batch
     marked = torch.as_tensor(mask).reshape(ids.shape[0], -1) > 0
     width, total = marked.shape[1], ids.shape[1]
@@ -214,24 +218,25 @@ def trained_tokens(batch: Batch) -> Tensor:
 
 
 def real_positions(batch: Batch, row: int) -> list[int]:
-    """Positions of a row that hold tokens, not padding."""
+    """Return the positions of a row with tokens, not padding."""
     return [int(i) for i in torch.as_tensor(batch[1])[row].nonzero().flatten()]
 
 
 def row_ids(batch: Batch, row: int) -> Ids:
-    """The tokens of a row without padding."""
+    """Return the tokens of a row without padding."""
     ids = batch[0][row].tolist()
     return [int(ids[i]) for i in real_positions(batch, row)]
 
 
 def padding_of(batch: Batch) -> int | None:
-    """The id that a batch is padded with; None where it has no padding."""
+    """Return the padding id of a batch; None if it has no padding."""
     padded = batch.input_ids[batch.attention_mask == 0]
     return int(padded[0]) if len(padded) else None
 
 
 def response_positions(batch: Batch, row: int, response: Ids, prompt: Ids | None = None) -> list[int] | None:
-    """Where a row holds the response: as its last tokens, or after its prompt where nothing attends to its end."""
+    """Return the positions of the response in a row: its last tokens, or those after its prompt if its end is not
+    attended to."""
     positions, size = real_positions(batch, row), len(response)
     if row_ids(batch, row)[-size:] == list(response):
         return positions[-size:]
@@ -245,14 +250,14 @@ def response_positions(batch: Batch, row: int, response: Ids, prompt: Ids | None
 
 
 def left_out(batch: Batch, row: int, response: Ids, eos: int | None) -> bool:
-    """Whether a response that was cut at the limit is left out of the loss, as a filter of overlong ones does."""
+    """Return whether a truncated response is left out of the loss, as by a filter for overlong responses."""
     if eos is not None and response[-1] == eos:
         return False
     return not bool(trained_tokens(batch)[row].any())
 
 
 def batch_of(value: Any) -> Batch:
-    """What `mask` returned, a tuple or a mapping with the names of `Batch`, with rows of one length."""
+    """Return the output of `mask`, a tuple or a mapping with the names of `Batch`, with rows of one length."""
     ids, real, mask = (value[name] for name in Batch._fields) if hasattr(value, "keys") else value
     return Batch(torch.as_tensor(ids), torch.as_tensor(real), torch.as_tensor(mask))
 
@@ -263,7 +268,8 @@ def response_logprobs(
     responses: Sequence[Ids],
     prompts: Sequence[Ids] | None = None,
 ) -> list[Tensor]:
-    """Log-probabilities of each response's tokens. Raises `Unjudged` where the batch does not hold the responses."""
+    """Return log-probabilities of each response's tokens. Raises `Unjudged` if the batch does not contain the
+    responses."""
     found = logprobs(batch.input_ids, batch.attention_mask)
     offset = batch.input_ids.shape[1] - found.shape[1]
     out = []
@@ -276,6 +282,6 @@ def response_logprobs(
 
 
 def k3(new: Tensor, old: Tensor) -> float:
-    """Mean of exp(d) - d - 1 with d = old - new, in nats per token."""
+    """Return the mean of exp(d) - d - 1 with d = old - new, in nats per token."""
     d = (old - new).detach().double()
     return float((d.exp() - d - 1).mean())

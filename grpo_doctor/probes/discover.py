@@ -1,4 +1,5 @@
-"""Functions of a trainer that look like seams, and the adapter that points to them. Read with `ast`: nothing is run."""
+"""Finds functions of a trainer that look like entry points, and writes the adapter for them. The code is parsed with
+`ast`, never executed."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ LIKE: dict[str, tuple[str, str]] = {
     "rollout": (rf"(.*_)?rollouts?(_.*)?|(gen|generate|sample|collect)_{_SAID}", _ANY),
     "sample": (r"generate|sample|sample_tokens", rf"{_IDS}|prompts?"),
 }
-"""For each seam what the name of the function, and one of its parameters, must match, the more telling ones first."""
+"""For each entry point, patterns for the name of the function and of one of its parameters, the most specific first."""
 
 _SCORED = {
     r"(input_|full_|sequence_|token_)?ids|tokens|sequences|inputs": "input_ids",
@@ -81,7 +82,7 @@ RETURNED = {
     "advantages": r".*adv.*",
     "reward": r".*(reward|score).*",
 }
-"""For seams that return one thing, its name where a function returns it among others."""
+"""For entry points that return one value: its name if a function returns it among others."""
 
 GIVEN: dict[str, tuple[str, dict[str, str]]] = {
     "reward": ("prompts, responses, answers", _JUDGED),
@@ -108,7 +109,7 @@ GIVEN: dict[str, tuple[str, dict[str, str]]] = {
     "render_sft": ("prompt, answer", {r"prompt|question": "prompt", r"answer|response": "answer"}),
     "collate_sft": ("prompts, answers", {}),
 }
-"""For each seam its parameters, and by which of a function's parameters they are taken."""
+"""For each entry point its parameters, and the patterns for a function's parameters."""
 
 _MODEL = r"(policy_?|actor_?)?(model|policy|actor)"
 OBJECTS = {
@@ -131,29 +132,29 @@ SETTINGS = {
 
 
 class Found(NamedTuple):
-    """A function that looks like a seam."""
+    """A function that looks like an entry point."""
 
     seam: str
     name: str
-    """With the class of a method, or the function in which it stands."""
+    """Including the class of a method, or the enclosing function."""
     line: int
     parameters: list[str]
     required: list[str]
     """The parameters without a default."""
     returns: list[str]
-    """What it returns where that is a tuple."""
+    """The returned names, if a tuple is returned."""
     inside: bool = False
-    """Whether it stands in another function, so that nothing outside can call it."""
+    """Whether it is nested in another function, so that nothing outside can call it."""
 
 
 def discover(path: Path) -> tuple[list[Found], list[int]]:
-    """The functions of a Python file that look like seams, and the lines that run when it is imported.
+    """Return the functions of a Python file that look like entry points, and the lines that run on import.
 
-    Raises `AdapterError` where the file cannot be read or is no Python.
+    Raises `AdapterError` if the file is unreadable or not Python.
     """
     try:
         tree = ast.parse(path.read_bytes(), filename=str(path))
-        compile(tree, str(path), "exec", dont_inherit=True)  # refuses more, such as two parameters of one name
+        compile(tree, str(path), "exec", dont_inherit=True)  # the compiler rejects more, such as duplicate parameters
     except OSError as error:
         raise AdapterError(f"{path}: cannot be read: {error.strerror}") from None
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -163,8 +164,8 @@ def discover(path: Path) -> tuple[list[Found], list[int]]:
 
 
 def imported(path: Path) -> list[Path]:
-    """The trainer's own files that a Python file imports: they lie beside it, or in one of the three folders above it,
-    in its ``src`` or not."""
+    """Return the trainer's own files that a Python file imports: in its folder or one of the three parent folders, with
+    or without ``src``."""
     names = []
     for node in ast.walk(ast.parse(path.read_bytes())):
         if isinstance(node, ast.ImportFrom):
@@ -175,11 +176,11 @@ def imported(path: Path) -> list[Path]:
     above = [path.parent, *list(path.absolute().parents)[1:4]]
     roots = [root for folder in above for root in (folder, folder / "src")]
     files = (root / f"{name.strip('.').replace('.', '/')}.py" for name in names for root in roots)
-    return list(dict.fromkeys(f for f in files if os.path.isfile(f)))  # which answers for what it may not read too
+    return list(dict.fromkeys(f for f in files if os.path.isfile(f)))  # also true for files that cannot be read
 
 
 def _functions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef, bool]]:
-    """Functions, methods, and functions that stand in a function, as a trainer's own in its ``main``."""
+    """Yield functions, methods, and nested functions, as in a trainer's ``main``."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
             yield node.name, node, False
@@ -209,7 +210,7 @@ def _seam(name: str, node: ast.FunctionDef, inside: bool) -> Found | None:
 
 
 def _returned(node: ast.FunctionDef) -> list[str]:
-    """The names in the tuple that a function returns last; functions inside it are not looked into."""
+    """Return the names in the last returned tuple of a function, without those of nested functions."""
     left: list[ast.AST] = list(node.body)
     found: list[str] = []
     while left:
@@ -222,9 +223,9 @@ def _returned(node: ast.FunctionDef) -> list[str]:
 
 
 def _by_its_calls(seam: str, node: ast.FunctionDef, parameters: list[str]) -> str | None:
-    """A whole update by what it calls: with an optimizer's step, with a backward alone, or neither: a loss.
+    """Classify an update by its calls: an optimizer step, only a backward, or neither (a loss).
 
-    None for an update that calls neither and returns no loss: that of a controller or of a sampler's weights. An
+    None if it calls neither and returns no loss, such as an update of a controller or of a sampler's weights. An
     objective that takes the model is a loss.
     """
     if seam == "objective":
@@ -243,7 +244,7 @@ def _by_its_calls(seam: str, node: ast.FunctionDef, parameters: list[str]) -> st
 
 
 def _runs(node: ast.stmt) -> bool:
-    """Whether a statement at the top level does more than define something."""
+    """Return whether a top-level statement does more than define something."""
     if isinstance(node, ast.If):  # if __name__ == "__main__"
         return "__name__" not in ast.dump(node.test)
     if isinstance(node, ast.For | ast.While | ast.With | ast.Try):
@@ -253,17 +254,17 @@ def _runs(node: ast.stmt) -> bool:
 
 
 class Held(NamedTuple):
-    """What a module makes when it is imported, as an adapter reaches it."""
+    """The objects that exist after importing a module, as an adapter accesses them."""
 
     objects: dict[str, str]
-    """The resource of an adapter, or "device": the expression that gives it."""
+    """Adapter resource (or "device") to the expression for it."""
     instances: dict[str, str]
-    """The class: the expression that gives an instance."""
+    """Class to the expression for an instance."""
     settings: dict[str, str]
 
 
 def held(path: Path, module: str) -> Held:
-    """The objects of a module's top level, those that an instance of a class in it keeps, and its settings."""
+    """Return the top-level objects of a module, those that an instance of a class in it stores, and its settings."""
     tree = ast.parse(path.read_bytes())
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     found = Held({}, {}, {})
@@ -286,7 +287,7 @@ def held(path: Path, module: str) -> Held:
 
 
 def _assigned(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.expr | None]]:
-    """The names that statements give a value, those of tuples too, and the value where it is one."""
+    """Yield the names that statements assign, including tuples, and the value if there is one."""
     for node in body:
         targets = (
             node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
@@ -299,7 +300,7 @@ def _assigned(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.expr | None]]
 
 
 def _kept_by(node: ast.ClassDef) -> list[str]:
-    """The attributes that the methods of a class give its instances."""
+    """Return the attributes that the methods of a class assign."""
     targets = (t for n in ast.walk(node) if isinstance(n, ast.Assign) for t in n.targets)
     parts = (one for t in targets for one in (t.elts if isinstance(t, ast.Tuple) else [t]))
     return [p.attr for p in parts if isinstance(p, ast.Attribute) and getattr(p.value, "id", "") == "self"]
@@ -321,7 +322,7 @@ _MISSING = {
 
 
 def adapter_for(path: Path, found: list[Found], runs: list[int]) -> str:
-    """An adapter file for these functions. It holds nothing that was not found: what is missing is a comment."""
+    """Write an adapter file for these functions. It contains only what was found; missing parts are comments."""
     module = path.stem if path.stem.isidentifier() else "trainer"
     named = f"import {module}" if module == path.stem else f"# import {_plain(path.stem)}: its name is no identifier"
     has = held(path, module)
@@ -357,7 +358,7 @@ def adapter_for(path: Path, found: list[Found], runs: list[int]) -> str:
 
 
 def _owner(module: str, found: Found, has: Held) -> tuple[str, list[str]]:
-    """How an adapter calls a function, and what it lacks for that."""
+    """Return how an adapter calls a function, and what is missing for that."""
     owner, _, name = found.name.rpartition(".")
     if found.inside:
         return f"{module}.{name}", [f"{name} out of {owner}, where nothing can call it"]
@@ -399,11 +400,11 @@ def _function(module: str, found: Found, has: Held) -> list[str]:
 
 
 _ALL = {"p": "prompts", "r": "responses", "a": "answers"}
-"""Of what a reward is given for one response, what it is given for all."""
+"""Names of a reward's argument for one response, and of that for all responses."""
 
 
 def _takes_all(found: Found, known: dict[str, str]) -> bool:
-    """Whether a reward function takes all responses at once."""
+    """Return whether a reward function takes all responses in one call."""
     judged = [p for p in found.parameters if (_value(p, known, "") or _value(p.removesuffix("s"), known, "")) in _ALL]
     return bool(judged) and all(p.endswith("s") and _value(p, known, "") is None for p in judged)
 

@@ -1,12 +1,13 @@
-"""The seams of a GRPO trainer: one vocabulary for the project's engine, its faults, the probes and users' adapters.
+"""The entry points of a GRPO trainer: common names for the project's engine, its faults, the probes and users'
+adapters.
 
-A seam is one plain function of the trainer. The fine seams are its parts; a trainer that renders, samples and
-extracts in one function, or folds mask, log-probabilities and loss into another, gives the composite seams
-`rollout` and `loss` instead. An adapter provides as many as it can, and a probe whose seam is missing is skipped.
+An entry point is one function of the trainer. The fine entry points are its parts. A trainer that renders, samples and
+extracts in one function, or computes mask, log-probabilities and loss in another, has the composite entry points
+`rollout` and `loss` instead. An adapter provides as many as it can; probes without their entry point are skipped.
 
-Words: N samples, G groups of K, P the width of the padded prompts, R that of the responses, T of both, V the
-vocabulary. A *prompt* is what the trainer's own data holds (a string, or a list of chat messages); ids are lists
-of int without padding, unless they are said to be a tensor. Tensors are torch tensors on the model's device.
+Dimensions: N samples, G groups of K, P the width of the padded prompts, R that of the responses, T of both, V the
+vocabulary. A *prompt* is an item of the trainer's own data (a string, or a list of chat messages); ids are lists of int
+without padding, unless described as a tensor. Tensors are torch tensors on the model's device.
 """
 
 from __future__ import annotations
@@ -28,71 +29,71 @@ Prompt: TypeAlias = "str | list[dict[str, str]]"
 
 
 class Batch(NamedTuple):
-    """What the loss is computed on; a plain tuple of three will do, or a mapping with these names."""
+    """The batch on which the loss is computed; a plain tuple of three also works, or a mapping with these names."""
 
     input_ids: Tensor
-    """(N, T) int64: prompt and response, padded on whichever side the trainer pads."""
+    """(N, T) int64: prompt and response, padded on either side."""
     attention_mask: Tensor
     """(N, T) 1 on real tokens, 0 on padding."""
     mask: Tensor
-    """1 where a response token is trained, of bool, int or float. (N, T) marks the tokens themselves, (N, T-1) the
-    positions that predict them (one to the left), (N, R) the last R tokens."""
+    """1 for trained response tokens, as bool, int or float. (N, T) marks the tokens themselves, (N, T-1) the positions
+    that predict them (one to the left), (N, R) the last R tokens."""
 
 
 class Seams(Protocol):
-    """Every seam, as a plain function would have it. Methods only to carry the words: adapters hold functions."""
+    """Every entry point as a plain function. They are methods only for documentation: adapters contain functions."""
 
     # fine ------------------------------------------------------------------------------------------------------
 
     def render(self, prompt: Prompt, /) -> Ids:
-        """Ids of a prompt as RL sees it, generation header included."""
+        """Return the ids of a prompt as in RL, including the generation header."""
 
     def render_sft(self, prompt: Prompt, answer: str, /) -> Ids:
-        """Ids of a supervised example: prompt, answer, and what closes the turn."""
+        """Return the ids of a supervised example: prompt, answer, and the end of the turn."""
 
     def collate_sft(self, prompts: Sequence[Prompt], answers: Sequence[str], /) -> tuple[Tensor, Tensor]:
-        """A batch of supervised examples: input_ids (N, T) and labels (N, T), -100 where not trained."""
+        """Return a batch of supervised examples: input_ids (N, T) and labels (N, T), -100 if not trained."""
 
     def sample(self, input_ids: Tensor, attention_mask: Tensor, /) -> Tensor | tuple[Tensor, Tensor]:
-        """Generates as training does, with its settings and processors, in whatever mode the model happens to be.
+        """Generate as in training, with its settings and processors, in the model's current mode.
 
-        From prompts (N, P) and their attention mask (N, P) to tokens (N, P + R), prompt included; with them, where
-        the generator has them, the log-probabilities (N, R) under which it drew its tokens (after processors).
+        Takes prompts (N, P) and their attention mask (N, P); returns tokens (N, P + R), including the prompt, and, if
+        available, the log-probabilities (N, R) of the sampled tokens (after processors).
         """
 
     def extract(self, tokens: Tensor, input_ids: Tensor, attention_mask: Tensor, /) -> Sequence[Ids] | Tensor:
-        """The responses, from what `sample` returned (N, P + R) and what it was given (N, P), (N, P).
+        """Return the responses, from the output of `sample` (N, P + R) and its inputs (N, P), (N, P).
 
-        Ids of each response without padding, its EOS included; or (N, R) padded.
+        The result has the ids of each response without padding, including EOS; or (N, R) padded.
         """
 
     def mask(self, prompts: Sequence[Ids], responses: Sequence[Ids], /) -> Batch:
-        """Pads prompts and responses into the batch that the loss sees, with the mask of what is trained.
+        """Pad prompts and responses to the batch of the loss, with the mask of trained tokens.
 
-        A response that ended by itself carries its EOS as last id; one that was cut at the limit does not.
+        The last id of a complete response is EOS; a truncated response has none.
         """
 
     def logprobs(self, input_ids: Tensor, attention_mask: Tensor, /) -> Tensor:
-        """The policy's log-probabilities as the loss uses them, temperature included, with gradient.
+        """Return the policy's log-probabilities as used in the loss, including temperature, with gradient.
 
-        From (N, T), (N, T) to (N, T-1): entry t is the log-probability of token t+1. (N, R) means the last R tokens.
+        Maps (N, T), (N, T) to (N, T-1): entry t is the log-probability of token t+1. (N, R) means the last R tokens.
         """
 
     def reference_logprobs(self, input_ids: Tensor, attention_mask: Tensor, /) -> Tensor:
-        """The same under the reference policy."""
+        """Return the same log-probabilities under the reference policy."""
 
     def old_logprobs(self, input_ids: Tensor, attention_mask: Tensor, /) -> Tensor:
-        """The same as taken at rollout time, for the denominator of the ratio."""
+        """Return the same log-probabilities from rollout time, for the denominator of the ratio."""
 
     def penalize(self, tokens: Tensor, logits: Tensor, prompt_length: int, /) -> Tensor:
-        """Penalties and other logits processors at one step of generation.
+        """Apply penalties and other logits processors at one step of generation.
 
-        From tokens so far (N, T), of which the first ``prompt_length`` are the padded prompt, and logits (N, V) to
-        logits (N, V). None of the arguments is changed.
+        Takes the tokens so far (N, T), whose first ``prompt_length`` are the padded prompt, and logits (N, V); returns
+        logits (N, V). The arguments are not changed.
         """
 
     def advantages(self, rewards: Tensor, /) -> Tensor:
-        """Advantages (G, K) of rewards (G, K), one row a group."""
+        """Return advantages (G, K) of rewards (G, K), one row per group."""
 
     def objective(
         self,
@@ -104,89 +105,89 @@ class Seams(Protocol):
         entropy: Tensor,
         /,
     ) -> Tensor:
-        """The scalar to minimise, from (N, T-1) tensors (entropy in nats per position) and advantages (N,)."""
+        """Return the scalar to minimise, from (N, T-1) tensors (entropy in nats per position) and advantages (N,)."""
 
     def sync(self) -> None:
-        """What the trainer does after an update so that the next rollout uses the new weights."""
+        """Do what the trainer does after an update so that the next rollout uses the new weights."""
 
     def env_mask(self, prompts: Sequence[Prompt], /) -> Sequence[tuple[Ids, Sequence[int]]]:
-        """A rollout in turns: for each prompt the ids after it, and 1 where the policy generated them, 0 where a tool,
-        the environment or the template did.
+        """Run a multi-turn rollout: return for each prompt the ids after it, and 1 for ids that the policy generated, 0
+        for those of a tool, the environment or the template.
 
-        A probe calls it with a scripted model, as `rollout`.
+        Probes call it with a scripted model, like `rollout`.
         """
 
     def tool_mask(self, prompts: Sequence[Prompt], /) -> Sequence[tuple[Ids, Sequence[int]]]:
-        """The same where the trainer calls it so."""
+        """The same, under another common name."""
 
     def reward(self, prompts: Sequence[Prompt], responses: Sequence[str], answers: Sequence[Any], /) -> Any:
-        """The rewards (N,) of response texts to prompts with these gold answers; None where one is left out.
+        """Return the rewards (N,) of response texts to prompts with these gold answers; None for omitted ones.
 
-        Called with the prompts and answers of `graded`. A function of TRL's form, ``reward(prompts, completions,
-        <gold>, **kwargs)``, is taken as it is.
+        Called with the prompts and answers of `graded`. A function in TRL's form, ``reward(prompts, completions,
+        <gold>, **kwargs)``, can be used unchanged.
         """
 
     # composite -------------------------------------------------------------------------------------------------
 
     def rollout(self, prompts: Sequence[Prompt], /) -> Sequence[Ids] | Sequence[str] | Tensor:
-        """Renders, samples and extracts: one response a prompt, as the reward function gets it, ids or text.
+        """Render, sample and extract: one response per prompt, as the reward function receives it, ids or text.
 
-        A probe calls it with a scripted model: ``model.generate`` then returns tokens that the probe chose.
+        Probes call it with a scripted model: ``model.generate`` then returns tokens that the probe selects.
         """
 
     def loss(self, prompts: Sequence[Prompt], responses: Sequence[Ids], advantages: Tensor, /) -> Tensor:
-        """The trainer's whole loss on these samples, with advantages (N,), as the scalar that it logs."""
+        """Return the trainer's whole loss on these samples, with advantages (N,), as the scalar that it logs."""
 
     def backward(
         self, prompts: Sequence[Prompt], responses: Sequence[Ids], advantages: Tensor, /, micro_batches: int = 1
     ) -> Any:
-        """Leaves in ``p.grad`` what the optimizer would be given: accumulation and gradient surgery included.
+        """Leave in ``p.grad`` the gradient for the optimizer, including accumulation and gradient surgery.
 
-        Adds to what is in ``p.grad``; no clipping, no optimizer step. ``micro_batches`` only where the trainer
-        accumulates: into how many equal parts the samples are split.
+        It adds to ``p.grad``; no clipping, no optimizer step. ``micro_batches`` is the number of equal parts of the
+        samples, if the trainer accumulates.
         """
 
     def step(self, prompts: Sequence[Prompt], responses: Sequence[Ids], advantages: Tensor, /) -> Any:
-        """One whole update: backward, clipping, optimizer step, and whatever mode changes belong to it."""
+        """Run one whole update: backward, clipping, optimizer step, and its mode changes."""
 
 
 SEAMS = tuple(name for name in vars(Seams) if not name.startswith("_"))
-"""Names of all seams."""
+"""Names of all entry points."""
 
 
 class Unjudged(Exception):  # noqa: N818  (not an error: a probe's way to say why it cannot tell)
-    """Raised by a probe that cannot tell; the message says what would be needed."""
+    """Raised by a probe that cannot judge; the message names what is missing."""
 
 
 class NotApplicable(Unjudged):
-    """Raised where a trainer has nothing that the probe is about, or the adapter names nothing of it."""
+    """Raised if the trainer has no part that the probe tests, or the adapter names none."""
 
 
 class NotFinite(Unjudged):
-    """Raised where the gradient of a loss is NaN or infinite."""
+    """Raised if the gradient of a loss is NaN or infinite."""
 
 
 class WrongShape(Unjudged):
-    """Raised where an entry point returned something else than it should; the message begins behind its name."""
+    """Raised if an entry point returned a wrong type or shape; the message continues its name."""
 
 
 class Unseen(Unjudged):
-    """Raised where a seam makes no use of the adapter's model that a probe can see."""
+    """Raised if an entry point makes no visible use of the adapter's model."""
 
 
 class AdapterError(ValueError):
-    """An adapter that cannot be used; the message names the file and the mend."""
+    """An unusable adapter; the message names the file and the fix."""
 
 
 @dataclass(kw_only=True)
 class Adapter:
-    """A trainer as the probes see it: its seams, and the objects that they close over. Everything is optional.
+    """A trainer's entry points, and the objects that they use.
 
-    ``model`` is the module that the seams call, so that a probe can watch or script its ``forward`` and
-    ``generate``; ``processors`` are logits processors by name; ``settings`` have the record's names (temperature,
-    entropy_coef, kl_coef, …); ``supervised`` are pairs of prompt and answer; ``graded`` are for the reward: a prompt,
-    its gold answer, a right response and a wrong one, as the policy writes them. ``turns`` are answers of the policy,
-    in order, to which the environment replies (a tool call, then a final answer).
+    Everything is optional. ``model`` is the module that the entry points call, so that a probe can record or script its
+    ``forward`` and ``generate``; ``processors`` are logits processors by name; ``settings`` have the record's names
+    (temperature, entropy_coef, kl_coef, …); ``supervised`` are pairs of prompt and answer; ``graded`` are for the
+    reward: a prompt, its gold answer, a right response and a wrong one, as the policy writes them. ``turns`` are
+    answers of the policy, in order, to which the environment replies (a tool call, then a final answer).
     """
 
     name: str = "adapter"
@@ -216,10 +217,10 @@ class Adapter:
                 raise AdapterError(f"{self.name}: {name} is {type(held).__name__}, which has no {needed}")
             if held is not None and needed == "__getitem__":
                 try:
-                    setattr(self, name, list(held))  # a column of a table and a tensor have no truth value
+                    setattr(self, name, list(held))  # table columns and tensors have no truth value
                 except TypeError:
                     raise AdapterError(f"{self.name}: {name} is {type(held).__name__}, not a sequence") from None
-        if not isinstance(self.settings, MutableMapping):  # None, or a view: what a probe changes is put back in place
+        if not isinstance(self.settings, MutableMapping):  # None, or a view: a probe's changes are restored in place
             self.settings = dict(self.settings or {})
 
 
@@ -229,16 +230,16 @@ _NEEDED = {
     **dict.fromkeys(("processors", "settings"), "items"),
     **dict.fromkeys(("prompts", "supervised", "graded", "turns"), "__getitem__"),
 }
-"""What an object of an adapter must have; scripts call other things by these names too."""
+"""Required attributes of an adapter's objects; scripts use these names for other things, too."""
 RESOURCES = tuple(name for name in Adapter.__dataclass_fields__ if name not in ("name", "seams"))
-"""Names of the objects that an adapter may hold beside its seams."""
+"""Names of the objects that an adapter may contain in addition to its entry points."""
 
 
 def load_adapter(path: Path) -> Adapter:
-    """Executes a user's adapter file and takes ``adapter`` (an `Adapter`, or a function that makes one), or else
-    every top-level function named like a seam and every object named like a field of `Adapter`.
+    """Execute a user's adapter file and return its ``adapter`` (an `Adapter`, or a function that returns one), or else
+    build one from every top-level function named like an entry point and every object named like a field of `Adapter`.
 
-    Raises `AdapterError` where the file is missing or holds none of them; what the file itself raises is passed on.
+    Raises `AdapterError` if the file is missing or has none of them; exceptions of the file propagate.
     """
     if not path.is_file():
         raise AdapterError(f"{path}: no such file; `grpo-doctor new-adapter {path}` writes one to fill in")
@@ -247,7 +248,7 @@ def load_adapter(path: Path) -> Adapter:
         raise AdapterError(f"{path}: not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
-    sys.path.insert(0, str(path.resolve().parent))  # it imports what lies beside it, as `python adapter.py` would
+    sys.path.insert(0, str(path.resolve().parent))  # it imports from its own folder, as `python adapter.py` would
     spec.loader.exec_module(module)
     made = getattr(module, "adapter", None)
     made = made() if callable(made) and not isinstance(made, Adapter) else made
@@ -257,7 +258,7 @@ def load_adapter(path: Path) -> Adapter:
         return made
     found = {name: value for name, value in vars(module).items() if name in RESOURCES and value is not None}
     called = {name: value for name, value in vars(module).items() if name in SEAMS and callable(value)}
-    # a trainer's loss may be a module that the adapter's own functions call: it takes other arguments than a seam
+    # a trainer's loss may be a module that the adapter's functions call: it takes other arguments than an entry point
     seams = {name: value for name, value in called.items() if not hasattr(value, "named_parameters")}
     if not seams and "model" not in found and "tokenizer" not in found:
         raise AdapterError(f"{path}: defines no seam, no model and no tokenizer; seams are {', '.join(SEAMS)}")

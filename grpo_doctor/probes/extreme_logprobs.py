@@ -1,4 +1,4 @@
-"""A loss at log-probabilities that are far lower than usual: whether it and its gradient are still numbers."""
+"""Tests a loss at extremely low log-probabilities: whether it and its gradient are finite."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .model_modes import fixed_chance, without_dropout
 from .sample_layout import Sample, located
 
 _REFUSED = (ArithmeticError, AssertionError, RuntimeError, ValueError)
-"""What a trainer may raise where it is given what it cannot train on."""
+"""Exceptions with which a trainer may reject untrainable input."""
 
 
 def finite(
@@ -31,13 +31,13 @@ def finite(
     beside: bool = False,
     padding: bool = False,
 ) -> bool:
-    """Whether a loss and its gradient are finite where some log-probabilities are lower by so many nats.
+    """Return whether a loss and its gradient are finite if some log-probabilities are lowered by a number of nats.
 
     Args:
         models: the policy first, then the reference, or None without one.
-        by: nats, taken from the first token of each response or, with ``padding``, from every token that is padding.
+        by: nats, subtracted at the first token of each response or, with ``padding``, at every padding token.
         policy: in the forwards with a gradient.
-        beside: in those without one, which stand for the old policy and the reference.
+        beside: in those without one, which give the old policy and the reference.
     """
     with without_dropout(models[0]), _lowered(models, responses, by, policy, beside, padding):
         fixed_chance()
@@ -60,7 +60,7 @@ def _lowered(
         if not (policy if forward.logits.requires_grad else beside):
             return None
         if forward.logits.requires_grad:
-            forward.logits.retain_grad()  # where a sample lies is also told by its gradient
+            forward.logits.retain_grad()  # its gradient also shows the position of a sample
         samples = [s for s in located([forward], [[]] * len(responses), responses) if s is not None]
         less = torch.zeros_like(forward.logits)
         for row, place, token in _padding(forward, samples) if padding else _first_tokens(samples):
@@ -72,12 +72,13 @@ def _lowered(
 
 
 def _first_tokens(samples: Sequence[Sample]) -> list[tuple[int, int, int]]:
-    """Row, place of the logits and token of what begins each response."""
+    """Yield row, logit position and token of the start of each response."""
     return [(s.row, s.predicting()[0], s.response[0]) for s in samples if s.predicting()[0] >= 0]
 
 
 def _padding(forward: Forward, samples: Sequence[Sample]) -> list[tuple[int, int, int]]:
-    """The same of the tokens that are padding: not attended to, or without a mask what follows a row's last sample."""
+    """Yield the same for padding tokens: not attended to, or without a mask, everything after the last sample of a
+    row."""
     kept = forward.input_ids.shape[1] - forward.logits.shape[1]
     out = []
     for row in sorted({s.row for s in samples}):

@@ -1,7 +1,8 @@
-"""Forces the token that a sampling loop draws: it sees the model's own logits, so its log-probabilities are real.
+"""Forces the tokens that a sampling loop draws. The loop receives the model's own logits, so its log-probabilities are
+real.
 
 torch draws with ``multinomial`` (its distributions too), and greedy or Gumbel loops with ``argmax``. A loop that draws
-by other means, or that leaves the wanted token no chance, raises `Undrawn`; it is then given one-hot logits instead.
+by other means, or that excludes the wanted token, raises `Undrawn`; it then receives one-hot logits instead.
 """
 
 from __future__ import annotations
@@ -21,23 +22,23 @@ T = TypeVar("T")
 
 
 class Undrawn(Exception):  # noqa: N818  (not an error: the script has to be given in another way)
-    """Raised where a loop drew its tokens by means that cannot be forced."""
+    """Raised if a loop drew its tokens by means that cannot be forced."""
 
 
 _ONE_HOT: list[bool] = []
 
 OLDER: list[Callable[[Ids, Tensor], None]] = []
-"""What changes, in place, the logits (V,) from which a loop draws the first token of a response, the innermost last."""
+"""Changes, in place, the logits (V,) from which a loop draws the first token of a response, the innermost last."""
 
 
 class Ways:
-    """How the loops of one adapter are scripted: by forced draws until one has drawn by other means."""
+    """The scripting method for the loops of one adapter: forced draws, until a loop has drawn by other means."""
 
     def __init__(self) -> None:
         self.one_hot = False
 
     def __call__(self, call: Callable[[], T], again: Callable[[], None]) -> T:
-        """The call, once more with one-hot logits where its draws cannot be forced; ``again`` is called in between."""
+        """Run the call, and again with one-hot logits if its draws cannot be forced; ``again`` is called in between."""
         try:
             with _one_hot() if self.one_hot else nullcontext():
                 return call()
@@ -58,12 +59,12 @@ def _one_hot() -> Iterator[None]:
 
 
 def by_logits() -> bool:
-    """Whether loops are scripted by one-hot logits now."""
+    """Return whether loops are now scripted by one-hot logits."""
     return bool(_ONE_HOT)
 
 
 class ForcedDraws:
-    """The tokens that are drawn next, one a row, from the logits that were given last."""
+    """The tokens to draw next, one per row, from the most recent logits."""
 
     def __init__(self) -> None:
         self.logits: Tensor | None = None
@@ -73,12 +74,12 @@ class ForcedDraws:
         """Whether nothing has been drawn from these logits yet."""
 
     def expect(self, logits: Tensor, tokens: Sequence[int], again: bool) -> None:
-        """From these logits (N, V) these tokens (N,) are to be drawn; ``again``: the loop may score what it drew."""
+        """Set the tokens (N,) to draw from these logits (N, V); ``again``: the loop may score the drawn tokens."""
         self.logits, self.tokens, self.row = logits.detach(), list(tokens), 0
         self.fresh = self.fresh or not again
 
     def _rows(self, table: Tensor) -> list[int] | None:
-        """Of which rows of the logits a table of weights is; None where it is of none."""
+        """Return the rows of the logits that a table of weights belongs to; None if there are none."""
         if self.logits is None or table.ndim not in (1, 2) or table.shape[-1] < 2:
             return None
         count, size = (1 if table.ndim == 1 else len(table)), len(self.tokens)
@@ -90,7 +91,7 @@ class ForcedDraws:
         return [(self.row - 1) % size]
 
     def of_weights(self, weights: Tensor) -> Tensor | None:
-        """The places of the wanted tokens among the weights from which they are drawn; None where these are others."""
+        """Return the indices of the wanted tokens among the weights; None if these are other weights."""
         rows = self._rows(weights)
         if rows is None:
             return None
@@ -101,7 +102,7 @@ class ForcedDraws:
         return out if weights.ndim == 1 else out[:, None]
 
     def _place(self, weights: Tensor, token: int, row: int) -> int:
-        """Where a token's weight is: under its id, or, where the weights were sorted or cut, by its rank."""
+        """Return the index of a token's weight: its id or, if the weights were sorted or truncated, its rank."""
         assert self.logits is not None
         logits = self.logits[row].to(weights.device)
         size = len(logits)
@@ -112,7 +113,7 @@ class ForcedDraws:
         return place
 
     def of_argmax(self, table: Tensor) -> Tensor | None:
-        """(N,) or () the wanted tokens in place of the largest ones; None where the table is of something else."""
+        """Return (N,) or () the wanted tokens instead of the largest ones; None for another table."""
         if self.logits is None or not table.is_floating_point() or table.shape[-1] != self.logits.shape[-1]:
             return None
         rows = self._rows(table)
@@ -125,7 +126,7 @@ class ForcedDraws:
 
 @contextmanager
 def forced(draws: ForcedDraws) -> Iterator[None]:
-    """Draws inside the block are those that ``draws`` expects; others are left as they are."""
+    """Force draws inside the block to those of ``draws``; others are unchanged."""
     with ExitStack() as stack:
         for place in (torch, torch.Tensor):
             stack.enter_context(replaced(place, "multinomial", _multinomial(place.multinomial, draws)))

@@ -1,7 +1,7 @@
-"""What follows from a trainer's `loss`: it is called on a watched model.
+"""Derives entry points from a trainer's `loss`, by recording the model while the loss runs.
 
-The ids of its forward are the batch, the positions at which its gradient on the logits is not zero are the mask, and
-the logits give the log-probabilities.
+The ids of its forward pass are the batch, the positions with a nonzero gradient on the logits are the mask, and the
+logits give the log-probabilities.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .sample_layout import Sample, located
 
 
 class Lost:
-    """The adapter's `loss`, and the fine seams that follow from it."""
+    """The adapter's `loss`, and the fine entry points derived from it."""
 
     def __init__(self, adapter: Adapter, render: Remembering, loss: Callable[..., Tensor]) -> None:
         self.adapter, self.render, self.loss = adapter, render, loss
@@ -34,9 +34,9 @@ class Lost:
         self.temperature = 1.0
 
     def mask(self, prompts: Sequence[Ids], responses: Sequence[Ids]) -> Batch:
-        """The batch that the loss puts through the policy, one forward or several, and where its gradient is.
+        """Return the batch of the loss, from one or several forward passes, and the positions of its gradient.
 
-        A lone sample, of whose advantage whitening makes nothing, is put through beside itself.
+        A single sample is passed twice, because whitening would make its only advantage 0.
         """
         try:
             return self._batch(prompts, responses)
@@ -48,18 +48,18 @@ class Lost:
         return batch_of([part[:1] for part in batch])
 
     def _batch(self, prompts: Sequence[Ids], responses: Sequence[Ids]) -> Batch:
-        """A token is trained where an advantage of either sign has a gradient, or a loud one: where the ratio is off 1,
-        a clip may stop one of them.
+        """Find the trained tokens: those with a gradient at an advantage of either sign, or at a large one: if the
+        ratio is not 1, clipping may stop one of them.
         """
         self.prompts, self.responses = self.render.back(prompts), [list(r) for r in responses]
-        # no advantage is the mean of the others: whitening must leave none without a gradient
+        # no advantage equals the mean of the others, so whitening leaves none without a gradient
         advantages = 1 + torch.arange(len(prompts), device=device_of(self.adapter.model)) ** 2 / 4
         try:
             self.samples = _in_order(self._forwards(advantages), prompts, responses)
         except NoGradientError:
             self.samples = _in_order(self._forwards(-advantages), prompts, responses)
         marked = [s.trained() for s in self.samples]
-        for factor in (-1.0, LOUD, -LOUD):  # the loud ones where a critic's hide those that are given
+        for factor in (-1.0, LOUD, -LOUD):  # the large ones if a critic's hide the given ones
             if all(s.holds(m) for s, m in zip(self.samples, marked, strict=True)):
                 break
             try:
@@ -72,7 +72,8 @@ class Lost:
         return batch_of((_stacked(ids, pad), _stacked(real, 0), _stacked(marked, 0)))
 
     def _forwards(self, advantages: Tensor) -> list[Forward]:
-        """The policy's forwards of a loss at these advantages, with their gradients; those without stand beside."""
+        """Return the policy's forward passes of a loss at these advantages, with their gradients, and those without a
+        gradient."""
         with watched(self.adapter.model, self.adapter.reference) as seen:
             value = self.loss(self.prompts, self.responses, advantages)
             if value.requires_grad:
@@ -88,14 +89,14 @@ class Lost:
         return [f for f in policy if f.logits.grad is not None]
 
     def logprobs(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """From the logits of the last loss, for the batch that `mask` returned."""
+        """Return log-probabilities from the logits of the last loss, for the batch that `mask` returned."""
         return _stacked([s.logprobs(self.temperature) for s in self.samples], 0.0)
 
     def reference_logprobs(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """The same from the forwards of the reference.
+        """Return the same from the forward passes of the reference.
 
-        Where one model stands for both (an adapter that is switched off), its forwards without gradient may be the
-        old policy's as well, or a sampler's: those count that act as a reference does, and of them the farthest.
+        If one model serves both (an adapter that is switched off), its passes without gradient may also be the old
+        policy's or a sampler's: those that act like a reference count, and of these the most distant.
         """
         other = self.adapter.reference
         own = [f for f in self.beside if other is not None and f.module is language_model(other)]
@@ -114,15 +115,15 @@ class Lost:
         return found
 
     def beside_logprobs(self, role: str) -> dict[int, Tensor]:
-        """The same from the forwards without gradient that stand for "old" or "reference": a table for each way to
-        read them, by the place of the first sample's among them.
+        """Return the same from the passes without gradient for "old" or "reference": a table for each interpretation,
+        by the position of the first sample's pass.
 
-        Forwards of the adapter's own reference stand for it. Else the reference is what the gradient depends on at
-        advantages of zero, the old policy what it depends on only with advantages; a KL term that is weighted by the
-        ratio makes it depend on both, and then either may be the reference.
+        If the adapter has a reference, its forward passes are the reference's. Otherwise the roles are inferred: at
+        advantages of zero, the gradient depends on the reference only; with advantages, also on the old policy. With a
+        KL term that is weighted by the ratio, it depends on both, and either may be the reference.
         """
         number = {id(self.beside[n]): n for n in self.of_role(role) if n < len(self.beside)}
-        held = _held(self.samples, self.beside)  # a sampling loop's forwards hold what they have said so far
+        held = _held(self.samples, self.beside)  # a sampling loop's passes contain the text so far
         ways = zip(*([p for p in places if id(p.forward) in number] for places in held), strict=False)
         return {
             number[id(places[0].forward)]: _stacked(
@@ -132,7 +133,7 @@ class Lost:
         }
 
     def of_role(self, role: str) -> list[int]:
-        """The places, among the forwards without gradient, of those that stand for "old" or "reference"."""
+        """Return the positions of the passes without gradient for "old" or "reference"."""
         none = torch.zeros(len(self.prompts), device=device_of(self.adapter.model))
         models = [self.adapter.model, self.adapter.reference]
         at_zero = beside(self.loss, models, self.prompts, self.responses, none)
@@ -140,9 +141,9 @@ class Lost:
         always = {n for n, forward in enumerate(at_zero) if forward.acts}
         if role == "reference" and always:
             return sorted(own or always)
-        some = spread(len(self.prompts), self.adapter.model) + 0.25  # of both signs: a clip may stop one of them
+        some = spread(len(self.prompts), self.adapter.model) + 0.25  # both signs: clipping may stop one of them
         otherwise = beside(self.loss, models, self.prompts, self.responses, some)
-        if not always:  # a batch of equal advantages was left out
+        if not always:  # a batch of equal advantages was skipped
             own = {n for n, forward in enumerate(otherwise) if forward.acts and self._is_reference(forward.module)}
         if role == "reference":
             return sorted(own)
@@ -154,7 +155,7 @@ class Lost:
 
 
 def _held(samples: Sequence[Sample], others: Sequence[Forward]) -> list[list[Sample]]:
-    """For each sample, where other forwards hold the same tokens."""
+    """Return, for each sample, other passes with the same tokens."""
     tokens = [_tokens(s) for s in samples]
     found: list[list[Sample]] = [[] for _ in samples]
     for forward in others:
@@ -171,7 +172,7 @@ def _held(samples: Sequence[Sample], others: Sequence[Forward]) -> list[list[Sam
 
 
 def _aligned(other: Sample, own: Sample, temperature: float = 1.0) -> Tensor:
-    """(T-1,) the log-probabilities of another forward at the places of one's own, whatever the padding of either."""
+    """Return (T-1,) log-probabilities of another pass at the positions of one's own, independent of padding."""
     values = other.logprobs(temperature)
     out = values.new_zeros(len(own.ids()) - 1)
     shift = (own.start - own.low) - (other.start - other.low)
@@ -181,20 +182,20 @@ def _aligned(other: Sample, own: Sample, temperature: float = 1.0) -> Tensor:
 
 
 def _tokens(sample: Sample) -> Ids:
-    """The prompt as the forward holds it, and the response."""
+    """Return the prompt as in the pass, and the response."""
     return [*sample.forward.input_ids[sample.row, sample.start : sample.said].tolist(), *sample.response]
 
 
 def _either(one: Tensor, other: Tensor) -> Tensor:
-    """What is trained in one pass or in the other; where their rows differ, in the first."""
+    """Return the positions that are trained in either pass; those of the first if their rows differ."""
     return one | other if one.shape == other.shape else one
 
 
 def _in_order(forwards: Sequence[Forward], prompts: Sequence[Ids], responses: Sequence[Ids]) -> list[Sample]:
-    """The samples in the order of the prompts; for one that is not found a row that is no sample's own stands, of those
-    that are left the one that holds most of it.
+    """Return the samples in the order of the prompts.
 
-    Where all samples are packed into one row, that row does.
+    A sample that is not found gets the unassigned row that contains most of it, or the row into which all samples are
+    packed.
     """
     found = located(forwards, prompts, responses)
     held = {(id(s.forward), s.row) for s in found if s is not None}
@@ -213,14 +214,14 @@ def _in_order(forwards: Sequence[Forward], prompts: Sequence[Ids], responses: Se
 
 
 def _shared(forward: Forward, row: int, sample: Ids) -> int:
-    """How much of a sample, from its first token on, a row holds in one piece."""
+    """Return how much of a sample, from its first token, a row contains in one piece."""
     ids = forward.input_ids[row].tolist()
     pairs = (zip(ids[begin:], sample, strict=False) for begin in range(len(ids)))
     return max(sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], each)) for each in pairs)
 
 
 def _row(forward: Forward, row: int) -> Sample:
-    """A whole row in which no response is found."""
+    """Return a whole row in which no response is found."""
     width = forward.input_ids.shape[1]
     mask = forward.attention_mask
     start = 0 if mask is None else int(mask[row].long().argmax())
@@ -228,12 +229,12 @@ def _row(forward: Forward, row: int) -> Sample:
 
 
 def derived(seam: Callable[..., Any]) -> bool:
-    """Whether a seam was made out of `loss`, and so tells only what its last forwards were."""
+    """Return whether an entry point was derived from `loss`, so it only knows the last forward passes."""
     return isinstance(getattr(seam, "__self__", None), Lost)
 
 
 def of_old(seam: Callable[..., Any]) -> Tensor:
-    """(N, T-1) what the last loss of a derived seam's trainer took for the old policy."""
+    """Return (N, T-1) the old policy's log-probabilities in the last loss."""
     found: dict[int, Tensor] = seam.__self__.beside_logprobs("old")  # type: ignore[attr-defined]
     if not found:
         raise NotApplicable("no forward without gradient acts on the loss as the old policy does: its ratio is 1")
@@ -241,7 +242,7 @@ def of_old(seam: Callable[..., Any]) -> Tensor:
 
 
 def of_reference(seam: Callable[..., Any]) -> dict[int, Tensor]:
-    """(N, T-1) what the last loss of a derived seam's trainer may have taken for the reference; mostly one table."""
+    """Return (N, T-1) the possible reference log-probabilities in the last loss; usually one table."""
     found: dict[int, Tensor] = seam.__self__.beside_logprobs("reference")  # type: ignore[attr-defined]
     if not found:
         raise NotApplicable("no forward without gradient acts on the loss as a reference does")
@@ -249,8 +250,8 @@ def of_reference(seam: Callable[..., Any]) -> dict[int, Tensor]:
 
 
 def old_is_own(seam: Callable[..., Any]) -> bool:
-    """Whether what the last loss of a derived seam's trainer took for the old policy is scored by the policy's own
-    module, or by the adapter's reference; a copy follows the policy when the trainer says so."""
+    """Return whether the old policy of the last loss was scored by the policy's own module or by the adapter's
+    reference; a copy follows the policy when the trainer updates it."""
     lost: Lost = seam.__self__  # type: ignore[attr-defined]
     known = {language_model(m) for m in (lost.adapter.model, lost.adapter.reference) if m is not None}
     places = [n for n in lost.of_role("old") if n < len(lost.beside)]
@@ -258,8 +259,8 @@ def old_is_own(seam: Callable[..., Any]) -> bool:
 
 
 def is_old(seam: Callable[..., Any]) -> bool:
-    """Whether what a derived seam's last loss took for the reference is the old policy: it acts on what the advantages
-    add to the gradient, as only a ratio does."""
+    """Return whether the reference of the last loss is really the old policy: it affects the advantages' part of the
+    gradient, as only a ratio does."""
     lost: Lost = seam.__self__  # type: ignore[attr-defined]
     models = [lost.adapter.model, lost.adapter.reference]
     some = spread(len(lost.prompts), lost.adapter.model) + 0.25
@@ -267,7 +268,7 @@ def is_old(seam: Callable[..., Any]) -> bool:
 
 
 def scored(seam: Callable[..., Any], prompts: Sequence[Ids], responses: Sequence[Ids]) -> list[Tensor]:
-    """Log-probabilities that a derived seam's loss gives to these responses, at the temperature of its gradient."""
+    """Return the log-probabilities of these responses in a derived loss, at the temperature of its gradient."""
     lost: Lost = seam.__self__  # type: ignore[attr-defined]
     assert lost.adapter.model is not None
     batch = lost.mask(prompts, responses)
@@ -279,7 +280,7 @@ def scored(seam: Callable[..., Any], prompts: Sequence[Ids], responses: Sequence
 
 
 def loss_temperature(seam: Callable[..., Any], prompts: Sequence[Ids]) -> float | None:
-    """The temperature at which a derived seam's loss scores; None where its gradient does not show a single one."""
+    """Return the temperature at which a derived loss scores; None if its gradient shows no single one."""
     lost: Lost = seam.__self__  # type: ignore[attr-defined]
     adapter = lost.adapter
     assert adapter.model is not None
@@ -289,14 +290,14 @@ def loss_temperature(seam: Callable[..., Any], prompts: Sequence[Ids]) -> float 
 
 
 class NoGradientError(Unjudged):
-    """The loss has no gradient at the advantages that were tried."""
+    """The loss has no gradient at the tried advantages."""
 
 
 class OtherTokensError(Exception):
-    """The reference was given other ids than the policy."""
+    """The reference received other ids than the policy."""
 
 
 def _stacked(parts: Sequence[Tensor], fill: float) -> Tensor:
-    """(N, T) of N rows, padded on the right."""
+    """Stack N rows to (N, T), padded on the right."""
     width = max(len(p) for p in parts)
     return torch.stack([torch.nn.functional.pad(p, (0, width - len(p)), value=fill) for p in parts])

@@ -1,6 +1,6 @@
-"""What follows from a trainer's `rollout`: it is called with a scripted ``generate``.
+"""Derives entry points from a trainer's `rollout`, by calling it with a scripted ``generate``.
 
-What it gave to generate is what it renders, and what it makes of canary ids is what it extracts.
+The input of generate is the rendered prompt, and its result for canary ids is the extraction.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .intercept import watched
 
 
 class Remembering:
-    """Renders, and remembers which prompt gave which ids: composite seams take prompts where fine ones take ids."""
+    """Renders, and remembers the ids of each prompt: composite entry points take prompts, fine ones take ids."""
 
     def __init__(self, render: Callable[[Prompt], Any]) -> None:
         self.render = render
@@ -30,7 +30,7 @@ class Remembering:
         return ids
 
     def back(self, rows: Sequence[Ids]) -> list[Prompt]:
-        """The prompts of these ids."""
+        """Return the prompts of these ids."""
         try:
             return [self.prompts[tuple(row)] for row in rows]
         except KeyError:
@@ -38,26 +38,26 @@ class Remembering:
 
 
 class Trajectory(NamedTuple):
-    """What a rollout in turns returns for one prompt."""
+    """The result of a multi-turn rollout for one prompt."""
 
     ids: Ids
     generated: list[bool]
-    """Which of the ids the policy generated."""
+    """The ids that the policy generated."""
     elsewhere: int
-    """How many turns were generated after other ids than the prompt and what stands before them."""
+    """Number of turns that were generated after other ids than the prompt and the previous text."""
     endless: int
-    """How many turns stand there without the end token with which they were generated."""
+    """Number of turns without the end token with which they were generated."""
 
 
 class Rolled:
-    """The adapter's `rollout`, and the fine seams that follow from it."""
+    """The adapter's `rollout`, and the fine entry points derived from it."""
 
     def __init__(self, adapter: Adapter) -> None:
         self.adapter, self.rollout = adapter, adapter.seams["rollout"]
         self.special = special_ids(adapter.tokenizer)
         self.prompts: dict[tuple[int, ...], Prompt] = {}
         self.rows: dict[str, Ids] = {}
-        """What was rendered before: a whole rollout is dear."""
+        """Earlier results: a whole rollout is expensive."""
 
     def __call__(self, prompts: Sequence[Prompt]) -> Any:
         return self.rollout(prompts)
@@ -71,7 +71,7 @@ class Rolled:
         return [self.prompts[tuple(row)] for row in rows]
 
     def render(self, prompt: Prompt) -> Ids:
-        """What `rollout` gives to generate for this prompt."""
+        """Return the ids that `rollout` passes to generate for this prompt."""
         if (known := self.rows.get(repr(prompt))) is not None:
             return known
         end = self.special.eos if self.special.eos is not None else self.special.pad
@@ -84,10 +84,10 @@ class Rolled:
         return ids
 
     def extract(self, tokens: Tensor, input_ids: Tensor, attention_mask: Tensor) -> Any:
-        """What `rollout` returns when generate answers with the right part of these tokens.
+        """Return the result of `rollout` if generate returns the right part of these tokens.
 
-        Where it speaks in turns, a row that holds what was generated, with or without what was said in between, counts
-        as the canary.
+        In a multi-turn rollout, a row with the generated ids, with or without the text in between, counts as the
+        canary.
         """
         rows = [r[m > 0].tolist() for r, m in zip(input_ids, attention_mask, strict=True)]
         prompts = self._asked(rows)
@@ -106,8 +106,8 @@ class Rolled:
         ]
 
     def trajectories(self, prompts: Sequence[Prompt], answers: Sequence[Ids]) -> list[Trajectory]:
-        """What `rollout` returns for these answers, served in order. Raises `Unjudged` where there is one turn, or what
-        was generated cannot be told."""
+        """Return the result of `rollout` for these answers, served in order. Raises `Unjudged` if there is only one
+        turn, or the generated ids are unknown."""
         rows = [self.render(p) for p in prompts]
         with self._scripted(answers) as calls:
             found = self.rollout(prompts)
@@ -127,7 +127,7 @@ class Rolled:
         return out
 
     def sample(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """The tokens that the first turn of `rollout` generates for these prompts."""
+        """Return the tokens that the first turn of `rollout` generates for these prompts."""
         rows = [r[m > 0].tolist() for r, m in zip(input_ids, attention_mask, strict=True)]
         prompts = self._asked(rows)
         called = watched(self.adapter.model)
@@ -153,7 +153,7 @@ def _attended(call: Call, row: int) -> Ids:
 
 
 def _turns(calls: Sequence[Call], rows: Sequence[Ids]) -> list[list[tuple[Ids, Ids]]]:
-    """For each prompt, what generation was given and what it answered, turn by turn."""
+    """Return, for each prompt, input and output of generation, turn by turn."""
     found: list[list[tuple[Ids, Ids]]] = [[] for _ in rows]
     for call in calls:
         taken: set[int] = set()
@@ -162,7 +162,7 @@ def _turns(calls: Sequence[Call], rows: Sequence[Ids]) -> list[list[tuple[Ids, I
             ends = [k for k, row in enumerate(rows) if list(row) in (given[: len(row)], given[-len(row) :])]
             fits = [k for k in ends if k not in taken]
             if fits:
-                # the same prompt may stand there twice, and only go on where it was
+                # the same prompt may occur twice, and only continue where it was
                 best = max(fits, key=lambda k: (_said(found[k], given), -len(found[k]), -k))
                 taken.add(best)
                 found[best].append((given, answer))
@@ -170,7 +170,7 @@ def _turns(calls: Sequence[Call], rows: Sequence[Ids]) -> list[list[tuple[Ids, I
 
 
 def _said(turns: Sequence[tuple[Ids, Ids]], given: Ids) -> bool:
-    """Whether what generation is given begins as what it answered the turn before."""
+    """Return whether the input of generation begins with the output of the previous turn."""
     if not turns:
         return False
     before = [*turns[-1][0], *turns[-1][1]]
@@ -178,15 +178,16 @@ def _said(turns: Sequence[tuple[Ids, Ids]], given: Ids) -> bool:
 
 
 def _candidates(row: Ids, turns: Sequence[tuple[Ids, Ids]]) -> list[Ids]:
-    """What a rollout may return of several turns: all of it, what was generated, or the last answer."""
+    """Return the possible results of a rollout with several turns: everything, the generated ids, or the last
+    answer."""
     given, last = turns[-1]
     return [[*given[len(row) :], *last], [i for _, answer in turns for i in answer], last]
 
 
 def _places(said: Ids, turns: Sequence[tuple[Ids, Ids]], prompt: int, end: int | None) -> list[range] | None:
-    """Where each answer stands, one after the other, with its end token or without it; None where one is not there.
+    """Return the position of each answer in order, with or without its end token; None if one is missing.
 
-    Where what generation was given ends, its answer begins, though the environment may have said the same before.
+    An answer begins where the input of generation ends, even if the environment has used the same text before.
     """
     places: list[range] = []
     at = 0

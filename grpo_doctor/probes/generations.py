@@ -1,4 +1,4 @@
-"""Generation that is watched or scripted in a block: ``generate`` of any model, or a trainer's own sampling loop."""
+"""Records or scripts generation in a block: ``generate`` of any model, or a trainer's own sampling loop."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from .intercept import Forward, around, beside_ids, forwards, language_model, lo
 
 
 class Call(NamedTuple):
-    """What a generation was given."""
+    """The input of one generation."""
 
     input_ids: Tensor
     attention_mask: Tensor
     module: Any
     served: list[Ids]
-    """What it answered, row by row."""
+    """Its output, row by row."""
     looped: bool = False
-    """Whether the trainer has a sampling loop of its own, in place of ``generate``."""
+    """Whether the trainer has its own sampling loop instead of ``generate``."""
 
 
 @contextmanager
 def generations(model: Any, handle: Callable[..., Any], own: Callable[..., Any] | None = None) -> Iterator[None]:
-    """Every ``generate`` of transformers inside the block goes to ``handle(generate, module, *args, **kwargs)``: of the
-    adapter's model, of the language model in it, and of any other model.
+    """Redirect every ``generate`` of transformers inside the block to ``handle(generate, module, *args, **kwargs)``: of
+    the adapter's model, of the language model in it, and of any other model.
 
-    A ``generate`` that is a model's own takes and returns what it likes: it is a sampling loop over the model's
-    forwards, or calls another ``generate``. It goes to ``own``, where that is given.
+    A model's own ``generate`` may have any arguments and results: it is a sampling loop over the model's forward
+    passes, or calls another ``generate``. It is redirected to ``own``, if given.
     """
     library = sys.modules.get("transformers.generation.utils")
     known = [] if model is None else list(dict.fromkeys([language_model(model), model]))
@@ -48,26 +48,26 @@ def generations(model: Any, handle: Callable[..., Any], own: Callable[..., Any] 
 
 
 def _generates_itself(model: Any) -> bool:
-    """Whether a model's class has a ``generate`` that is not of transformers."""
+    """Return whether a model's class has its own ``generate``."""
     owner = next((k for k in type(model).__mro__ if "generate" in vars(k)), None)
     return owner is not None and not owner.__module__.startswith(("transformers.", "peft."))
 
 
 SERVING: list[_Scripted] = []
-"""What answers a `ScriptedSampler` now, the innermost last."""
+"""The sources of answers for a `ScriptedSampler`, the innermost last."""
 
 
 class Sampling:
-    """What was sampled under a script in a block."""
+    """The samples under a script in a block."""
 
     def __init__(self) -> None:
         self.loops: list[Any] = []
         """The models whose sampling loop was scripted."""
         self.inputs: list[Tensor] = []
-        """The ids that a sampler gave its model: such a forward scores nothing for the loss."""
+        """The ids that a sampler passed to its model: such a forward pass scores nothing for the loss."""
 
     def made(self, forward: Forward) -> bool:
-        """Whether a sampler made this forward."""
+        """Return whether a sampler made this forward pass."""
         return any(forward.input_ids is ids for ids in self.inputs)
 
 
@@ -76,7 +76,7 @@ _WATCHING: list[Sampling] = []
 
 @contextmanager
 def scripted_sampling() -> Iterator[Sampling]:
-    """What is sampled under a script inside the block."""
+    """Record what is sampled under a script inside the block."""
     seen = Sampling()
     _WATCHING.append(seen)
     try:
@@ -86,16 +86,16 @@ def scripted_sampling() -> Iterator[Sampling]:
 
 
 def sampled_with(ids: Tensor) -> None:
-    """Notes that a sampler gives its model these ids."""
+    """Note that a sampler passes these ids to its model."""
     for seen in _WATCHING:
         seen.inputs.append(ids)
 
 
 def put_through(mask: Callable[..., Any], prompts: Sequence[Ids], responses: Sequence[Ids], end: int | None) -> Any:
-    """The batch that a trainer makes of responses, and the responses as its sampler said them.
+    """Return a trainer's batch of some responses, and the responses as its sampler produced them.
 
-    A sampling loop by hand that is told a response without an end token goes on, and gets one: it is part of what was
-    sampled.
+    A custom sampling loop continues after a scripted response without an end token and then receives one, which counts
+    as sampled.
     """
     with scripted_sampling() as sampling:
         batch = batch_of(mask(prompts, responses))
@@ -107,12 +107,12 @@ def put_through(mask: Callable[..., Any], prompts: Sequence[Ids], responses: Seq
 
 
 CONVERSATIONS: list[dict[tuple[int, ...], list[Ids]]] = []
-"""What the policy says, turn by turn, in conversations that a probe hands to a loss; the innermost last."""
+"""The policy's turns in conversations that a probe passes to a loss; the innermost last."""
 
 
 @contextmanager
 def in_turns(conversations: Sequence[tuple[Ids, list[Ids]]]) -> Iterator[None]:
-    """Scripted responses that are one of these conversations are served a turn at a time inside the block."""
+    """Serve scripted responses that are one of these conversations turn by turn inside the block."""
     CONVERSATIONS.append({tuple(ids): turns for ids, turns in conversations})
     try:
         yield
@@ -121,12 +121,12 @@ def in_turns(conversations: Sequence[tuple[Ids, list[Ids]]]) -> Iterator[None]:
 
 
 class _Turns:
-    """Conversations that are under way: a row that goes on with what was answered before gets its next turn."""
+    """Conversations in progress: a row that continues the previous answer gets its next turn."""
 
     def __init__(self, turns: Sequence[list[Ids]]) -> None:
         self.turns = turns
         self.before: list[Ids] = []
-        """Of the conversations that have begun, everything up to the last answer."""
+        """For each started conversation, everything up to the last answer."""
         self.count: list[int] = []
 
     def __call__(self, rows: Sequence[Ids]) -> list[Ids]:
@@ -137,7 +137,7 @@ class _Turns:
         begun = [n for n in range(len(self.before)) if n not in taken and self.count[n] < len(self.turns[n])]
         on = [n for n in begun if row[: len(self.before[n])] == self.before[n]]
         if not on and len(self.before) == len(self.turns):
-            on = begun  # what was said before is given in other ids
+            on = begun  # the previous text is given in other ids
         if not on:
             self.before.append([])
             self.count.append(0)
@@ -151,7 +151,7 @@ class _Turns:
 
 
 class _Scripted:
-    """Responses that are served in order, whoever asks for them, and what was asked.
+    """Responses that are served in order to any caller, and the requests.
 
     Attributes:
         calls: the generations so far.
@@ -160,7 +160,7 @@ class _Scripted:
     def __init__(self, model: Any, responses: Sequence[Ids], pad: int, end: int | None) -> None:
         self.model, self._responses, self._pad = model, responses, pad
         self._served = 0
-        self._generates = False  # a `generate` was called, so that forwards beside it are none of a loop
+        self._generates = False  # a `generate` was called, so other forward passes do not belong to a loop
         self._inside = False
         serve = functools.partial(self.serve, looped=True)
         self.draws = None if by_logits() else ForcedDraws()
@@ -180,12 +180,12 @@ class _Scripted:
         return rows
 
     def answer(self, ids: Tensor, real: Tensor, engine: Any) -> list[Ids]:
-        """What an engine answers to these prompts (N, P)."""
+        """Return an engine's answers to these prompts (N, P)."""
         self._generates = True
         return self.serve(ids, real, engine)
 
     def generate(self, call: Any, module: Any, inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """In place of the ``generate`` of transformers."""
+        """Replaces transformers' ``generate``."""
         self._generates = True
         if getattr(getattr(module, "config", None), "is_encoder_decoder", False):
             raise Unjudged("an encoder and a decoder: their prompts and responses do not stand in one row")
@@ -204,7 +204,7 @@ class _Scripted:
         return _Generated(tokens, logits[:, ids.shape[1] - 1 : -1], float(asked(kwargs, "temperature") or 1.0))
 
     def own(self, call: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
-        """A ``generate`` that is the model's own: a sampling loop."""
+        """Replaces a model's own ``generate``: a sampling loop."""
         self._generates = self._inside = True
         self._loop.begin()
         try:
@@ -213,12 +213,12 @@ class _Scripted:
             self._inside = False
 
     def forward(self, forward: Forward) -> Tensor | None:
-        """The logits of a sampling loop, where they are other than the model's; its draws are forced."""
+        """Return the logits of a sampling loop, if they differ from the model's; its draws are forced."""
         other = (self._generates and not self._inside) or forward.logits.requires_grad
         return None if other else self._loop(forward)
 
     def _take_back(self) -> None:
-        """What was served last was asked for by nobody."""
+        """Take back the last answer, which no one requested."""
         self._served -= len(self.calls.pop().served)
 
     def _went_on(self, given: list[Ids], drawn: list[Ids]) -> None:
@@ -231,9 +231,9 @@ class _Scripted:
 
 @contextmanager
 def scripted_generate(model: Any, responses: Sequence[Ids], pad: int, end: int | None = None) -> Iterator[list[Call]]:
-    """Generation returns its prompts followed by these responses, in order, over all calls of the block.
+    """Make generation return its prompts followed by these responses, in order, over all calls of the block.
 
-    A sampler with a loop of its own, that never calls ``generate``, sees the model's logits and must draw these.
+    A sampler with its own loop, which never calls ``generate``, receives the model's logits and must draw these.
     """
     scripted = _Scripted(model, responses, pad, end)
     SERVING.append(scripted)
@@ -249,16 +249,16 @@ def scripted_generate(model: Any, responses: Sequence[Ids], pad: int, end: int |
 
 
 def asked(kwargs: dict[str, Any], name: str) -> Any:
-    """What a call of ``generate`` asks for, by argument or by its configuration."""
+    """Return a parameter of a ``generate`` call, from its arguments or its configuration."""
     value = kwargs.get(name)
     return getattr(kwargs.get("generation_config"), name, None) if value is None else value
 
 
 def attended(kwargs: dict[str, Any], inputs: Tensor | None, module: Any, pad: int) -> Tensor:
-    """(N, P) the attention mask of a call of ``generate``: its own, or what transformers infers without one.
+    """Return (N, P) the attention mask of a ``generate`` call: the given one, or the one that transformers infers.
 
-    It takes the padding for real tokens where its pad token is unknown or an end token. ``pad`` is the padding of a
-    model that is not of transformers.
+    It treats padding as real tokens if the pad token is unknown or an end token. ``pad`` is the padding of a model that
+    is not from transformers.
     """
     given = kwargs.get("attention_mask")
     if isinstance(given, Tensor):
@@ -278,8 +278,8 @@ def attended(kwargs: dict[str, Any], inputs: Tensor | None, module: Any, pad: in
 
 @contextmanager
 def recorded_generate(model: Any, pad: int) -> Iterator[list[Call]]:
-    """What every generation inside the block was given and answered; of a model's own where it returns its prompts with
-    what follows."""
+    """Record input and output of every generation inside the block; of a model's own ``generate`` if it returns its
+    prompts and the continuation."""
     calls: list[Call] = []
 
     def generate(call: Any, module: Any, inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -300,7 +300,7 @@ def recorded_generate(model: Any, pad: int) -> Iterator[list[Call]]:
 
 
 def _goes_on(ids: Any, tokens: Any) -> bool:
-    """Whether tokens (N, P + R) begin with ids (N, P), each row once or several times."""
+    """Return whether tokens (N, P + R) begin with ids (N, P), each row once or several times."""
     if not (isinstance(ids, Tensor) and isinstance(tokens, Tensor) and ids.ndim == tokens.ndim == 2):
         return False
     times, rest = divmod(len(tokens), len(ids))
@@ -308,7 +308,7 @@ def _goes_on(ids: Any, tokens: Any) -> bool:
 
 
 def copies_that_generate(sample: Callable[[], Any], model: Any, pad: int) -> list[torch.nn.Module]:
-    """The models that a sampler generates with and that are not the adapter's own."""
+    """Return the models that a sampler generates with and that are not the adapter's own."""
     with scripted_generate(model, [[pad]], pad) as calls:
         sample()
     own = set(model.modules()) if isinstance(model, torch.nn.Module) else set()
@@ -317,12 +317,13 @@ def copies_that_generate(sample: Callable[[], Any], model: Any, pad: int) -> lis
 
 
 class _Loop:
-    """A sampling loop: one token of each row's response a forward, with or without a cache, by forced draws or logits.
+    """A sampling loop: one token per row and forward pass, with or without a cache, scripted by forced draws or by
+    logits.
 
-    A loop that begins at the shortest prompt puts the rest of the longer ones in place of what was sampled: only after
-    them a row's response begins. One that puts what it has sampled through the model once more, to keep its
-    log-probability, draws the same again. A forward over whole responses that were said before scores them,
-    for old log-probabilities say, and is none of the loop: it is left as it is.
+    A loop that begins at the shortest prompt replaces sampled tokens by the rest of the longer prompts; a row's
+    response begins after its prompt. A loop that passes its sampled tokens through the model again, to store their
+    log-probabilities, draws the same tokens. A forward pass over complete earlier responses only scores them, for
+    example for old log-probabilities. It does not belong to the loop and is not changed.
     """
 
     def __init__(
@@ -336,22 +337,22 @@ class _Loop:
     ) -> None:
         self.serve, self.take_back, self.went_on, self.pad, self.end = serve, take_back, went_on, pad, end
         self.draws = draws
-        """None where the loop is given one-hot logits."""
+        """None if the loop receives one-hot logits."""
         self.rows: list[Ids] = []
         self.given: list[Ids] = []
         self.said: list[int] = []
-        """How many tokens of its response each row has said."""
+        """Number of tokens of its response per row so far."""
         self.last: Tensor | None = None
-        """The ids (N, T) of the last forward."""
+        """The ids (N, T) of the last forward pass."""
         self.last_only = False
-        """Whether the loop began with a forward that gave the logits of the last place alone."""
+        """Whether the loop began with a pass that returned only the logits of the last position."""
         self.whole: list[tuple[Ids, int]] = []
-        """Prompts with the responses that were said after them and an end token, and the length of the prompt."""
+        """Prompts with the responses that followed them and an end token, and the length of the prompt."""
         self.before: tuple[list[Ids], list[Ids]] | None = None
-        """What was given and served before ids came again of which it cannot be told yet whether they begin anew."""
+        """Earlier inputs and answers, when repeated ids may or may not begin a new response."""
 
     def begin(self) -> None:
-        """What comes goes on with nothing that was before."""
+        """Begin a new response, independent of everything before."""
         self.whole += self._now()
         self.rows, self.given, self.said, self.last_only = [], [], [], False
 
@@ -374,7 +375,7 @@ class _Loop:
         sampled_with(ids)
         wanted = [row[said] if said < len(row) else self.end for row, said in zip(self.rows, self.said, strict=True)]
         over = all(said >= len(row) + (row[-1] != self.end) for said, row in zip(self.said, self.rows, strict=True))
-        # a loop may stop before a response is said
+        # a loop may stop before a response is complete
         self.went_on(self.given, [row[: said + 1] for row, said in zip(self.rows, self.said, strict=True)])
         return self._one_hot(forward.logits, wanted, over) if self.draws is None else self._real(forward, wanted, again)
 
@@ -389,21 +390,21 @@ class _Loop:
         self.given = [row[r > 0].tolist() for row, r in zip(ids, real, strict=True)]
 
     def _one_hot(self, logits: Tensor, wanted: Ids, over: bool) -> Tensor:
-        """Logits that leave the loop no other choice."""
+        """Return logits that leave the loop no other choice."""
         scripted = logits.clone()
-        told = scripted[:, -1:] if over else scripted  # the other places may score what was said
+        told = scripted[:, -1:] if over else scripted  # the other positions may score the drawn tokens
         told.fill_(-1e4)
         for n, token in enumerate(wanted):
             told[n, :, token] = 1e4
         return scripted
 
     def _real(self, forward: Forward, wanted: Ids, again: bool) -> Tensor | None:
-        """The model's own logits; a probe may have the first token of a response less likely in them."""
+        """Return the model's own logits; a probe may lower the first token of a response in them."""
         assert self.draws is not None
         logits, changed, rows = forward.logits, None, torch.arange(len(wanted))
         real, behind = forward.attention_mask, forward.input_ids.shape[1] - forward.logits.shape[1]
         last = torch.full((len(wanted),), forward.input_ids.shape[1] - 1)
-        if real is not None:  # prompts that are padded on the right go on from their own last token
+        if real is not None:  # prompts that are padded on the right continue from their own last token
             last = (real.cpu() * torch.arange(1, real.shape[1] + 1)).argmax(-1)
         last = (last - behind).clamp(min=0)
         for n, row in enumerate(self.rows):
@@ -414,13 +415,13 @@ class _Loop:
         return changed
 
     def _goes_on(self, ids: Tensor) -> bool:
-        """Whether this is one token more of every row, alone (with a cache) or behind the others."""
+        """Return whether this is one more token of every row, alone (with a cache) or after the others."""
         if not self.rows or self.last is None or len(ids) != len(self.last):
             return False
         return ids.shape[1] == 1 or torch.equal(ids[:, :-1], self.last)
 
     def _scores(self, ids: Tensor) -> bool:
-        """Whether every row is a prompt with all of a response that was said, the last token of it or not."""
+        """Return whether every row is a prompt with a complete earlier response, with or without its last token."""
         said = [*self.whole, *self._now()]
         return bool(said) and all(any(self._is_all_of(row, *one) for one in said) for row in ids.tolist())
 
@@ -434,8 +435,8 @@ class _Loop:
         return len(bare) > prompt and len(bare) >= len(whole) - 2 and bare == whole[: len(bare)]
 
     def _settle(self, fed: Ids | None) -> None:
-        """Takes back what was served to ids that came again after responses of one token, where it was not sampled: it
-        would have begun with the tokens that were fed, or have gone on."""
+        """Take back answers to ids that were repeated after responses of one token, if they were not sampled: the
+        response would have begun with these tokens, or have continued."""
         if self.before is None:
             return
         (given, rows), self.before = self.before, None
@@ -448,17 +449,18 @@ class _Loop:
         for n, (token, row) in enumerate(zip(fed, self.rows, strict=True)):
             said = self.said[n]
             over = said >= len(row)
-            # whatever fills up a row that has ended; a lone end token may have been one of the prompt's
+            # filler of a row that has ended; a lone end token may belong to the prompt
             filled = over and (len(row) > 1 or token in (self.end, self.pad))
             if filled or (not over and token == row[said]):
                 self.said[n] += 1
-            else:  # not what was sampled: the row is still in its prompt
+            else:  # not the sampled token: the row is still in its prompt
                 self.given[n] += [*row[:said], token]
                 self.said[n] = 0
 
 
 class _Generated:
-    """What ``generate`` returns as a mapping: logits and scores (N, V) a step are the model's own for these tokens."""
+    """The mapping form of ``generate``'s result: logits and scores (N, V) per step are the model's own for these
+    tokens."""
 
     def __init__(self, sequences: Tensor, logits: Tensor, temperature: float) -> None:
         self.sequences = sequences

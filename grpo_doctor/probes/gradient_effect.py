@@ -1,6 +1,7 @@
-"""Which way a loss pushes the tokens of each sample: what its gradient on the logits owes to the advantages.
+"""Measures in which direction a loss moves the tokens of each sample: the part of its gradient on the logits that comes
+from the advantages.
 
-The gradient at advantages of zero is taken away, so that entropy and KL do not count.
+The gradient at advantages of zero is subtracted, so that entropy and KL do not count.
 """
 
 from __future__ import annotations
@@ -26,25 +27,26 @@ SIGNS = (1.0, 1.0, -1.0, -1.0)
 """Advantages of four samples: centred, and changed by every shift, reversal and interleaving of the rows."""
 
 MIXES = 1
-"""A state of the random generators in which a shuffle of four samples gives some the place of one of the other sign."""
+"""A state of the random generators in which a shuffle of four samples gives some the position of one with the other
+sign."""
 
 LOUD = 1e6
-"""By so much advantages are raised where the loss has others of its own, a critic's, that would hide them."""
+"""Factor by which advantages are increased if the loss has others, such as a critic's, that would hide them."""
 
 
 class Push(NamedTuple):
-    """What the policy gradient does to one sample."""
+    """The effect of the policy gradient on one sample."""
 
     towards: Tensor
     """(R,) how much a step raises the logit of each response token."""
     trained: Tensor
-    """(R,) bool: the advantage reaches the logits that predict the token."""
+    """(R,) bool: whether the advantage affects the logits that predict the token."""
     aimed: Tensor
-    """(R,) bool: of these logits the token's own is moved most, up or down."""
+    """(R,) bool: whether the token's own logit changes most among these, up or down."""
     outside: int
-    """Positions beside the response that are moved."""
+    """Positions outside the response that change."""
     weight: Tensor
-    """(R,) by what the gradient of each token's log-probability is multiplied; 0 where the token is all but certain."""
+    """(R,) factor of the gradient of each token's log-probability; 0 if the token is almost certain."""
 
 
 def four(
@@ -54,8 +56,8 @@ def four(
     prompts: Sequence[Prompt] | None,
     lengths: Sequence[int],
 ) -> tuple[list[Prompt], list[Ids]]:
-    """Four prompts, the first one the shortest, the last one the longest and the others not in the order of their
-    length, and canary responses of these lengths, EOS included, no two alike."""
+    """Return four prompts (the first the shortest, the last the longest, the others not sorted) and different canary
+    responses of these lengths, including EOS."""
     pairs = rendered(render, prompts)
     words = plain_ids(tokenizer, model, [ids for _, ids in pairs])
     responses = canaries(words, lengths, special_ids(tokenizer).eos)
@@ -74,13 +76,13 @@ def pushes(
     temperature: float = 1.0,
     sampler_alone: bool = False,
 ) -> list[Push]:
-    """One `Push` a sample.
+    """Return one `Push` per sample.
 
     Args:
         signs: the advantages.
-        log_ratios: by how much the policy's log-probability of each sample's first token exceeds the old one, where
-            the loss takes old log-probabilities from a forward without gradient.
-        sampler_alone: whether only what the loss's own sampler says of its tokens is lower.
+        log_ratios: difference of the policy's and the old log-probability of each sample's first token, if the
+            loss takes old log-probabilities from a forward without gradient.
+        sampler_alone: lower only the log-probabilities that the sampler of the loss reports.
     """
     some = torch_of(signs, model)
 
@@ -101,19 +103,19 @@ _Gradients = list[tuple[Forward, Tensor]]
 
 
 def _owed(taken: Callable[[Tensor], _Gradients], advantages: Tensor) -> tuple[_Gradients, _Gradients, float]:
-    """The gradients on the logits at these advantages, what of them is owed to the advantages, and the share of its
-    largest below which it is nothing.
+    """Return the gradients on the logits at these advantages, the part of them that comes from the advantages, and the
+    share of its maximum below which it counts as 0.
 
-    That is what they are more than without advantages. Where the loss adds a critic's to those that it is given, a
-    clip stops the sum and not its parts: then louder ones are taken, beside which a critic's are nothing. Where they
-    are whitened with a critic's among them, or a batch of equal ones is left out, no part can be taken away, and what a
-    penalty does is let pass as small.
+    The part is the difference from the gradients without advantages. If the loss adds advantages of a critic, the clip
+    applies to the sum; larger advantages are then used, so that the critic's are negligible. If the sum is whitened, or
+    a batch of equal advantages is skipped, the difference cannot be formed; the effect of a penalty then counts as
+    small.
     """
     given, without = taken(advantages), taken(0 * advantages)
     if not given:
         raise Unjudged("loss made no forward of the model whose logits have a gradient")
     if [g.shape for _, g in given] != [g.shape for _, g in without]:
-        return given, given, 0.03  # dead batches are left out
+        return given, given, 0.03  # zero-variance batches are skipped
     parts = _less(given, without)
     alone = _largest(without) / max(_largest(parts), 1e-12)
     if alone < 1e-3:
@@ -137,7 +139,7 @@ def _largest(gradients: _Gradients) -> float:
 def together(
     loss: Callable[..., Tensor], model: torch.nn.Module, prompts: Sequence[Prompt], responses: Sequence[Ids]
 ) -> frozenset[int]:
-    """The samples that a loss puts through one forward with the first one; empty where that is not found."""
+    """Return the samples that share a forward pass with the first one; empty if that is not found."""
     fixed_chance()
     with without_dropout(model), watched(model) as seen:
         loss(prompts, responses, spread(len(responses), model))
@@ -149,7 +151,7 @@ def together(
 
 
 def detached(loss: Callable[..., Tensor], models: Sequence[Any], *samples: Any) -> frozenset[int]:
-    """The places, among all forwards of a loss, of those that are made with a gradient and then detached."""
+    """Return the positions, among all passes of a loss, of those that are made with a gradient and then detached."""
     with watched(*models) as seen:
         value = loss(*samples)
         if value.requires_grad:
@@ -160,9 +162,9 @@ def detached(loss: Callable[..., Tensor], models: Sequence[Any], *samples: Any) 
 
 
 class Apart:
-    """Tells, forward by forward of a loss, whether it stands beside the policy's: for the old policy or the reference.
+    """Classifies each forward pass of a loss: whether it belongs to the old policy or the reference.
 
-    It is made without a gradient, or its place is among the ``detached``.
+    Such a pass is made without a gradient, or its position is among the ``detached``.
     """
 
     def __init__(self, places: frozenset[int]) -> None:
@@ -174,13 +176,13 @@ class Apart:
 
 
 class Beside(NamedTuple):
-    """A forward that a loss makes without gradient."""
+    """A forward pass without gradient."""
 
     module: Any
     acts: bool
-    """Whether the gradient on the policy's logits depends on its own."""
+    """Whether the gradient on the policy's logits depends on it."""
     scores: bool
-    """Whether it holds one of the samples, and no sampler made it."""
+    """Whether it contains one of the samples, and no sampler made it."""
 
 
 def beside(
@@ -190,7 +192,7 @@ def beside(
     responses: Sequence[Ids],
     advantages: Tensor,
 ) -> list[Beside]:
-    """The forwards that a loss makes without gradient, in order: for the old policy, the reference, or for nothing."""
+    """Return the passes without gradient, in order: for the old policy, the reference, or without effect."""
     samples = prompts, responses, advantages
     with without_dropout(models[0]):
         some = advantages if bool(advantages.any()) else spread(len(responses), models[0]) + 0.25
@@ -218,7 +220,7 @@ def in_ratio(
     advantages: Tensor,
     place: int,
 ) -> bool:
-    """Whether what the advantages add to the gradient depends on the forward at this place among those beside."""
+    """Return whether the advantages' part of the gradient depends on the pass at this position."""
     with without_dropout(models[0]):
         apart = detached(loss, models, prompts, responses, advantages)
 
@@ -238,8 +240,8 @@ def _changed(
     changed: int | None,
     places: frozenset[int],
 ) -> tuple[list[Tensor], list[Forward]]:
-    """The gradients on the policy's logits where one forward without gradient gives other logits, and these forwards
-    as they were."""
+    """Return the gradients on the policy's logits if one pass without gradient has other logits, and the unmodified
+    passes."""
     policy: list[Tensor] = []
     others: list[Forward] = []
     apart = Apart(places)
@@ -268,10 +270,11 @@ def moved_by_reference(
     prompts: Sequence[Prompt],
     responses: Sequence[Ids],
 ) -> list[Push]:
-    """What the penalty to the reference does to each sample: what its log-probabilities move at advantages of zero.
+    """Return the effect of the reference penalty on each sample: the change through its log-probabilities at advantages
+    of zero.
 
-    Empty where they move nothing. Where the reference is no module of its own, every forward without gradient counts
-    as its: without advantages the old policy moves nothing.
+    Empty if there is none. If the reference is not a separate module, every pass without gradient counts as the
+    reference's: without advantages, the old policy has no effect.
     """
     own = None if reference is None else language_model(reference)
     models = [model, reference]
@@ -302,8 +305,8 @@ def moved_by_anchor(
     responses: Sequence[Ids],
     log_ratios: Sequence[float],
 ) -> list[float]:
-    """For each sample how much more a step raises the logit of its first token, without advantages, where the forwards
-    without gradient give it a log-probability lower by the log-ratio; none where that moves nothing."""
+    """Return for each sample how much more a step raises the logit of its first token, without advantages, if the
+    passes without gradient lower its log-probability by the log-ratio; none without an effect."""
     none = torch_of([0.0] * len(responses), model)
     with without_dropout(model):
         places = detached(loss, [model], prompts, responses, spread(len(responses), model) + 0.25)
@@ -319,12 +322,12 @@ def moved_by_anchor(
 
 
 TOWARDS = (0.5, -0.5, 0.2, -0.2)
-"""By how much the reference finds the tokens of four samples likelier than the policy does."""
+"""How much more likely the reference finds the tokens of four samples than the policy does."""
 
 
 def pulls(objective: Callable[..., Tensor]) -> tuple[Tensor, Tensor]:
-    """(4,) how much a step on an `objective` raises the log-probability of one token of each sample without advantages:
-    where the reference agrees with the policy, and how much more where it is away by `TOWARDS`."""
+    """Return (4,) how much a step on an `objective` raises the log-probability of one token of each sample without
+    advantages, if the reference agrees with the policy; and how much more if it differs by `TOWARDS`."""
     mask = torch.tensor([[0.0, 1.0, 1.0]] * 4)
 
     def raised(away: Tensor) -> Tensor:
@@ -341,9 +344,9 @@ def pulls(objective: Callable[..., Tensor]) -> tuple[Tensor, Tensor]:
 def temperature_of(
     loss: Callable[..., Tensor], model: torch.nn.Module, prompts: Sequence[Prompt], responses: Sequence[Ids]
 ) -> float | None:
-    """The temperature at which a loss scores, from its gradient; None where no single one explains it.
+    """Return the temperature at which a loss scores, from its gradient; None if no single one explains it.
 
-    What the policy gradient adds at tokens that were not sampled is as large as their probability.
+    The policy gradient at tokens that were not sampled is proportional to their probability.
     """
     with without_dropout(model):
         signs = torch_of([1.0, -1.0] * len(responses), model)[: len(responses)]
@@ -372,7 +375,7 @@ def temperature_of(
 
 
 def _gradients(loss: Callable[..., Tensor], model: torch.nn.Module, *samples: Any) -> list[tuple[Forward, Tensor]]:
-    """What moves the logits, each time with the same chance: a trainer may shuffle its rows."""
+    """Return the gradients on the logits, each time with the same random state: a trainer may shuffle its rows."""
     fixed_chance(MIXES)
     with watched(model) as seen:
         value = loss(*samples)
@@ -384,8 +387,8 @@ def _gradients(loss: Callable[..., Tensor], model: torch.nn.Module, *samples: An
 def sampler_weights(
     loss: Callable[..., Tensor], model: torch.nn.Module, prompts: Sequence[Prompt], responses: Sequence[Ids], far: float
 ) -> tuple[list[Tensor], list[float]] | None:
-    """(R,) the weights of the tokens of each sample, and by what that of the first one is multiplied where the sampler
-    says a log-probability of it that is lower by ``far``, then higher, in turn. None where the sampler has no say."""
+    """Return (R,) the weights of the tokens of each sample, and the factor for the first one if the sampler reports a
+    log-probability that is lower by ``far``, then higher, in turn. None if the sampler's values are not used."""
     with scripted_sampling() as sampling:
         temperature = temperature_of(loss, model, prompts, responses) or 1.0
     if not sampling.inputs:
@@ -433,10 +436,10 @@ def _older(
     places: frozenset[int],
     sampler_alone: bool = False,
 ) -> Iterator[None]:
-    """Forwards without gradient, and sampling loops, give the first token of each response a log-probability that is
-    lower by its log-ratio.
+    """Make passes without gradient, and sampling loops, lower the log-probability of each response's first token by its
+    log-ratio.
 
-    The block is one loss; ``places`` are those of the `detached` among its forwards.
+    The block is one loss; ``places`` are those of the `detached` among its passes.
     """
     apart = Apart(places)
 
@@ -445,7 +448,7 @@ def _older(
             return None
         logits = forward.logits.clone()
         for sample, log_ratio in zip(located([forward], [[]] * len(responses), responses), log_ratios, strict=True):
-            if sample is not None and sample.predicting()[0] >= 0:  # else a sampler's, of the last place alone
+            if sample is not None and sample.predicting()[0] >= 0:  # otherwise a sampler's, with only the last position
                 _shift(logits[sample.row, sample.predicting()[0]], sample.response[0], log_ratio, temperature)
         return logits
 
@@ -465,7 +468,7 @@ def _older(
 
 
 def _shift(logits: Tensor, token: int, log_ratio: float, temperature: float) -> None:
-    """Changes one logit (V,) so that its log-probability at the temperature falls by the log-ratio."""
+    """Change one logit (V,) so that its log-probability at the temperature decreases by the log-ratio."""
     now = (logits.double() / temperature).log_softmax(-1)[token].exp()
     wanted = (now * torch.exp(torch.tensor(-log_ratio, dtype=now.dtype))).clamp(max=0.99)
     logits[token] += (temperature * (torch.logit(wanted) - torch.logit(now))).to(logits)

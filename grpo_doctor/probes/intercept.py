@@ -1,8 +1,8 @@
-"""Models that are watched or scripted inside a block, whoever calls them and however.
+"""Records or scripts models inside a block, regardless of how they are called.
 
-Trainers call ``model(...)``, ``model.forward(...)`` or backbone and head apart, generate with the model inside a LoRA
-wrapper, with a copy of it, or with a loop of their own. So not one object is changed but the class of the language
-model inside the adapter's model, and its copies are seen too. Everything is undone when the block ends.
+Trainers call ``model(...)``, ``model.forward(...)`` or backbone and head separately, and generate with the model inside
+a LoRA wrapper, with a copy of it, or with their own loop. So the class of the language model is patched, not one
+object, which also covers its copies. Everything is undone when the block ends.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .output_heads import PRODUCTS, Heads
 
 
 def language_model(model: Any) -> Any:
-    """The causal language model inside wrappers for data parallelism, compilation and adapters."""
+    """Return the causal language model inside wrappers for data parallelism, compilation and adapters."""
     for _ in range(8):
         if isinstance(getattr(model, "_orig_mod", None), torch.nn.Module):
             model = model._orig_mod
@@ -38,7 +38,7 @@ def language_model(model: Any) -> Any:
 
 @contextmanager
 def replaced(target: Any, name: str, value: Any) -> Iterator[None]:
-    """An attribute of one instance or class, replaced inside the block."""
+    """Replace an attribute of one instance or class inside the block."""
     missing = object()
     put, drop = (setattr, delattr) if isinstance(target, type) else (object.__setattr__, object.__delattr__)
     before = vars(target).get(name, missing)
@@ -53,14 +53,15 @@ def replaced(target: Any, name: str, value: Any) -> Iterator[None]:
 
 
 class _Inside:
-    """Whether a call that is handled is under way: the calls that it makes itself are left alone."""
+    """Re-entrancy guard: nested calls are not intercepted."""
 
     def __init__(self) -> None:
         self.now = False
 
 
 def _outermost(function: Callable[..., Any], handle: Callable[..., Any], inside: _Inside, owner: Any) -> Any:
-    """A function, or a method where ``owner`` is None, whose calls go to ``handle(call, module, *args, **kwargs)``."""
+    """Wrap a function, or a method if ``owner`` is None, so that outermost calls go to ``handle(call, module, *args,
+    **kwargs)``."""
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -79,7 +80,7 @@ def _outermost(function: Callable[..., Any], handle: Callable[..., Any], inside:
 
 @contextmanager
 def around(name: str, models: Sequence[Any], handle: Callable[..., Any], *kinds: type) -> Iterator[_Inside]:
-    """Calls of a method of these models, of all models of their classes and of ``kinds``, go to ``handle``."""
+    """Redirect calls of a method of these models, of all models of their classes and of ``kinds``, to ``handle``."""
     inside = _Inside()
     owners = [next((k for k in type(m).__mro__ if name in vars(k)), None) for m in models]
     with ExitStack() as stack:
@@ -93,19 +94,19 @@ def around(name: str, models: Sequence[Any], handle: Callable[..., Any], *kinds:
         yield inside
 
 
-# forwards ---------------------------------------------------------------------------------------------------------
+# forward passes ----------------------------------------------------------------------------------------------------
 
 
 class Forward(NamedTuple):
-    """One forward of a language model."""
+    """One forward pass of a language model."""
 
     module: Any
     input_ids: Tensor
     """(N, T)"""
     attention_mask: Tensor | None
-    """(N, T); None where the model got none, or one of another shape."""
+    """(N, T); None if the model received none, or one of another shape."""
     logits: Tensor
-    """(N, T or fewer, V): of the last positions where there are fewer."""
+    """(N, T or fewer, V): of the last positions if there are fewer."""
 
 
 def logits_in(output: Any) -> Any:
@@ -122,11 +123,11 @@ def logits_in(output: Any) -> Any:
 
 
 BESIDE_PROMPTS: dict[tuple[int, ...], dict[str, Tensor]] = {}
-"""What a trainer gave its model with each prompt beside ids: pixel values, image grids, audio features."""
+"""Inputs that a trainer passes with each prompt in addition to ids: pixel values, image grids, audio features."""
 
 
 def beside_ids(model: Any, ids: Tensor, real: Tensor, given: dict[str, Any]) -> dict[str, Tensor]:
-    """What a generation from prompts (N, P) was given beside their ids; of copies of one prompt it is remembered."""
+    """Remember the inputs of a generation from prompts (N, P) in addition to ids; of copies of one prompt, too."""
     takes = inspect.signature(language_model(model).forward).parameters
     beside = {n: v for n, v in given.items() if n in takes and n not in _TEXT and isinstance(v, Tensor)}
     if bool((ids == ids[:1]).all()):
@@ -136,7 +137,7 @@ def beside_ids(model: Any, ids: Tensor, real: Tensor, given: dict[str, Any]) -> 
 
 
 def _beside(ids: Tensor, real: Tensor) -> dict[str, Tensor]:
-    """The same for rows that begin with such prompts, one after the other."""
+    """Return the remembered inputs for rows that begin with such prompts, concatenated."""
     rows = [tuple(row[r > 0].tolist()) for row, r in zip(ids, real, strict=True)] if BESIDE_PROMPTS else []
     known = [max((p for p in BESIDE_PROMPTS if row[: len(p)] == p), key=len, default=()) for row in rows]
     found = [BESIDE_PROMPTS[prompt] for prompt in known if prompt]
@@ -148,11 +149,11 @@ _TEXT = ("input_ids", "inputs", "inputs_embeds", "attention_mask", "position_ids
 
 
 def logits_of(model: Any, ids: Tensor, real: Tensor, beside: dict[str, Tensor] | None = None) -> Tensor:
-    """Logits (N, T, V) of a model for ids (N, T) and their attention mask, positions counted without padding.
+    """Return the logits (N, T, V) of a model for ids (N, T) and their attention mask; positions are counted without
+    padding.
 
-    Images and the like go with the ids: those that are given, or else those with which the prompts were generated from.
-
-    A model that takes no attention mask is given each row alone, without its padding.
+    Images and similar inputs are passed with the ids: the given ones, or else those of the prompts' generation. A model
+    without an attention mask receives each row separately, without padding.
     """
     takes = inspect.signature(language_model(model).forward).parameters
     if "attention_mask" not in takes and not bool(real.all()):
@@ -164,7 +165,7 @@ def logits_of(model: Any, ids: Tensor, real: Tensor, beside: dict[str, Tensor] |
         "attention_mask": real,
         "position_ids": (real.cumsum(-1) - 1).clamp(min=0),
     }
-    given |= {"targets": ids, "start_pos": 0}  # without targets some models give the logits of the last place alone
+    given |= {"targets": ids, "start_pos": 0}  # without targets, some models return only the last logits
     known = {name: value for name, value in given.items() if name in takes}
     known |= _beside(ids, real) if beside is None else beside
     output = model(**known) if "input_ids" in takes else model(ids, **known)
@@ -189,7 +190,7 @@ def with_logits(output: Any, logits: Tensor) -> Any:
 
 
 def _given(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Tensor, Tensor | None] | None:
-    """Ids (N, T) and attention mask that a forward was given; of an encoder and a decoder, those of both, none."""
+    """Return ids (N, T) and attention mask of a forward call; none for an encoder with a decoder."""
     if kwargs.get("decoder_input_ids") is not None or kwargs.get("encoder_outputs") is not None:
         return None
     ids = kwargs.get("input_ids")
@@ -204,7 +205,7 @@ def _given(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Tensor, Tensor 
 
 
 _BESIDE_IDS = ("attention_mask", "position_ids", "labels", "targets")
-"""Arguments of a forward that are shaped like ids and are none."""
+"""Arguments of a forward call that are shaped like ids but are not ids."""
 
 
 def _is_float(given: Tensor) -> bool:
@@ -212,17 +213,18 @@ def _is_float(given: Tensor) -> bool:
 
 
 def _is_mask(given: Tensor) -> bool:
-    """Whether a tensor (N, T) says 0 or 1 of every token: a model may be given its labels in that place."""
+    """Return whether a tensor (N, T) contains 0 or 1 for every token: a model may receive its labels in that
+    position."""
     return bool(((given == 0) | (given == 1)).all())
 
 
 @contextmanager
 def forwards(models: Sequence[Any], handle: Callable[[Forward], Tensor | None]) -> Iterator[None]:
-    """Every forward with ids and logits inside the block goes to ``handle``, which may return other logits."""
+    """Redirect every forward pass with ids and logits inside the block to ``handle``, which may return other logits."""
     known = list(dict.fromkeys(language_model(m) for m in models if m is not None))
     handled = 0
     silent: set[tuple[Any, ...]] = set()
-    """How models are called that give no logits."""
+    """Calls of models that return no logits, for an error message."""
 
     def whole(call: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
         nonlocal handled
@@ -263,7 +265,7 @@ def forwards(models: Sequence[Any], handle: Callable[[Forward], Tensor | None]) 
 
 
 def _by_autograd(function: Any, argnums: Any, has_aux: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What `torch.func.grad_and_value` computes, by autograd: the gradient on logits cannot be kept in a transform."""
+    """Compute `torch.func.grad_and_value` by autograd: the gradient on logits cannot be kept in a transform."""
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     given = list(args)
     for n in numbers:
@@ -277,7 +279,7 @@ def _by_autograd(function: Any, argnums: Any, has_aux: bool, args: tuple[Any, ..
 
 
 def _is_loss(output: Any) -> bool:
-    """Whether a forward returned nothing but what a cross-entropy does: a number a token, or their mean."""
+    """Return whether a forward pass returned only cross-entropy losses: one per token, or their mean."""
     return isinstance(output, Tensor) and output.ndim < 3 and output.is_floating_point()
 
 
@@ -289,8 +291,8 @@ def _of_its_loss(
     given: tuple[Tensor, Tensor | None],
     handle: Callable[..., Any],
 ) -> Any:
-    """What a model returns that is given its labels and keeps its logits to itself, once again: its logits are those
-    that it gives to the cross-entropy."""
+    """Recompute the result of a model that receives its labels and keeps its logits: its logits are the input of the
+    cross-entropy."""
     cross_entropy = torch.nn.functional.cross_entropy
 
     def seen(logits: Tensor, *rest: Any, **more: Any) -> Tensor:
@@ -305,8 +307,8 @@ def _of_its_loss(
 
 
 def _own_methods(model: Any) -> list[tuple[type, str]]:
-    """Public methods beside `forward` of a model that is not of transformers: one with a cache may be called
-    ``inference`` or ``step``."""
+    """Return public methods other than `forward` of a model that is not from transformers: one with a cache may be
+    called ``inference`` or ``step``."""
     kinds = [k for k in type(model).__mro__ if issubclass(k, torch.nn.Module) and k is not torch.nn.Module]
     if any(k.__module__.startswith(("transformers.", "peft.")) for k in kinds):
         return []
@@ -319,7 +321,7 @@ def _own_methods(model: Any) -> list[tuple[type, str]]:
 
 
 def _watched_method(function: Callable[..., Any], handle: Callable[..., Any]) -> Callable[..., Any]:
-    """A method whose calls go to ``handle``; nested forward calls are not intercepted."""
+    """Redirect the calls of a method to ``handle``; nested forward calls are not intercepted."""
 
     @functools.wraps(function)
     def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -335,12 +337,13 @@ _AFTER_THE_HEAD = (
     "lm_head_multiplier",
     "output_multiplier",
 )
-"""What models of transformers do with what their head gives, which is lost where the head is called apart."""
+"""Operations of transformers models after the head, which are lost if the head is called separately."""
 
 
 def _ends_of(model: Any) -> tuple[Any, list[Any], Any] | None:
-    """What takes the ids, what gives the hidden states, and the head, of a model whose backbone and head may be called
-    apart: of those that are not of transformers the table of tokens, every layer, and the one that is as wide."""
+    """Return the modules that take the ids and return the hidden states, and the head, of a model whose backbone and
+    head may be called separately: for models that are not from transformers, the token embedding, every layer, and the
+    layer with the width of the vocabulary."""
     if hasattr(model, "get_output_embeddings"):
         config = model.config.get_text_config() if hasattr(model.config, "get_text_config") else model.config
         if any(getattr(config, name, None) not in (None, 1.0) for name in _AFTER_THE_HEAD):
@@ -370,9 +373,9 @@ def ending_at_logits() -> Iterator[None]:
 
 @contextmanager
 def watched(*models: Any) -> Iterator[list[Forward]]:
-    """Every forward inside the block that was given ids and returned logits; their gradients are kept.
+    """Record every forward pass with ids and logits inside the block; their gradients are kept.
 
-    The trainer is given a copy of the logits, which it may divide by its temperature in place.
+    The trainer receives a copy of the logits, which it may divide by its temperature in place.
     """
     seen: list[Forward] = []
 
@@ -388,9 +391,9 @@ def watched(*models: Any) -> Iterator[list[Forward]]:
 
 @contextmanager
 def scripted_logits(model: Any, row: Callable[[int, Forward], Tensor]) -> Iterator[None]:
-    """Every forward gives the logits ``row(n, forward)`` (V,) at all positions, after n forwards.
+    """Make every forward pass return the logits ``row(n, forward)`` (V,) at all positions, after n passes.
 
-    Raises `Unjudged` at the block's end where there was none.
+    Raises `Unjudged` at the end of the block if there was none.
     """
     count = 0
 
@@ -407,7 +410,7 @@ def scripted_logits(model: Any, row: Callable[[int, Forward], Tensor]) -> Iterat
 
 
 class Precision:
-    """In which precision the modules of a block computed."""
+    """The precision in which the modules of a block computed."""
 
     def __init__(self) -> None:
         self.half: torch.dtype | None = None
@@ -423,7 +426,7 @@ PRECISIONS: list[Precision] = []
 
 @contextmanager
 def precision() -> Iterator[Precision]:
-    """Tells whether any module computed in half precision inside the block, by its own weights or under autocast."""
+    """Record whether any module computed in half precision inside the block, by its own weights or under autocast."""
     found = Precision()
     PRECISIONS.append(found)
     handle = torch.nn.modules.module.register_module_forward_hook(found)

@@ -1,7 +1,7 @@
-"""Which policy loss a trainer really has: measured from the weights that it gives to the log-probability of each token.
+"""Determines a trainer's policy loss from the weights of each token's log-probability.
 
-The weight of a token is minus the derivative of the loss by its log-probability, without what is left at advantages of
-zero. What a trainer's functions do not show stays unknown.
+The weight of a token is minus the derivative of the loss with respect to its log-probability, minus its value at
+advantages of zero. Properties that a trainer's functions do not show stay unknown.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from .loss_trials import advantages_of
 LENGTHS, LONGER = (3, 5, 2, 4), (5, 7, 4, 6)
 """Tokens of four responses in two batches."""
 INSIDE = 5e-4
-"""Log-ratio of one token within every usual clip bound, also of the mean over a response (3e-4)."""
+"""Log-ratio of one token within every usual clip bound, also as the mean over a response (3e-4)."""
 SEARCHED = 1e-5, 2.0
-"""Smallest and largest log-ratio at which a clip is looked for."""
+"""Range of log-ratios in which a clip bound is searched."""
 HALVINGS = 10
 EQUAL = 0.02
 """Relative difference up to which two weights are equal."""
 FOLLOWS = 2e-3
-"""The same up to which a weight follows the ratio."""
+"""Relative difference up to which a weight follows the ratio."""
 
 Weights = Callable[[Sequence[int], Sequence[float]], list[Tensor]]
-"""From lengths and log-ratios of the first token of four responses to the weights (R,) of each, times the sign of its
+"""Maps lengths and log-ratios of the first token of four responses to the weights (R,) of each, times the sign of its
 advantage; the advantages are `gradient_effect.SIGNS`."""
 
 
 class LossForm(msgspec.Struct, kw_only=True):
-    """What is measured of a policy loss; an empty text or None is unknown.
+    """The measured properties of a policy loss; an empty text or None is unknown.
 
     Attributes:
         aggregation: token mean, sequence mean, sequence sum (mean over responses) or constant.
@@ -77,7 +77,7 @@ class LossForm(msgspec.Struct, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The name that the field gives it; empty if no known form fits."""
+        """Return the common name of the loss; empty if no known form fits."""
         for form in _tables()["forms"]:
             wanted = {key: value for key, value in form.items() if key not in ("name", "source")}
             if all(getattr(self, key) == value for key, value in wanted.items()):
@@ -86,7 +86,7 @@ class LossForm(msgspec.Struct, kw_only=True):
 
     @property
     def formula(self) -> str:
-        """The loss as a formula; what is unknown is left out."""
+        """Return the loss as a formula, without unknown parts."""
         ratio = _RATIOS.get(self.ratio, "r")
         term = _CLIPS[self.clip].format(r=ratio, bounds=self._bounds()) if self.clip in _CLIPS else f"{ratio} A"
         if self.dual is not None:
@@ -114,7 +114,7 @@ class LossForm(msgspec.Struct, kw_only=True):
         return centred + over.get(self.normaliser, "")
 
     def contradictions(self, settings: Mapping[str, Any]) -> list[str]:
-        """What settings declare and the loss does not do, one clause each."""
+        """Return declared settings that the loss contradicts, one clause each."""
         found = []
         for setting, values in _tables()["declared"].items():
             for part, wanted in values.get(str(settings.get(setting)), {}).items():
@@ -149,9 +149,9 @@ def loss_form(
     advantages: Any = None,
     settings: Mapping[str, Any] | None = None,
 ) -> LossForm:
-    """The form of the `objective`, else of the `loss`, and of the `advantages`.
+    """Return the form of the `objective`, else of the `loss`, and of the `advantages`.
 
-    Raises `Unjudged` where there is neither, or the advantages do not reach the gradient.
+    Raises `Unjudged` if there is neither, or the advantages do not affect the gradient.
     """
     form = LossForm()
     if objective is not None:
@@ -164,7 +164,7 @@ def loss_form(
         whole = _Whole(loss, model, render, tokenizer, prompts, temperature)
         _measure(form, whole.weights)
         away = whole.pulls()
-        if len(away):  # a constant pull cannot be told from an entropy bonus here
+        if len(away):  # a constant gradient cannot be distinguished from an entropy bonus here
             _kl(form, torch.zeros(4), away, whole.weights((2, 2, 2, 2), (0.0,) * 4)[0][0])
     else:
         raise Unjudged("needs objective, or loss with render, model and tokenizer")
@@ -174,7 +174,7 @@ def loss_form(
 
 
 def _measure(form: LossForm, weights: Weights) -> None:
-    """Aggregation, ratio and clip. Raises `Unjudged` where the advantages do not reach the gradient."""
+    """Measure aggregation, ratio and clip. Raises `Unjudged` if the advantages do not affect the gradient."""
     base = weights(LENGTHS, (0.0,) * 4)
     if min(float(w.abs().min()) for w in base) < 1e-9:
         raise Unjudged("a token has no gradient at a ratio of 1; see RAT007")
@@ -205,7 +205,7 @@ def _alike(values: Tensor) -> bool:
 
 
 def _ratio(base: list[Tensor], moved: list[Tensor]) -> str:
-    """By how much the weights of the first and of another token grow with the log-ratio of the first."""
+    """Return how the weights of the first and of another token grow with the log-ratio of the first."""
     first = float(torch.stack([m[0] / b[0] for m, b in zip(moved, base, strict=True)]).log().mean())
     rest = [float((m[1] / b[1]).log()) for m, b in zip(moved, base, strict=True)]
     mean = [INSIDE / n for n in LENGTHS]
@@ -220,7 +220,7 @@ def _ratio(base: list[Tensor], moved: list[Tensor]) -> str:
 
 
 def _clip(form: LossForm, base: list[Tensor], weights: Weights) -> None:
-    """Bisects the log-ratio at which each weight stops following the ratio: up and down, A > 0 and A < 0."""
+    """Bisect the log-ratio at which each weight stops following the ratio: up and down, A > 0 and A < 0."""
     towards = (1.0, -1.0, -1.0, 1.0)
     scale = LENGTHS if form.ratio == "sequence mean" else (1,) * 4
 
@@ -249,7 +249,8 @@ def _clip(form: LossForm, base: list[Tensor], weights: Weights) -> None:
 
 
 def _kl(form: LossForm, same: Tensor, away: Tensor, weight: Tensor) -> None:
-    """The KL estimator from the pull towards a reference at `gradient_effect.TOWARDS`, and its coefficient."""
+    """Return the KL estimator from the gradient towards a reference at `gradient_effect.TOWARDS`, and its
+    coefficient."""
     if float(away.abs().max()) < 1e-9:
         form.kl = "k1" if float(same.abs().max()) > 1e-9 else "none"
         form.beta = float(same.abs().mean() / weight) if form.kl == "k1" else None
@@ -262,7 +263,7 @@ def _kl(form: LossForm, same: Tensor, away: Tensor, weight: Tensor) -> None:
 
 
 def _entropy(objective: Any, weight: Tensor) -> float | None:
-    """The coefficient of the entropy bonus, in units of the weight of a token of these responses."""
+    """Return the coefficient of the entropy bonus, in units of the weight of a token of these responses."""
     mask, entropy = torch.ones(4, 2), torch.ones(4, 2, requires_grad=True)
     new = torch.full((4, 2), -1.0, requires_grad=True)
     value = objective(new, new.detach(), new.detach(), torch.tensor(gradient_effect.SIGNS), mask, entropy)
@@ -271,7 +272,7 @@ def _entropy(objective: Any, weight: Tensor) -> float | None:
 
 
 def _of_objective(objective: Any, lengths: Sequence[int], log_ratios: Sequence[float]) -> list[Tensor]:
-    """`Weights` of an objective."""
+    """Return the `Weights` of an objective."""
     shape = len(lengths), max(lengths)
     mask = (torch.arange(shape[1]) < torch.tensor(lengths)[:, None]).float()
     shift = torch.zeros(shape)
@@ -296,7 +297,7 @@ class _Whole:
         self._made: dict[tuple[int, ...], tuple[list[Any], list[Any], list[Tensor]]] = {}
 
     def weights(self, lengths: Sequence[int], log_ratios: Sequence[float]) -> list[Tensor]:
-        """`Weights` of the loss."""
+        """Return the `Weights` of the loss."""
         made, responses, shares = self._samples(tuple(lengths))
         found = gradient_effect.pushes(
             self.loss, self.model, made, responses, log_ratios=log_ratios, temperature=self.temperature
@@ -304,7 +305,8 @@ class _Whole:
         return [p.towards / s * sign for p, s, sign in zip(found, shares, gradient_effect.SIGNS, strict=True)]
 
     def pulls(self) -> Tensor:
-        """(4,) as the second of `gradient_effect.pulls`; empty where no forward without gradient pulls."""
+        """Return (4,) as the second result of `gradient_effect.pulls`; empty if no pass without gradient has an
+        effect."""
         made, responses, shares = self._samples((2, 2, 2, 2))
         moved = gradient_effect.moved_by_anchor(
             self.loss, self.model, made, responses, [-t for t in gradient_effect.TOWARDS]
@@ -313,14 +315,14 @@ class _Whole:
         return torch.tensor(moved) / first if moved else torch.empty(0)
 
     def _samples(self, lengths: tuple[int, ...]) -> tuple[list[Any], list[Any], list[Tensor]]:
-        """Four samples with responses of these lengths, the responses, and the shares of their tokens."""
+        """Return four samples with responses of these lengths, the responses, and the shares of their tokens."""
         if lengths not in self._made:
             made, responses = gradient_effect.four(self.render, self.tokenizer, self.model, self.prompts, lengths)
             self._made[lengths] = made, responses, self._shares(made, responses)
         return self._made[lengths]
 
     def _shares(self, made: list[Any], responses: list[Any]) -> list[Tensor]:
-        """(1 - p) / temperature of each response token."""
+        """Return (1 - p) / temperature of each response token."""
         ids = [[*own, *r] for (_, own), r in zip(rendered(self.render, made), responses, strict=True)]
         rows, real = pad_left(ids, special_ids(self.tokenizer).pad, device_of(self.model))
         with torch.no_grad():
@@ -331,7 +333,7 @@ class _Whole:
 
 
 def _advantages(form: LossForm, advantages: Any) -> None:
-    """Baseline and normaliser, from three groups of rewards with different means and spreads."""
+    """Return baseline and normaliser, from three groups of rewards with different means and spreads."""
     rewards = torch.tensor([[0.0, 0, 0, 1], [0, 1, 2, 5], [3, 3, 4, 6]]).double()
     found = advantages_of(advantages, rewards)
     by_group, by_batch = rewards - rewards.mean(1, keepdim=True), rewards - rewards.mean()
@@ -345,7 +347,7 @@ def _advantages(form: LossForm, advantages: Any) -> None:
 
 
 def _normaliser(form: LossForm, scale: Tensor, rewards: Tensor) -> None:
-    """What the centred rewards (3 groups) were multiplied by."""
+    """Return the factor of the centred rewards (3 groups)."""
     size = rewards.shape[1]
     for ddof in (0, 1):
         if (

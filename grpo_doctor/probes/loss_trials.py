@@ -1,4 +1,4 @@
-"""Trials of a loss: the gradient that it leaves, and what its terms owe to entropy and to the reference.
+"""Evaluates a loss: its gradient, and the parts that come from entropy and from the reference.
 
 Shapes as in `grpo_doctor.probes.entry_points`.
 """
@@ -19,12 +19,13 @@ from .model_modes import fixed_chance, without_dropout
 
 
 def trainable(model: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
-    """The parameters that require a gradient, by name."""
+    """Return the parameters that require a gradient, by name."""
     return [(name, p) for name, p in model.named_parameters() if p.requires_grad]
 
 
 def gradient(model: torch.nn.Module, leave: Callable[..., Any], *args: Any, **kwargs: Any) -> Tensor:
-    """What a call with these arguments leaves in ``p.grad``, as one vector; before and after they are empty."""
+    """Return the gradient in ``p.grad`` after a call with these arguments, as one vector; ``p.grad`` is empty before
+    and after."""
     parameters = [p for _, p in trainable(model)]
     if not parameters:
         raise Unjudged("no parameter requires a gradient; see STL004")
@@ -39,10 +40,10 @@ def gradient(model: torch.nn.Module, leave: Callable[..., Any], *args: Any, **kw
 def unmoved(
     model: torch.nn.Module, backward: Callable[..., Any], prompts: Sequence[Prompt], responses: Sequence[Ids]
 ) -> Tensor:
-    """The gradient that is left without advantages.
+    """Return the gradient without advantages.
 
-    Equal ones may leave none at all: where they are whitened without an epsilon, or the batch is left out. Then it is
-    the mean of those at advantages and at their opposites, which take each other away at a ratio of 1.
+    Equal advantages may give none at all, if they are whitened without an epsilon or the batch is skipped. Then it is
+    the mean of the gradients at some advantages and at their negatives, which cancel at a ratio of 1.
     """
     left = gradient(model, backward, prompts, responses, torch.zeros(len(prompts), device=device_of(model)))
     if bool(left.any()) or len(prompts) < 2:
@@ -53,22 +54,22 @@ def unmoved(
 
 
 def cosine(a: Tensor, b: Tensor) -> float:
-    """Cosine of two vectors, 0 where one of them is 0."""
+    """Return the cosine of two vectors, 0 if one of them is 0."""
     return float(torch.nn.functional.cosine_similarity(a.double(), b.double(), dim=0))
 
 
 def spread(count: int, model: Any) -> Tensor:
-    """Advantages (N,) of both signs with mean 0."""
+    """Return advantages (N,) of both signs with mean 0."""
     return torch.linspace(-1.0, 1.0, count, device=device_of(model))
 
 
 def torch_of(values: Sequence[float], model: Any) -> Tensor:
-    """A tensor on the model's device."""
+    """Return a tensor on the model's device."""
     return torch.tensor(values, device=device_of(model))
 
 
 def advantages_of(advantages: Callable[[Tensor], Any], rewards: Tensor) -> Tensor:
-    """Advantages (G, K) of rewards (G, K), also where the function returns them flat or as numpy."""
+    """Return advantages (G, K) of rewards (G, K), also if the function returns them flat or as numpy."""
     found = advantages(rewards.clone())
     return torch.as_tensor(found).detach().double().reshape(rewards.shape)
 
@@ -76,7 +77,7 @@ def advantages_of(advantages: Callable[[Tensor], Any], rewards: Tensor) -> Tenso
 def trial(
     render: Callable[[Prompt], Any], tokenizer: Any, model: Any, prompts: Sequence[Prompt] | None
 ) -> tuple[list[Prompt], list[Ids]]:
-    """Prompts and canary responses of unequal length."""
+    """Return prompts and canary responses of different lengths."""
     pairs = rendered(render, prompts)
     words = plain_ids(tokenizer, model, [ids for _, ids in pairs])
     responses = canaries(words, [4, 2, 5, 3][: len(pairs)], special_ids(tokenizer).eos)
@@ -86,7 +87,7 @@ def trial(
 def alike(
     render: Callable[[Prompt], Any], tokenizer: Any, model: Any, prompts: Sequence[Prompt] | None
 ) -> tuple[list[Prompt], list[Ids]]:
-    """One prompt several times, and canary responses of one length: a batch of them needs no padding."""
+    """Return one prompt several times, and canary responses of one length: their batch needs no padding."""
     made, _ = trial(render, tokenizer, model, prompts)
     words = plain_ids(tokenizer, model, [flat_ids(render(made[0]))])
     return made[:1] * len(made), canaries(words, [4] * len(made), special_ids(tokenizer).eos)
@@ -100,7 +101,7 @@ def towards(
     responses: Sequence[Ids],
     advantages: Tensor,
 ) -> Tensor:
-    """The gradient of the advantage-weighted mean log-probability: the way in which an update is meant to move."""
+    """Return the gradient of the advantage-weighted mean log-probability: the intended direction of an update."""
     rows = [[*flat_ids(render(p)), *r] for p, r in zip(prompts, responses, strict=True)]
     ids, real = pad_left(rows, special_ids(tokenizer).pad, device_of(model))
 
@@ -113,15 +114,15 @@ def towards(
 
 
 class EntropyCase(NamedTuple):
-    """What is left of the applied gradient without advantages, for some samples."""
+    """The part of the applied gradient that remains without advantages, for some samples."""
 
     name: str
     samples: int
     cosine: float
-    """Of the descent direction with the gradient of the responses' mean entropy, beside what lies along the gradient of
-    their log-probability (a k1 KL term)."""
+    """Cosine of the descent direction with the gradient of the responses' mean entropy, after removing the part along
+    the gradient of their log-probability (a k1 KL term)."""
     surrogate: float
-    """Of the descent direction with the gradient of their mean negative log-probability."""
+    """Cosine of the descent direction with the gradient of their mean negative log-probability."""
 
 
 def entropy_cases(
@@ -133,9 +134,8 @@ def entropy_cases(
     reference: torch.nn.Module | None,
     settings: Mapping[str, Any],
 ) -> Generator[EntropyCase]:
-    """One case for all samples and for each alone: at advantages of zero, and the part even in the advantages.
-
-    They are made one after the other, for each takes gradients of its own.
+    """Yield one case for all samples and for each alone: at advantages of zero, and the part that is even in the
+    advantages. They are computed on demand, because each needs separate gradients.
     """
     made, responses = trial(render, tokenizer, model, prompts)
     temperature = float(settings.get("temperature") or 1.0)
@@ -145,21 +145,21 @@ def entropy_cases(
     with without_dropout(model), without_critic(model, backward, made, responses):
         for name, chosen in groups:
             some, said = [made[n] for n in chosen], [responses[n] for n in chosen]
-            # small, so that both signs are seen and no policy gradient outweighs the entropy's
+            # small, so that both signs matter and no policy gradient dominates the entropy's
             ones = torch.full((len(chosen),), 1e-3, device=device_of(model))
             plus = gradient(model, backward, some, said, ones)
             minus = gradient(model, backward, some, said, -ones)
             none = unmoved(model, backward, some, said)
             least = 1e-5 * max(float(plus.norm()), float(minus.norm()), 1e-3)
             ids = [flat_ids(render(p)) for p in some]
-            # losses take the entropy at temperature 1 or at that of the sampler: either is right
+            # losses use the entropy at temperature 1 or at that of the sampler: both are right
             wanted = [_entropy_gradients(model, ids, said, tokenizer, t) for t in sorted({1.0, temperature})]
             for kind, left in (("zero advantages", none), ("even part", (plus + minus) / 2)):
                 if float(left.norm()) > least:
                     raised = max(_beside(-left, *pair) for pair in wanted)
                     surprise = max((cosine(-left, s) for _, s in wanted), key=abs)
                     yield EntropyCase(f"{name}, {kind}", len(chosen), raised, surprise)
-                elif bool(plus.any()) and float(none.norm()) > least:  # the branches of either sign cancel each other
+                elif bool(plus.any()) and float(none.norm()) > least:  # the branches of either sign cancel
                     yield EntropyCase(f"{name}, {kind}", len(chosen), 0.0, 0.0)
 
 
@@ -167,8 +167,8 @@ def entropy_cases(
 def without_critic(
     model: torch.nn.Module, backward: Callable[..., Any], prompts: Sequence[Prompt], responses: Sequence[Ids]
 ) -> Iterator[None]:
-    """Inside the block only the head that gives the logits is trained, where the model has a value head with a loss of
-    its own: its gradient reaches the layers that both share, and not the other head."""
+    """Train only the head with the logits inside the block, if the model has a value head with its own loss: the
+    gradient of that loss reaches the shared layers, but not the other head."""
     layers = [m for m in model.modules() if isinstance(m, torch.nn.Linear)]
     values = [p for m in layers if m.out_features == 1 for p in m.parameters()]
     frozen: list[torch.nn.Parameter] = []
@@ -189,7 +189,7 @@ def without_critic(
 def _moves(
     parameters: Sequence[torch.nn.Parameter], model: torch.nn.Module, backward: Callable[..., Any], *samples: Any
 ) -> bool:
-    """Whether a loss without advantages has a gradient on some of these parameters."""
+    """Return whether a loss without advantages has a gradient on some of these parameters."""
     model.zero_grad(set_to_none=True)
     backward(*samples, torch.zeros(len(samples[0]), device=device_of(model)))
     found = any(p.grad is not None and bool(p.grad.any()) for p in parameters)
@@ -198,7 +198,7 @@ def _moves(
 
 
 def _beside(left: Tensor, entropy: Tensor, surprise: Tensor) -> float:
-    """The larger cosine of two vectors: as they are, and after what lies along the third is taken from both."""
+    """Return the larger cosine of two vectors: unchanged, and after removing the part along the third from both."""
     whole, along = cosine(left, entropy), surprise / surprise.norm().clamp(min=1e-12)
     rest, wanted = left - (left @ along) * along, entropy - (entropy @ along) * along
     if float(rest.norm()) < 0.05 * float(left.norm()):
@@ -214,10 +214,10 @@ def divergence_cosine(
     tokenizer: Any,
     prompts: Sequence[Prompt] | None,
 ) -> float | None:
-    """Cosine of what the reference adds to the applied gradient with the gradient of the squared log-ratio.
+    """Return the cosine of the reference's part of the applied gradient with the gradient of the squared log-ratio.
 
-    Without advantages, at a reference a little away from the policy; None where the reference adds nothing. The samples
-    are of one length: a trainer that takes padding for text has other log-ratios than those that are meant.
+    It is measured without advantages, with a reference close to the policy; None if the reference has no effect. All
+    samples have one length, because a trainer that treats padding as text would have other log-ratios.
     """
     made, responses = alike(render, tokenizer, model, prompts)
     rows = [[*flat_ids(render(p)), *r] for p, r in zip(made, responses, strict=True)]
@@ -247,7 +247,7 @@ def silent(
     tokenizer: Any,
     prompts: Sequence[Prompt] | None,
 ) -> bool:
-    """Whether no gradient is left without advantages, where advantages leave one."""
+    """Return whether there is no gradient without advantages, although advantages give one."""
     made, responses = alike(render, tokenizer, model, prompts)
     with without_dropout(model):
         left = unmoved(model, backward, made, responses)
@@ -263,9 +263,9 @@ def plain_cosine(
     prompts: Sequence[Prompt] | None,
     temperature: float,
 ) -> float | None:
-    """Cosine of the gradient that is left without advantages with that of the mean log-probability; None without one.
+    """Return the cosine of the gradient without advantages with that of the mean log-probability; None without one.
 
-    The samples are of one length: how a loss weighs tokens and samples makes no difference.
+    All samples have one length, so the loss's weights of tokens and samples do not matter.
     """
     made, responses = alike(render, tokenizer, model, prompts)
     with without_dropout(model):
@@ -278,7 +278,7 @@ def plain_cosine(
 
 @contextmanager
 def weights_kept(model: torch.nn.Module) -> Iterator[None]:
-    """What an update does to the trainable weights in the block is undone: a sampler's copy still has the old ones."""
+    """Undo changes of an update to the trainable weights in the block: a sampler's copy keeps the old ones."""
     before = [(parameter, parameter.detach().clone()) for _, parameter in trainable(model)]
     try:
         yield
@@ -289,7 +289,7 @@ def weights_kept(model: torch.nn.Module) -> Iterator[None]:
 
 
 def move(model: torch.nn.Module) -> None:
-    """Changes every trainable weight by little, from a fixed random state."""
+    """Change every trainable weight slightly, from a fixed random state."""
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for _, parameter in trainable(model):
@@ -297,7 +297,7 @@ def move(model: torch.nn.Module) -> None:
 
 
 def align(reference: torch.nn.Module, model: torch.nn.Module) -> None:
-    """Gives the reference the policy's weights, so that KL has neither value nor gradient."""
+    """Give the reference the policy's weights, so that KL has neither value nor gradient."""
     own = dict(model.named_parameters())
     with torch.no_grad():
         for name, parameter in reference.named_parameters():
@@ -308,7 +308,7 @@ def align(reference: torch.nn.Module, model: torch.nn.Module) -> None:
 def _entropy_gradients(
     model: torch.nn.Module, prompts: Sequence[Ids], responses: Sequence[Ids], tokenizer: Any, temperature: float
 ) -> tuple[Tensor, Tensor]:
-    """Gradients of the mean entropy and of the mean negative log-probability over the tokens of the responses."""
+    """Return the gradients of the mean entropy and of the mean negative log-probability over the response tokens."""
     rows = [[*p, *r] for p, r in zip(prompts, responses, strict=True)]
     ids, real = pad_left(rows, special_ids(tokenizer).pad, device_of(model))
 

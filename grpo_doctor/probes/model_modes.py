@@ -1,4 +1,4 @@
-"""What a probe holds fixed: chance, and inside a block the modes of a model (no dropout, or eval mode without gradient
+"""Fixes random states, and inside a block the modes of a model (no dropout, or eval mode without gradient
 checkpointing)."""
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from .intercept import language_model, replaced
 
 
 def fixed_chance(seed: int = 0) -> None:
-    """Puts the generators of random numbers of torch, numpy and Python into this state.
+    """Set the random generators of torch, numpy and Python to this state.
 
-    `torch.manual_seed` does no more; but where no accelerator is in use it queues, with a stack trace that takes
-    milliseconds, a call for each kind of them that may come, and the queue only grows.
+    `torch.manual_seed` does the same, but without an accelerator it queues a call, with a slow stack trace, for each
+    kind of accelerator, and the queue only grows.
     """
     known: tuple[Any, ...] = (torch.cuda, torch.xpu)
     used = any(kind.is_initialized() for kind in known) or torch.backends.mps.is_available()
@@ -29,7 +29,7 @@ def fixed_chance(seed: int = 0) -> None:
 
 @contextmanager
 def without_dropout(*models: torch.nn.Module | None) -> Iterator[None]:
-    """No dropout inside the block, in whatever mode the models are."""
+    """Disable dropout inside the block, in any mode of the models."""
     kept = [
         (m, name, value)
         for model in models
@@ -50,7 +50,7 @@ def without_dropout(*models: torch.nn.Module | None) -> Iterator[None]:
 
 @contextmanager
 def held_in_eval(*models: torch.nn.Module) -> Iterator[None]:
-    """The models stay in eval mode without gradient checkpointing, whatever the block asks of them."""
+    """Keep the models in eval mode without gradient checkpointing, whatever the block sets."""
     modules = [m for model in models for m in model.modules()]
     training = [m.training for m in modules]
     checkpointing = [(m, m.gradient_checkpointing) for m in modules if hasattr(m, "gradient_checkpointing")]

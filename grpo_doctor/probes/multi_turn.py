@@ -1,4 +1,5 @@
-"""Rollouts in turns under a scripted policy: what was generated, and what a tool or the environment said."""
+"""Runs multi-turn rollouts with a scripted policy, and separates generated text from that of a tool or the
+environment."""
 
 from __future__ import annotations
 
@@ -24,24 +25,24 @@ class Spoken(NamedTuple):
     prompt: Prompt
     ids: Ids
     generated: list[bool]
-    """Which of the ids the policy generated."""
+    """The ids that the policy generated."""
     elsewhere: int
-    """How many turns were generated after other ids than the prompt and what stands before them."""
+    """Number of turns that were generated after other ids than the prompt and the previous text."""
     endless: int
-    """How many turns stand there without the end token with which they were generated."""
+    """Number of turns without the end token with which they were generated."""
     marked: list[bool] | None
-    """Which ids the trainer's own mask says the policy generated; None without one."""
+    """The ids that the trainer's own mask marks as generated; None without a mask."""
 
 
 class Count(NamedTuple):
-    """How far a mask is off."""
+    """The errors of a mask."""
 
     foreign: int
-    """Tokens that the policy did not generate and that are trained."""
+    """Trained tokens that the policy did not generate."""
     missed: int
-    """Tokens that it did generate and that are not."""
+    """Untrained tokens that it generated."""
     ends: int = 0
-    """Of these the end tokens of turns."""
+    """End tokens of turns among these."""
 
 
 def spoken(
@@ -51,11 +52,12 @@ def spoken(
     prompts: Sequence[Prompt] | None,
     turns: Sequence[str] | None,
 ) -> list[Spoken]:
-    """Four conversations. ``roll`` returns ids (`rollout`), or ids and their mask (`env_mask`), one pair a prompt.
+    """Return four conversations. ``roll`` returns ids (`rollout`), or ids and their mask (`env_mask`), one pair per
+    prompt.
 
-    ``turns`` are what the policy says, turn by turn, so that the environment answers. Without it canary tokens are
-    said, and where nothing answers them, a call of a tool as the trainer's own code or prompts write it.
-    Raises `Unjudged` where nothing is said between two turns, or where the turns cannot be found in the ids.
+    ``turns`` are answers of the policy to which the environment replies, turn by turn. Without them, the policy
+    generates canary tokens; if nothing replies, it generates a tool call in the format of the trainer's code or
+    prompts. Raises `Unjudged` if there is no text between two turns, or the turns cannot be found in the ids.
     """
     try:
         return _spoken(roll, model, tokenizer, prompts, turns)
@@ -72,7 +74,7 @@ def spoken(
 
 
 def _speakable(tokenizer: Any, text: str) -> bool:
-    """Whether a tokenizer has ids for a text: one of the trainer's own may know only some characters."""
+    """Return whether a tokenizer has ids for a text: a custom one may know only some characters."""
     try:
         return bool(tokenizer.encode(text, add_special_tokens=False))
     except (ValueError, KeyError, IndexError):
@@ -80,15 +82,15 @@ def _speakable(tokenizer: Any, text: str) -> bool:
 
 
 MOST_CALLS = 12
-"""Ways to call a tool that are tried: each is a rollout."""
+"""Maximum number of tool call formats to try: each needs a rollout."""
 
 FINAL = "It is done."
-"""What the policy says after a tool has answered."""
+"""The policy's answer after a tool has replied."""
 
 
 def calls_of(roll: Callable[..., Any], prompts: Sequence[Prompt]) -> list[str]:
-    """Texts that may call a tool: examples in the prompts, what a regular expression of the trainer matches, a pair of
-    tags that its code names with a call or a word between them."""
+    """Return texts that may call a tool: examples in the prompts, matches of the trainer's regular expressions, or a
+    pair of tags in its code with a call or a word in between."""
     texts, patterns = written_in([getattr(roll, "rollout", roll)])
     words = [str(m.get("content")) for p in prompts for m in (p if isinstance(p, list) else [{"content": p}])]
     shown = [found[0] for text in (*words, *texts) for found in re.finditer(r"<(\w+)>[^<>]{1,80}</\1>", text)]
@@ -101,7 +103,7 @@ def calls_of(roll: Callable[..., Any], prompts: Sequence[Prompt]) -> list[str]:
 
 
 def _matching(pattern: str) -> str | None:
-    """A short text that a regular expression matches; None where it is none, or matches nothing that can be made."""
+    """Return a short text that a regular expression matches; None if it is invalid, or no match can be built."""
     with contextlib.suppress(re.error, KeyError, OverflowError, RecursionError), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         text = _example(parser.parse(pattern, re.DOTALL))
@@ -170,7 +172,7 @@ def _answers(model: Any, tokenizer: Any, turns: Sequence[str] | None, prompt: Id
 
 
 def of_mask(conversations: Sequence[Spoken], end: int | None) -> Count:
-    """How far the trainer's own masks are off. Raises `Unjudged` where one is not as long as its ids."""
+    """Return the errors of the trainer's own masks. Raises `Unjudged` if one differs in length from its ids."""
     foreign = missed = ends = 0
     for one in conversations:
         if one.marked is None or len(one.marked) != len(one.ids):
@@ -184,7 +186,7 @@ def of_mask(conversations: Sequence[Spoken], end: int | None) -> Count:
 
 
 def of_loss(loss: Callable[..., Any], model: Any, conversations: Sequence[Spoken]) -> Count:
-    """How far what a loss trains is off."""
+    """Return the errors of what a loss trains."""
     with in_turns([(s.ids, _turns(s)) for s in conversations]):
         found = pushes(loss, model, [s.prompt for s in conversations], [s.ids for s in conversations])
     foreign = missed = 0
@@ -196,6 +198,6 @@ def of_loss(loss: Callable[..., Any], model: Any, conversations: Sequence[Spoken
 
 
 def _turns(one: Spoken) -> list[Ids]:
-    """What the policy generated, turn by turn."""
+    """Return the policy's output, turn by turn."""
     runs = itertools.groupby(zip(one.generated, one.ids, strict=True), key=lambda pair: pair[0])
     return [[i for _, i in run] for own, run in runs if own]

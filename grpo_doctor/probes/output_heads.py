@@ -1,8 +1,9 @@
-"""Backbones and heads that are called apart: the logits of all places, whichever the trainer asks its head for.
+"""Handles backbones and heads that are called separately: computes the logits of all positions, whichever ones the
+trainer requests.
 
-Trainers that save memory give their head some hidden states only: those that predict a response, one chunk after the
-other, by its module or by its weight. So the head is applied to all states of a backbone, once, and what the trainer
-asks for is taken out of that.
+To save memory, trainers apply their head only to some hidden states: those that predict a response, in chunks, by its
+module or by its weight. So the head is applied to all states of a backbone once, and the trainer's request is answered
+from the result.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ PRODUCTS = (
     (torch.Tensor, "mm"),
     (torch.Tensor, "__matmul__"),
 )
-"""How states and the weight of a head are multiplied."""
+"""How states are multiplied with the weight of a head."""
 
 _KEPT = 8
-"""Passes of backbones whose states are kept: those of several models, or of several batches, may come first."""
+"""Number of backbone passes whose states are kept: those of several models or batches may come first."""
 
 Given: TypeAlias = "tuple[Tensor, Tensor | None]"
-"""Ids (N, T) and attention mask of a forward."""
+"""Ids (N, T) and attention mask of a forward pass."""
 
 
 class States:
-    """The hidden states (N, T, H) that a backbone made of ids (N, T), and the logits of all of them."""
+    """The hidden states (N, T, H) of a backbone for ids (N, T), and the logits of all of them."""
 
     def __init__(self, model: Any, head: Any, given: Given) -> None:
         self.model, self.head, self.given = model, head, given
@@ -46,18 +47,17 @@ class States:
         self._last = -1
 
     def shares(self, some: Tensor) -> bool:
-        """Whether some states (..., H) are a view of these."""
+        """Return whether some states (..., H) are a view of these."""
         own = self.states
         return own is not None and own.untyped_storage().data_ptr() == some.untyped_storage().data_ptr()
 
     def like(self, some: Tensor) -> bool:
-        """Whether both have a gradient, or neither has."""
+        """Return whether both have a gradient, or neither has."""
         return self.states is not None and self.states.requires_grad == some.requires_grad
 
     def places(self, some: Tensor) -> Tensor | None:
-        """(...,) at which of the N * T places some states (..., H) stand; None where one stands at none of them.
-
-        Copies are told by their values, in order: equal ones have the same ids before them.
+        """Return (...,) the index among the N * T positions of some states (..., H); None if one has none. Copies are
+        identified by their values, in order: equal ones have the same preceding ids.
         """
         own = self.states
         if own is None or some.shape[-1] != own.shape[-1]:
@@ -77,7 +77,7 @@ class States:
         return torch.tensor(found, device=some.device).view(some.shape[:-1])
 
     def _known(self, dtype: torch.dtype) -> dict[bytes, list[int]]:
-        """The places of every row of the states, as they are in another precision."""
+        """Return the positions of every row of the states, which have another precision."""
         if dtype not in self._rows:
             assert self.states is not None
             self._rows[dtype] = {}
@@ -87,10 +87,11 @@ class States:
 
 
 def of_states(gradient: Tensor, logits: Tensor, weight: Tensor, temperature: float = 1.0) -> tuple[Tensor, float]:
-    """(M, V) the gradient on logits behind one on states (M, H), of a loss of one token's log-probability a place.
+    """Return (M, V) the gradient on logits that explains a gradient on states (M, H), for a loss with one token's
+    log-probability per position.
 
-    At a place it is ``c * (one_hot(token) - softmax(logits / T))``: the token is the one that fits best, and T, the
-    same for all, is searched for, unless the one that is given fits.
+    It is ``c * (one_hot(token) - softmax(logits / T))``: the token is the best fit, and T, the same for all, is
+    searched unless the given one fits.
     """
     at = gradient.norm(dim=-1) > 1e-6 * gradient.norm(dim=-1).max()
     found = torch.zeros_like(logits)
@@ -98,7 +99,8 @@ def of_states(gradient: Tensor, logits: Tensor, weight: Tensor, temperature: flo
         return found, temperature
 
     def fit(power: float, some: Tensor, own: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Cosine (M, V) with what each token would leave, its size as a multiple of that, and the probabilities."""
+        """Return the cosine (M, V) with the result of each token, its size as a multiple of that, and the
+        probabilities."""
         likely = (own / math.exp(power)).softmax(-1)
         mean = likely @ weight
         along = some @ weight.t() - (some * mean).sum(-1, keepdim=True)
@@ -126,7 +128,7 @@ def of_states(gradient: Tensor, logits: Tensor, weight: Tensor, temperature: flo
 
 
 def _anew(states: Tensor) -> bool:
-    """Whether checkpointing makes these states anew in the backward pass: it cuts them off from what made them."""
+    """Return whether checkpointing recomputes these states in the backward pass: it detaches them from their inputs."""
     return torch.is_grad_enabled() and states.is_leaf and states.requires_grad
 
 
@@ -136,13 +138,12 @@ def _bytes(states: Tensor) -> list[bytes]:
 
 
 class Heads:
-    """Heads while they are watched.
+    """The heads that are recorded.
 
     Args:
-        given: finds the ids and the mask in the arguments of a call.
-        handed: takes a model, what it was given and its logits (N, T, V), of all places or of the last ones; may return
-            others.
-        inside: whether a model is called as a whole, and looked at elsewhere; `opened` says that it is not.
+        given: finds the ids and the mask in the arguments of a call. handed: takes a model, its input and its logits
+        (N, T, V) of all positions or of the last ones; may return others. inside: whether a model is called as a whole,
+        so that it is recorded elsewhere; not inside `opened`.
     """
 
     def __init__(
@@ -154,17 +155,17 @@ class Heads:
         self.given, self.handed, self.inside = given, handed, inside
         self.passes: list[States] = []
         self.depth = 0
-        """How many heads are under way."""
+        """Number of heads in progress."""
         self.open = False
         self.temperature = 1.0
-        """At which a loss was found to score whose head is a function of its own."""
+        """Temperature of a loss whose head is a plain function."""
 
     def _quiet(self) -> bool:
         return self.depth > 0 or (self.inside() and not self.open)
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        """A model that is called as a whole inside the block keeps its logits to itself."""
+        """Keep the logits of a model that is called as a whole inside the block."""
         before, self.open = self.open, True
         try:
             yield
@@ -173,8 +174,8 @@ class Heads:
 
     @contextmanager
     def watched(self, model: Any, first: Any, makers: Sequence[Any], last: Any) -> Iterator[None]:
-        """Inside the block: what takes the ids, what may give the states, and the head. Copies keep the hooks, and are
-        let alone."""
+        """Record, inside the block, the module that takes the ids, modules that may return the states, and the head.
+        Copies keep the hooks, and are ignored."""
 
         def asked(module: Any, args: Any, kwargs: dict[str, Any], output: Any) -> None:
             found = None if module is not first or self._quiet() else self.given(args, kwargs)
@@ -204,7 +205,7 @@ class Heads:
             yield
 
     def _made(self, head: Any, output: Any) -> None:
-        """Notes the states of the head's last pass, unless it went on to its logits already."""
+        """Record the states of the head's last pass, unless it already produced its logits."""
         states = getattr(output, "last_hidden_state", output)
         states = states[0] if isinstance(states, tuple | list) and states else states
         one = next((p for p in reversed(self.passes) if p.head is head), None)
@@ -214,7 +215,7 @@ class Heads:
             one.states = states
 
     def product(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A product, which is a head's where its factors are states and a matrix as large as the head's weight."""
+        """Treat a product as the head's if its factors are states and a matrix as large as the head's weight."""
 
         @functools.wraps(function)
         def product(*args: Any, out: Tensor | None = None, **kwargs: Any) -> Any:
@@ -245,9 +246,8 @@ class Heads:
     def _taken(
         self, some: Tensor, output: Tensor, project: Callable[[Tensor], Any], passes: Sequence[States]
     ) -> Tensor | None:
-        """What a head gives for some states, out of the logits that were handed over.
-
-        None where they are of none of the passes, the likeliest last.
+        """Return the head's output for some states, from the replaced logits. None if they belong to no pass, the most
+        likely last.
         """
         enabled = torch.is_grad_enabled()
         for one in sorted(passes, key=lambda p: (p.shares(some), not enabled or p.like(some)))[::-1]:
@@ -258,7 +258,8 @@ class Heads:
         return None
 
     def _logits(self, one: States, some: Tensor, project: Callable[[Tensor], Any]) -> Tensor:
-        """(N, T, V), made once. A region that is checkpointed saves nothing of it, for it will not make it again."""
+        """Return (N, T, V), computed once. A checkpointed region saves nothing of it, because it does not recompute
+        it."""
         if one.logits is None:
             assert one.states is not None
             states = one.states.to(some.dtype)
@@ -272,14 +273,14 @@ class Heads:
                     one.logits = logits if changed is None else changed
             finally:
                 self.depth -= 1
-            if states.requires_grad and not torch.is_grad_enabled():  # its gradient is made by hand, or in another pass
+            if states.requires_grad and not torch.is_grad_enabled():  # manual gradient, or in another pass
                 made = logits
                 one.states.register_hook(lambda g: self._passed_on(g, made, one.head))  # type: ignore[no-untyped-call]
         return one.logits
 
     def _passed_on(self, gradient: Tensor, logits: Tensor, head: Any) -> None:
-        """Gives logits (N, T, V) that got no gradient, and should keep it, the one that explains what the states
-        (N, T, H) got."""
+        """Give logits (N, T, V) without a gradient, which should keep one, the gradient that explains that of the
+        states (N, T, H)."""
         if not logits.retains_grad or logits.grad is not None:
             return
         left, made = gradient.flatten(0, 1).double(), logits.detach().flatten(0, 1).double()
@@ -289,7 +290,7 @@ class Heads:
         logits.grad = found.view(logits.shape).to(logits.dtype)
 
     def _alone(self, head: Any, output: Tensor) -> Tensor | None:
-        """Where the states are not these: logits of the last places of a batch, or of its last place alone."""
+        """Handle other states: logits of the last positions of a batch, or only of its last position."""
         one = next((p for p in reversed(self.passes) if p.head is head), None)
         if one is None or len(output) != len(one.given[0]):
             return None

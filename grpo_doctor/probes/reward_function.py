@@ -1,4 +1,4 @@
-"""A reward function under crafted responses: what is asked of it, and the published ways to be paid for nothing.
+"""Tests a reward function with crafted responses: its requirements, and published attacks that earn undeserved rewards.
 
 Sources of the attacks: empty and reasoning-opener responses (https://arxiv.org/abs/2507.08794), substrings and many
 answers at once (huggingface/open-r1 and willccbb/verifiers threads on boxed answers), prompt injection of judges.
@@ -21,29 +21,29 @@ _TRL = ("prompts", "completions", "completion_ids", "self", "trainer_state", "lo
 
 
 class Crafted(NamedTuple):
-    """A response that must not be paid like a right one."""
+    """A response that must not get the reward of a right one."""
 
     name: str
     text: str
     sure: bool = True
-    """Whether no defensible reward function pays for it."""
+    """Whether no defensible reward function rewards it."""
 
 
 def in_trl_form(reward: Callable[..., Any]) -> bool:
-    """Whether a reward function has TRL's form: ``reward(prompts, completions, <gold>, **kwargs)``."""
+    """Return whether a reward function has TRL's form: ``reward(prompts, completions, <gold>, **kwargs)``."""
     return "completions" in inspect.signature(reward).parameters
 
 
 def takes_columns(reward: Callable[..., Any]) -> bool:
-    """Whether it takes the columns of the data set that it does not name."""
+    """Return whether it accepts dataset columns that it does not name."""
     kinds = {p.kind for p in inspect.signature(reward).parameters.values()}
     return inspect.Parameter.VAR_KEYWORD in kinds
 
 
 def scores(reward: Callable[..., Any], graded: Sequence[Graded], responses: Sequence[str], golds: Any = None) -> Any:
-    """What a reward function returns for these responses to the prompts of ``graded``, as it returns it.
+    """Return the unchanged result of a reward function for these responses to the prompts of ``graded``.
 
-    ``golds`` stand in place of the gold answers.
+    ``golds`` replace the gold answers.
     """
     prompts = [prompt for prompt, *_ in graded]
     golds = [gold for _, gold, *_ in graded] if golds is None else golds
@@ -63,7 +63,7 @@ def _wants_prompts(reward: Callable[..., Any]) -> bool:
 
 
 def numbers(found: Any, count: int) -> list[float | None]:
-    """Rewards as numbers, None where a response is left out. Raises `Unjudged` where they are not one a response."""
+    """Return rewards as numbers, None for omitted responses. Raises `Unjudged` unless there is one per response."""
     rows = found.tolist() if hasattr(found, "tolist") else found
     if isinstance(rows, int | float) and count == 1:
         rows = [rows]
@@ -73,12 +73,13 @@ def numbers(found: Any, count: int) -> list[float | None]:
 
 
 def score(reward: Callable[..., Any], example: Graded, response: str, gold: Any = None) -> float | None:
-    """The reward of one response; None where it is left out."""
+    """Return the reward of one response; None if it is omitted."""
     return numbers(scores(reward, [example], [response], None if gold is None else [gold]), 1)[0]
 
 
 def attacks(example: Graded, other: str) -> list[Crafted]:
-    """Responses that are not right, from a graded one; ``other`` is the gold answer of another prompt."""
+    """Return responses that are not right, derived from a graded one; ``other`` is the gold answer of another
+    prompt."""
     _, gold, right, wrong = example
     made = [
         Crafted("an empty response", ""),
@@ -104,13 +105,13 @@ def attacks(example: Graded, other: str) -> list[Crafted]:
 
 
 def _put(right: str, answer: str, other: str) -> str:
-    """The right response with its last answer replaced."""
+    """Return the right response with its last answer replaced."""
     head, _, tail = right.rpartition(answer)
     return head + other + tail
 
 
 def _emptied(right: str, answer: str) -> str:
-    """The right response without its answer, which its reasoning may hold as well."""
+    """Return the right response without its answer, which its reasoning may also contain."""
     return re.sub(rf"(?<![\w.]){re.escape(answer)}(?!\w|\.\d)", "", _put(right, answer, ""))
 
 
@@ -120,7 +121,7 @@ def _decoys(answer: str, other: str) -> tuple[str, str]:
 
 
 def odd(example: Graded) -> list[str]:
-    """Responses on which parsers stumble, bare and in the form of the right response."""
+    """Return responses that break parsers, bare and in the form of the right response."""
     _, gold, right, wrong = example
     texts = ["", " ", "\n", "None", "nan", "-inf", "1/0", "9" * 5000, "²", "1e999", "1,,2.3.4", "\x00", "🙂" * 50]
     texts += ["\\boxed{", "\\boxed{\\frac{1}{", "}{", "####", '{"a": [', "twelve apples"]
@@ -130,5 +131,5 @@ def odd(example: Graded) -> list[str]:
 
 
 def finite(value: float | None) -> bool:
-    """Whether a reward is a number, or left out on purpose."""
+    """Return whether a reward is a number, or omitted on purpose."""
     return value is None or math.isfinite(value)

@@ -1,4 +1,4 @@
-"""Runs the probes over an adapter, one after another, and leaves the adapter as it found it."""
+"""Runs the probes on an adapter, one after another, and restores the adapter."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ from .state_guard import Snapshot
 from .tokenizers import readable
 
 TIME_LIMIT = 60.0
-"""Seconds that one probe may take."""
+"""Time limit of one probe in seconds."""
 
 CALLS = 100
-"""Calls of the slowest entry point for which a probe may take longer than that: none makes more."""
+"""Number of calls of the slowest entry point for which a probe may exceed the limit: none makes more."""
 
 _NUMBER = re.compile(r"\d+")
-"""What differs each time in an exception that is raised for the same reason: shapes, versions, addresses."""
+"""Parts that vary between exceptions with the same reason: shapes, versions, addresses."""
 
 _OURS = (os.path.dirname(os.path.dirname(os.path.abspath(seams_module.__file__))), str(home("checks")))
 
 
 class Result:
-    """What one probe had to say: a finding, or why it could not judge, or neither: the property holds."""
+    """The result of one probe: a finding, or why it could not judge, or neither if the property holds."""
 
     def __init__(
         self,
@@ -62,15 +62,15 @@ class Result:
     ) -> None:
         self.check, self.finding, self.why, self.needs = check, finding, why, needs or []
         self.unseen = unseen
-        """Whether the seam that was called last makes no use of the adapter's model that a probe can see."""
+        """Whether the last called entry point makes no visible use of the adapter's model."""
         self.inapplicable = False
-        """Whether the trainer has nothing that the probe is about."""
+        """Whether the trainer has no part that the probe tests."""
         self.withheld = withheld
-        """Whether the adapter gives what the probe needs, and the probe cannot tell all the same."""
+        """Whether the probe could not judge although the adapter provides everything that it needs."""
         self.note = ""
-        """What the probe measured, for the report, whether or not it found anything."""
+        """The probe's measurement for the report, with or without a finding."""
         self.called: list[str] = []
-        """The adapter's own seams that the probe called, the most recent one last."""
+        """The adapter's own entry points that the probe called, the most recent one last."""
 
     @property
     def passed(self) -> bool:
@@ -85,10 +85,10 @@ def run_probes(
     time_limit: float = TIME_LIMIT,
     device: str | None = None,
 ) -> Diagnosis:
-    """Runs every probe of the catalogue whose seams the adapter has.
+    """Run every probe of the catalogue whose entry points the adapter has.
 
-    The adapter's model, optimizer, tokenizer, settings and the random generators are left as they were found. What a
-    seam raises is reported in the coverage and in the notes, the other probes run, and the verdict is at best unjudged.
+    The adapter's model, optimizer, tokenizer, settings and the random generators are restored. Exceptions of an entry
+    point are reported in the coverage and in the notes, the other probes run, and the verdict is at best unjudged.
 
     Args:
         time_limit: seconds for one probe; kept by an alarm signal, so only in the main thread of a POSIX system.
@@ -140,14 +140,15 @@ CORE = {
     "KL": ("KL003", "KL004", "KL006"),
     "padding": ("PAD001", "PAD004"),
 }
-"""Properties without which a trainer is not proven, and the probes of which one at least must prove them."""
+"""Properties that a trainer must prove, and the probes of which at least one must prove each."""
 
 NAMED = 4
-"""Properties that were not judged and that the verdict's sentence names; the report lists all of them."""
+"""Maximum number of unjudged properties in the verdict's sentence; the report lists all."""
 
 
 def _short_of(headline: str, results: list[Result], useless: list[str], adapter: Adapter) -> tuple[Verdict, str]:
-    """The verdict and its sentence where nothing is broken: what was given and could not be judged is named."""
+    """Return the verdict and its sentence without a defect; properties that could have been judged but were not are
+    named."""
     unfinished = [r for r in results if r.why and not r.needs]
     withheld = [r for r in results if r.withheld]
     passed = f"the {sum(r.passed for r in results)} properties that were probed hold."
@@ -181,7 +182,7 @@ def _short_of(headline: str, results: list[Result], useless: list[str], adapter:
 
 
 def _without_dead_ends(results: list[Result]) -> None:
-    """Takes back what sends a reader to a probe that has found nothing."""
+    """Remove references to probes that found nothing."""
     found = {r.check.code for r in results if r.finding is not None}
     for r in results:
         why, _, code = r.why.partition("; see ")
@@ -190,7 +191,7 @@ def _without_dead_ends(results: list[Result]) -> None:
 
 
 def _told_once(unfinished: list[Result]) -> list[str]:
-    """A line for each reason why probes could not finish, with their names."""
+    """Return a line for each reason why probes could not finish, with their names."""
     alike: dict[str, list[Result]] = {}
     for r in unfinished:
         alike.setdefault(_NUMBER.sub("", r.why), []).append(r)
@@ -198,9 +199,9 @@ def _told_once(unfinished: list[Result]) -> list[str]:
 
 
 def _useless(adapter: Adapter, results: list[Result], whole: bool) -> list[str]:
-    """A line for each seam of the adapter on which no probe came to a judgement, with the reason.
+    """Return a line for each entry point of the adapter on which no probe reached a judgement, with the reason.
 
-    ``whole``: every probe was run, so that a seam that none called counts as well.
+    ``whole``: every probe was run, so an entry point that none called also counts.
     """
     lines = []
     for name in adapter.seams:
@@ -210,16 +211,16 @@ def _useless(adapter: Adapter, results: list[Result], whole: bool) -> list[str]:
         if not tried and asked and all(r.needs and {*r.needs} <= {*RESOURCES} for r in asked):
             continue
         if not tried and any(r.inapplicable for r in asked):
-            continue  # a reference where there is no KL term
+            continue  # a reference without a KL term
         why = next((r.why for r in blind or tried or asked if r.why), "no probe has a use for it")
-        judged = any(not r.needs for r in tried) and 2 * len(blind) < len(tried)  # what raised or hung is told anyway
+        judged = any(not r.needs for r in tried) and 2 * len(blind) < len(tried)  # exceptions are reported anyway
         if not judged and (tried or whole):
             lines.append(f"The seam {name} was given and could not be used: {why}.")
     return lines
 
 
 def _lacking(adapter: Adapter, results: list[Result]) -> list[str]:
-    """A line for each seam that no probe called because the adapter lacks an object that goes with it."""
+    """Return a line for each entry point that no probe called because the adapter lacks a related object."""
     lines = []
     for name in adapter.seams:
         asked = [r for r in results if name in r.check.probe_arguments]
@@ -230,8 +231,8 @@ def _lacking(adapter: Adapter, results: list[Result]) -> list[str]:
 
 
 def _counted(adapter: Adapter, called: dict[str, tuple[Any, ...]], slowest: list[float]) -> Adapter:
-    """The adapter with seams that note with what they were called last, the most recent one last, and the seconds of
-    the slowest call."""
+    """Return the adapter with entry points that record their last arguments, the most recent one last, and the seconds
+    of the slowest call."""
 
     def noting(name: str, seam: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(seam)
@@ -250,7 +251,7 @@ def _counted(adapter: Adapter, called: dict[str, tuple[Any, ...]], slowest: list
 
 
 def move_to(adapter: Adapter, device: str) -> None:
-    """Moves the adapter's models to a device."""
+    """Move the adapter's models to a device."""
     try:
         for model in (adapter.model, adapter.reference, adapter.base):
             if model is not None:
@@ -266,7 +267,7 @@ def examine(
     time_limit: float = TIME_LIMIT,
     snapshot: Snapshot | None = None,
 ) -> Iterator[Result]:
-    """One result a probe, after which the snapshot of the adapter is put back."""
+    """Yield one result per probe; the adapter is restored after each."""
     _refuse_unknown(catalogue)
     called: dict[str, tuple[Any, ...]] = {}
     BESIDE_PROMPTS.clear()
@@ -298,7 +299,7 @@ def examine(
 
 
 def _refuse_unknown(catalogue: Catalogue) -> None:
-    """Raises `CheckError` where a probe asks for something that no adapter can have."""
+    """Raise `CheckError` if a probe needs something that no adapter can have."""
     for check in catalogue.checks.values():
         for name in check.probe_arguments:
             if name not in SEAMS and name not in RESOURCES:
@@ -308,7 +309,8 @@ def _refuse_unknown(catalogue: Catalogue) -> None:
 
 
 def sampler_copies(adapter: Adapter, seams: Mapping[str, Any], snapshot: Snapshot) -> list[Any]:
-    """The sampler's own copies of the model, which a probe may change too; what the look at them changed is undone."""
+    """Yield the sampler's own copies of the model, which a probe may also change; the search for them has no side
+    effects."""
     roll = seams.get("rollout") or seams.get("sample")
     if roll is None or adapter.model is None:
         return []
@@ -360,7 +362,7 @@ def _finding(check: Check, fires: Fires) -> Finding:
     return Finding(
         code=check.code,
         name=check.name,
-        kind="defect",  # it is proven of the code, whatever the kind of the same illness in records
+        kind="defect",  # it is proven on the code, whatever the kind of the same check on records
         severity=str(max(levels, default=check.probe_severity)),
         confidence="high",
         onset_step=0,
@@ -372,9 +374,9 @@ def _finding(check: Check, fires: Fires) -> Finding:
 
 
 def loaded(load: Callable[[], Adapter], path: Path, time_limit: float) -> Adapter:
-    """The adapter that ``load`` makes of a user's file.
+    """Return the adapter that ``load`` builds from a user's file.
 
-    Raises `AdapterError`, with the place, for whatever the file raises, and where it takes longer than the limit.
+    Raises `AdapterError` with the location for any exception of the file, and if it exceeds the time limit.
     """
     try:
         with _within(time_limit):
@@ -386,7 +388,7 @@ def loaded(load: Callable[[], Adapter], path: Path, time_limit: float) -> Adapte
 
 
 def where(error: BaseException) -> str:
-    """The exception in one line, with the innermost place in the user's own code, else in a library's."""
+    """Return the exception in one line, with the innermost location in the user's own code, else in a library's."""
     frames = traceback.extract_tb(error.__traceback__)
     foreign = (*_OURS, "<frozen", os.path.dirname(os.__file__))
     outside = [f for f in frames if not f.filename.startswith(foreign)]
@@ -397,13 +399,13 @@ def where(error: BaseException) -> str:
 
 
 SMALL = 2_000_000
-"""Parameters up to which a model's layers are done before a second thread has begun."""
+"""Number of parameters up to which a model's layers finish before a second thread starts."""
 
 
 @contextmanager
 def _threads(model: Any) -> Iterator[None]:
-    """One thread of the processor inside the block for a small model: several wait for each other, the longer the more
-    others work on the machine."""
+    """Use one CPU thread inside the block for a small model: several threads wait for each other, longer on a busy
+    machine."""
     small = model is not None and sum(p.numel() for p in model.parameters()) <= SMALL
     before = torch.get_num_threads()
     torch.set_num_threads(1 if small else before)
@@ -415,8 +417,8 @@ def _threads(model: Any) -> Iterator[None]:
 
 @contextmanager
 def _within(seconds: float, allowed: Callable[[], float] = lambda: 0.0) -> Iterator[None]:
-    """Raises `TimeoutError` in the block after so many seconds, or after those that are allowed by then, where signals
-    can be used."""
+    """Raise `TimeoutError` in the block after this many seconds, or after the extended limit, if signals are
+    available."""
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -440,7 +442,7 @@ def _within(seconds: float, allowed: Callable[[], float] = lambda: 0.0) -> Itera
 
 
 def holds(adapter: Adapter, code: str) -> None:
-    """Raises AssertionError where the probe of this check fires above info, and where it cannot tell."""
+    """Raise AssertionError if the probe of this check fires above info, or cannot judge."""
     result = next(examine(adapter, Catalogue([load().checks[code]]), {}))
     assert not result.why, f"{code} could not be judged: {result.why}"
     if result.finding is not None:
@@ -450,10 +452,10 @@ def holds(adapter: Adapter, code: str) -> None:
 def suite(
     adapter: Adapter | Callable[[], Adapter], *, select: tuple[str, ...] = (), ignore: tuple[str, ...] = ()
 ) -> Any:
-    """A pytest test with one case per probe: ``test_plumbing = grpo_doctor.probes.suite(adapter)``.
+    """Return a pytest test with one case per probe: ``test_plumbing = grpo_doctor.probes.suite(adapter)``.
 
-    A case fails on a finding at error or above, is skipped where a seam is missing or the probe cannot tell, and
-    fails where the trainer's own code raises.
+    A case fails on a finding at error or above, is skipped if an entry point is missing or the probe cannot judge, and
+    fails if the trainer's own code raises.
     """
     import pytest
 

@@ -1,8 +1,8 @@
-"""Where the samples of a loss lie in the forwards of its model: padded on either side, shifted, packed or repacked.
+"""Finds the samples of a loss in the forward passes of its model: padded on either side, shifted, packed or repacked.
 
-Nothing is assumed of the layout: a sample is found by its ids. A row may hold one sample or several; the last token of
-a response may be missing where the trainer gives the model all tokens but the last one: cut off by the row's end, or
-with padding in its place where each sample was cut before it was padded.
+Samples are found by their ids, without assumptions about the layout. A row may contain one or several samples. The last
+token of a response may be missing if the trainer passes all tokens but the last one to the model: it is cut off at the
+end of the row, or replaced by padding if each sample was cut before padding.
 """
 
 from __future__ import annotations
@@ -18,73 +18,73 @@ from .intercept import Forward
 
 
 class Sample(NamedTuple):
-    """One sample in one forward. Positions are those of the forward's ids."""
+    """One sample in one forward pass. Positions are those of the pass's ids."""
 
     forward: Forward
     row: int
     start: int
-    """Of its first token, the prompt's."""
+    """Position of its first token, the prompt's."""
     said: int
-    """Of the first token of its response; where that is cut off, one past the row's last."""
+    """Position of the first token of its response; if that is cut off, one past the row's last."""
     response: Ids
     low: int
-    """Of the first token that belongs to it: its first one, or 0 for the first sample of a row."""
+    """Position of the first token that belongs to it: its first one, or 0 for the first sample of a row."""
     high: int
-    """One past what belongs to it: the next sample's first token, or the row's end."""
+    """One past its last position: the next sample's first token, or the row's end."""
 
     def predicting(self) -> list[int]:
-        """The places of the logits that predict the response."""
+        """Return the positions of the logits that predict the response."""
         kept = self.forward.input_ids.shape[1] - self.forward.logits.shape[1]
         return [self.said - 1 - kept + n for n in range(len(self.response))]
 
     def lacks_last(self) -> bool:
-        """Whether the model was not given the response's last token."""
+        """Return whether the model did not receive the response's last token."""
         return _lacks_last(self.forward.input_ids[self.row].tolist(), self.said, self.response)
 
     def ids(self) -> Tensor:
-        """(T,) everything between its neighbours, padding included, and the last token where the model lacks it."""
+        """Return (T,) the ids between its neighbours, including padding, and the last token if the model lacks it."""
         return self._with_last(self.forward.input_ids[self.row, self.low : self.high], self.response[-1:])
 
     def _with_last(self, values: Tensor, last: Sequence[int]) -> Tensor:
-        """(T,) values between its neighbours, with that of the last token where the model lacks it."""
+        """Return (T,) values between its neighbours, with that of the last token if the model lacks it."""
         if not self.lacks_last():
             return values
         at = self.said + len(self.response) - 1 - self.low
         return torch.cat([values[:at], values.new_tensor(last), values[at + 1 :]])
 
     def real(self) -> Tensor:
-        """(T,) 1 on the tokens that are attended to; without a mask on the sample's own, and on what is trained."""
+        """Return (T,) 1 for attended tokens; without a mask, for the sample's own tokens and trained ones."""
         end = self.said + len(self.response)
         mask = self.forward.attention_mask
         if mask is None:
             trained = self.trained()
             position = torch.arange(self.low, self.low + len(trained), device=self.forward.input_ids.device)
-            if not self.response and bool(trained.any()):  # none is found: padding follows what is trained
+            if not self.response and bool(trained.any()):  # none is found: padding follows the trained tokens
                 end = int(position[trained][-1]) + 1
             return ((position >= self.start) & (position < end) | trained).long()
         return self._with_last(mask[self.row, self.low : self.high].long(), [1])
 
     def of_logits(self, values: Tensor, fill: float) -> Tensor:
-        """(T,) of a value per place of the logits: that of the place that predicts each token."""
+        """Return (T,) for a value per logit position: that of the position that predicts each token."""
         kept = self.forward.input_ids.shape[1] - self.forward.logits.shape[1]
         places = torch.arange(self.low, self.low + len(self.ids()), device=values.device) - 1 - kept
         inside = (places >= 0) & (places < len(values))
         return torch.where(inside, values[places.clamp(0, len(values) - 1)], torch.full_like(values[:1], fill))
 
     def trained(self) -> Tensor:
-        """(T,) bool: the tokens whose predicting logits have a gradient."""
+        """Return (T,) bool: the tokens whose predicting logits have a gradient."""
         gradient = self.forward.logits.grad
         if gradient is None:
             return torch.zeros(len(self.ids()), dtype=torch.bool, device=self.forward.logits.device)
         return self.of_logits((gradient[self.row].abs().amax(-1) > 0).float(), 0.0) > 0
 
     def holds(self, marked: Tensor) -> bool:
-        """Whether every token of the response is marked (T,)."""
+        """Return whether every token of the response is marked (T,)."""
         first = self.said - self.low
         return bool(marked[first : first + len(self.response)].all())
 
     def logprobs(self, temperature: float = 1.0) -> Tensor:
-        """(T-1,) of every token but the first, 0 where no logits predict it."""
+        """Return (T-1,) log-probabilities of every token but the first, 0 if no logits predict it."""
         ids = self.ids()
         kept = self.forward.input_ids.shape[1] - self.forward.logits.shape[1]
         table = (self.forward.logits[self.row].detach().float() / temperature).log_softmax(-1)
@@ -95,11 +95,12 @@ class Sample(NamedTuple):
 
 
 def located(forwards: Sequence[Forward], prompts: Sequence[Ids], responses: Sequence[Ids]) -> list[Sample | None]:
-    """Where each sample lies: in the first forward that holds it, or that has a gradient on it; None where none does.
+    """Return the position of each sample in the first forward pass that contains it, or that has a gradient on it; None
+    if there is none.
 
-    A response that follows its own prompt is preferred to one that follows other ids. Whether a row lacks a response's
-    last token because the model is given all tokens but the last one, or because it was lost on the way, is told by
-    the gradient there; without one, by whether shorter rows of the batch hold theirs.
+    A response that follows its own prompt is preferred to one that follows other ids. A row may lack the last token of
+    a response because the model receives all tokens but the last one, or because the trainer lost it. The gradient at
+    that position decides; without one, whether shorter rows of the batch have their last token.
     """
     rows = [(f, n, f.input_ids[n].tolist()) for f in forwards for n in range(len(f.input_ids))]
     known = [list(p) for p in prompts if p]
@@ -114,14 +115,14 @@ _Place = tuple[Forward, int, int, int, Ids]
 
 
 def _whole(at: _Place) -> bool:
-    """Whether a row goes on after the response, so that padding and not the end of the row follows it."""
+    """Return whether a row continues after the response, so that padding and not the end of the row follows it."""
     forward, row, _, said, response = at
     whole = not _lacks_last(forward.input_ids[row].tolist(), said, response)
     return whole and said + len(response) < forward.input_ids.shape[1]
 
 
 def _lacks_last(ids: Ids, said: int, response: Ids) -> bool:
-    """Whether a row holds all of a response but its last token."""
+    """Return whether a row contains all of a response but its last token."""
     last = said + len(response) - 1
     return bool(response) and (last >= len(ids) or ids[last] != response[-1])
 
@@ -129,7 +130,8 @@ def _lacks_last(ids: Ids, said: int, response: Ids) -> bool:
 def _best(
     rows: Sequence[tuple[Forward, int, Ids]], prompt: Ids, response: Ids, known: Sequence[Ids], cut: bool = False
 ) -> _Place | None:
-    """Forward, row, start, place of the response, and the response; with ``cut`` its last token may be untrained."""
+    """Return pass, row, start, position of the response, and the response; with ``cut`` its last token may be
+    untrained."""
     best: tuple[tuple[bool, bool, bool], _Place] | None = None
     for forward, n, ids in rows:
         for said in (*_places(ids, response), *_before_padding(forward, n, ids, response)):
@@ -149,7 +151,7 @@ def _best(
 
 
 def _places(ids: Ids, response: Ids) -> list[int]:
-    """Where a row holds the response, or all of it but a last token that is cut off by the row's end."""
+    """Yield the positions of the response in a row, or of all but a last token that is cut off by the row's end."""
     size = len(response)
     whole = [n for n in range(1, len(ids) - size + 1) if ids[n] == response[0] and ids[n : n + size] == response]
     cut = len(ids) - size + 1
@@ -157,8 +159,8 @@ def _places(ids: Ids, response: Ids) -> list[int]:
 
 
 def _before_padding(forward: Forward, row: int, ids: Ids, response: Ids) -> list[int]:
-    """Where a row holds all of a response but its last token, and padding after it, and the loss trains that token:
-    its logit has the largest gradient of those that predict it. Without a gradient nothing is known of that."""
+    """Yield the positions at which a row contains all of a response but its last token, followed by padding, and the
+    loss trains that token: its logit has the largest gradient of those that predict it. Unknown without a gradient."""
     size, grad = len(response) - 1, forward.logits.grad
     starts = range(1, len(ids) - size)
     places = [n for n in starts if ids[n : n + size] == response[:-1] and ids[n + size] != response[-1]]
@@ -175,12 +177,12 @@ def _before_padding(forward: Forward, row: int, ids: Ids, response: Ids) -> list
 
 
 def _unmistakable(response: Ids, lacks: bool) -> bool:
-    """Whether a response after other ids than its prompt's is meant: a lone end token stands in many rows."""
+    """Return whether a response after other ids than its prompt's is meant: a lone end token occurs in many rows."""
     return len(response) > 2 if lacks else len(set(response)) > 1
 
 
 def _first(forward: Forward, row: int, said: int) -> int:
-    """The first position that is attended to, without a gap before the response."""
+    """Return the first attended position, without a gap before the response."""
     mask = forward.attention_mask
     if mask is None:
         return 0
@@ -193,6 +195,6 @@ def _bounded(at: _Place, everything: Sequence[_Place | None]) -> Sample:
     beside = [o for o in everything if o is not None and o[0] is forward and o[1] == row and o is not at]
     low = max((o[3] + len(o[4]) for o in beside if o[3] < said), default=0)
     end = min(said + len(response), forward.input_ids.shape[1])
-    after = [max(o[2], end) for o in beside if o[3] > said]  # what stands before the next prompt belongs to this one
+    after = [max(o[2], end) for o in beside if o[3] > said]  # tokens before the next prompt belong to this one
     high = min(after, default=forward.input_ids.shape[1])
     return Sample(forward, row, max(start, low), said, response, max(start, low) if low else 0, high)

@@ -1,4 +1,4 @@
-"""What a sampler draws: its tokens from a fixed random state, their log-probabilities, its temperature."""
+"""Measures what a sampler draws: its tokens from a fixed random state, their log-probabilities, its temperature."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from .intercept import language_model
 from .model_modes import fixed_chance
 
 LONGEST = 24
-"""Tokens that a probe lets a sampler generate."""
+"""Maximum number of tokens that a probe lets a sampler generate."""
 
 
 _TOLD = ("return_dict_in_generate", "output_scores", "output_logits")
 
 
 def _told(kwargs: dict[str, Any], most: int) -> dict[str, Any]:
-    """Arguments of generate that make it short and tell its scores."""
+    """Return arguments of generate that shorten it and return its scores."""
     config = kwargs.get("generation_config")
     if config is not None:
         config = copy.deepcopy(config)
         config.max_new_tokens = min(config.max_new_tokens or most, most)
-        config.max_length = type(config)().max_length  # else transformers warns each time that both are set
+        config.max_length = type(config)().max_length  # otherwise transformers warns each time that both are set
         config.min_new_tokens = min(config.min_new_tokens or 0, most) or None
         for name in _TOLD:
             setattr(config, name, True)
@@ -50,18 +50,18 @@ def _scores(found: Any, tokens: Tensor) -> Tensor:
 
 
 LIBRARY_TOP_K = 50
-"""What ``generate`` of transformers uses where nobody says a top_k."""
+"""Default top_k of transformers' ``generate``."""
 
 
 def _shut_out(found: Any) -> list[tuple[float, bool]]:
-    """Of each step the mean probability of the tokens that its processors leave no chance, a few special ones aside,
-    and whether it leaves the library's default number of tokens."""
+    """Return for each step the mean probability of the tokens that its processors exclude, except a few special ones,
+    and whether the library's default number of tokens remains."""
     out = []
     for score, logits in zip(found.scores, found.logits or (), strict=False):
         shut = score.isinf()
         best = score.masked_fill(shut, -torch.inf).topk(2, -1)
         raw = logits.to(score).gather(-1, best.indices)
-        # the temperature is that of the two likeliest tokens; filters leave their odds alone
+        # the temperature is that of the two most likely tokens; filters keep their odds
         temperature = ((raw[:, :1] - raw[:, 1:]) / (best.values[:, :1] - best.values[:, 1:])).nan_to_num(1.0, 1.0, 1.0)
         mass = ((logits.to(score) / temperature.clamp(0.05, 20)).softmax(-1) * shut).sum(-1)
         left = shut.shape[-1] - shut.sum(-1)
@@ -70,9 +70,9 @@ def _shut_out(found: Any) -> list[tuple[float, bool]]:
 
 
 def _of_rows(told: Sequence[tuple[Ids, Tensor]], new: Tensor) -> Tensor | None:
-    """(N, R) scores of the new tokens (N, R), from what one call of ``generate`` or several said of their rows.
+    """Return (N, R) scores of the new tokens (N, R), from one or several calls of ``generate``.
 
-    None where a row is not found among them.
+    None if a row is not found.
     """
     left, out = list(told), torch.zeros(new.shape, device=new.device)
     for n, row in enumerate(new.tolist()):
@@ -85,22 +85,22 @@ def _of_rows(told: Sequence[tuple[Ids, Tensor]], new: Tensor) -> Tensor | None:
 
 
 class Drawn(NamedTuple):
-    """What a sampler drew."""
+    """The draws of a sampler."""
 
     tokens: Tensor
-    """(N, P + R), prompt included."""
+    """(N, P + R), including the prompt."""
     logprobs: Tensor | None
-    """(N, R) under the distribution that was sampled from, after every processor; None where nothing tells it."""
+    """(N, R) under the distribution that was sampled from, after every processor; None if unknown."""
     shut: float
-    """Mean probability a step of the tokens that a filter (top-p, top-k, min-p) shut out; 0 where nothing tells it."""
+    """Mean probability per step of the tokens that a filter (top-p, top-k, min-p) excluded; 0 if unknown."""
     default: bool
-    """Whether every step kept as many tokens as the library does where no top_k is said."""
+    """Whether every step kept the library's default number of tokens."""
 
 
 def drawn(
     sample: Callable[..., Any], model: Any, ids: Tensor, real: Tensor, seed: int = 0, most: int = LONGEST
 ) -> Drawn:
-    """What `sample` draws from a fixed random state, at most so many new tokens where it calls ``generate``."""
+    """Return the draws of `sample` from a fixed random state, at most this many new tokens if it calls ``generate``."""
     fixed_chance(seed)
     random.seed(seed)
     told: list[tuple[Ids, Tensor]] = []
@@ -131,12 +131,12 @@ def drawn(
 def sampled(
     sample: Callable[..., Any], ids: Tensor, real: Tensor, model: Any = None, seed: int = 0, most: int = LONGEST
 ) -> Tensor:
-    """Tokens (N, P + R) that `sample` draws from a fixed random state."""
+    """Return tokens (N, P + R) that `sample` draws from a fixed random state."""
     return drawn(sample, model, ids, real, seed, most).tokens
 
 
 def finished(tokens: Tensor, width: int, end: frozenset[int] | set[int]) -> list[Ids]:
-    """The responses in (N, P + R): from the padded width of the prompts to the first end token, included."""
+    """Return the responses in (N, P + R): from the padded width of the prompts to the first end token, inclusive."""
     rows = []
     for row in tokens[:, width:].tolist():
         stop = next((n + 1 for n, i in enumerate(row) if i in end), len(row))
@@ -145,7 +145,7 @@ def finished(tokens: Tensor, width: int, end: frozenset[int] | set[int]) -> list
 
 
 def end_ids(tokenizer: Any, model: Any) -> frozenset[int]:
-    """Ids at which generation stops."""
+    """Return the ids at which generation stops."""
     config = getattr(language_model(model), "generation_config", None)
     known = getattr(config, "eos_token_id", None)
     listed = known if isinstance(known, list) else [known]
@@ -153,7 +153,8 @@ def end_ids(tokenizer: Any, model: Any) -> frozenset[int]:
 
 
 def agreement(one: Tensor, two: Tensor, width: int) -> float:
-    """Share of equal new tokens (N, P + R) after the prompts' width; what only one of the two has counts as unequal."""
+    """Return the share of equal new tokens (N, P + R) after the prompts' width; tokens that only one has count as
+    unequal."""
     a, b = one[:, width:], two[:, width:]
     shared = min(a.shape[1], b.shape[1])
     return float((a[:, :shared] == b[:, :shared]).sum()) / (len(a) * max(a.shape[1], b.shape[1]))

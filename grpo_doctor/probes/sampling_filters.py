@@ -1,6 +1,6 @@
-"""How a sampler draws where the logits are scripted: its temperature, and what its filters leave no chance.
+"""Measures how a sampler draws from scripted logits: its temperature, and the tokens that its filters exclude.
 
-Where torch draws, the probabilities that it is handed say it at once; else draws are counted.
+If torch draws, its input probabilities show it directly; otherwise draws are counted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .sampling import sampled
 
 
 class Scripted:
-    """A sampler whose model gives some words these logits after a prompt, and all other tokens no chance."""
+    """A sampler whose model gives some words these logits after a prompt, and excludes all other tokens."""
 
     def __init__(self, sample: Callable[..., Any], model: Any, row: Ids, words: Ids, logits: Tensor, end: int | None):
         self.sample, self.model, self.row, self.words = sample, model, row, words
@@ -32,11 +32,11 @@ class Scripted:
         self.script[words] = logits
         self.over = self.script if end is None else torch.full((size,), -1e4).index_fill(0, torch.tensor([end]), 0.0)
         self.scripted = False
-        """Whether the last forward gave the words' logits, and not those that end a row."""
+        """Whether the last pass returned the words' logits, and not those that end a row."""
 
     def _drawn(self, rows: int, most: int, seed: int) -> Tensor:
-        """The new tokens of so many rows; after so many forwards, which a sampler that goes row by row comes to, each
-        row ends at once."""
+        """Return the new tokens of some rows; after enough forward passes (a sampler may go row by row), each row ends
+        immediately."""
 
         def logits(n: int, _: Any) -> Tensor:
             self.scripted = n < most
@@ -47,7 +47,8 @@ class Scripted:
             return sampled(self.sample, ids, torch.ones_like(ids), self.model, seed)[:, ids.shape[1] :]
 
     def handed(self) -> list[Tensor]:
-        """The probabilities from which torch draws, the largest first; none where the sampler draws by other means."""
+        """Return the probabilities from which torch draws, the largest first; none if the sampler draws by other
+        means."""
         seen: list[Tensor] = []
 
         def keep(table: Tensor) -> None:
@@ -59,7 +60,7 @@ class Scripted:
         return [row.sort(descending=True).values for row in seen]
 
     def counted(self, least: int, most: int) -> Tensor:
-        """How often each word is drawn: eight times of 48 rows at most, until there are ``least`` of them."""
+        """Return how often each word is drawn: at most eight times 48 rows, until there are ``least`` draws."""
         counts = torch.zeros(len(self.words))
         for seed in range(8):
             new = self._drawn(48, most, seed)
@@ -71,7 +72,7 @@ class Scripted:
 
 @contextmanager
 def _watched_draws(keep: Callable[[Tensor], None]) -> Iterator[None]:
-    """What `torch.multinomial` is given inside the block; distributions of torch draw with it too."""
+    """Record the input of `torch.multinomial` inside the block; torch's distributions use it, too."""
 
     def watched(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         @functools.wraps(function)
@@ -88,14 +89,15 @@ def _watched_draws(keep: Callable[[Tensor], None]) -> Iterator[None]:
 
 
 def shut_out(sample: Callable[..., Any], model: Any, tokenizer: Any, rows: Sequence[Ids], temperature: float) -> float:
-    """The probability of the words that a sampler never draws.
+    """Return the probability of the words that a sampler never draws.
 
-    Of 64 words 8 share 0.85 of the probability at the sampler's temperature, as a trained policy's do. Where they are
-    counted, each should have come five times or more; chance leaves out a word in 150, so up to five are let pass.
+    8 of 64 words share 0.85 of the probability at the sampler's temperature, as for a trained policy. If draws are
+    counted, each word should occur at least five times; by chance, one word in 150 is missing, so up to five are
+    allowed.
     """
     words = plain_ids(tokenizer, model, rows, count=64)
     likely = len(words) // 8
-    # no two are alike: a top-k may keep all that are as likely as its last one
+    # no two are equal: a top-k may keep all ties of its last one
     shares = torch.linspace(1.05, 0.95, len(words)) * 0.15 / (len(words) - likely)
     shares[:likely] = torch.linspace(1.05, 0.95, likely) * 0.85 / likely
     shares /= shares.sum()
@@ -109,7 +111,7 @@ def shut_out(sample: Callable[..., Any], model: Any, tokenizer: Any, rows: Seque
 
 
 class Measured(NamedTuple):
-    """A temperature, and how far from it the true one may be."""
+    """A temperature, and its maximum error."""
 
     value: float
     error: float
@@ -118,9 +120,9 @@ class Measured(NamedTuple):
 def measured_temperature(
     sample: Callable[..., Any], model: Any, tokenizer: Any, rows: Sequence[Ids], declared: float
 ) -> Measured:
-    """The temperature at which a sampler draws tokens of scripted logits; 0 is greedy.
+    """Return the temperature at which a sampler draws tokens of scripted logits; 0 is greedy.
 
-    Six tokens whose logits lie half a declared temperature apart: filters leave the odds of those they keep alone.
+    Six tokens have logits that differ by half the declared temperature: filters keep the odds of the remaining tokens.
     """
     words = plain_ids(tokenizer, model, rows)[:6]
     steps = torch.arange(len(words)) * 0.5 * declared

@@ -1,4 +1,4 @@
-"""The crafted input behind a finding, as one can read it, and findings of probes as unit tests to keep."""
+"""Formats the crafted input of a finding, and writes findings of probes as unit tests."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _ROWS, _WIDE = 4, 12
 
 
 def crafted(called: Mapping[str, Sequence[Any]]) -> str:
-    """The last call of a seam, as code: ids are lists of int. ``called`` holds the arguments of each seam's last call,
-    the most recent one last; empty where none was called."""
+    """Return the last call of an entry point as code, with ids as lists of int. ``called`` has the arguments of each
+    entry point's last call, the most recent one last; empty if none was called."""
     for name, given in reversed(list(called.items())):
         names = list(inspect.signature(getattr(Seams, name)).parameters)[1:]
         parts = [f"{n}={_shown(value)}" for n, value in zip(names, given, strict=False)]
@@ -45,9 +45,10 @@ def _shown(value: Any) -> str:
 
 
 def keep(path: Path, findings: Sequence[Finding], adapter: Path, trl: str | None = None) -> int:
-    """Writes one pytest case a finding above info into ``path``; how many. Nothing is written where there is none.
+    """Write one pytest case per finding above info to ``path``; return their number.
 
-    Raises `AdapterError` where the file holds something else than kept tests, or cannot be written.
+    Nothing is written without findings. Raises `AdapterError` if the file contains anything but such tests, or cannot
+    be written.
     """
     kept = [f for f in findings if f.level > Severity.INFO]
     try:
@@ -93,6 +94,6 @@ def _case(finding: Finding) -> str:
 
 
 def _line(text: str) -> str:
-    """Text that ends neither a comment nor a docstring."""
+    """Return text that ends neither a comment nor a docstring."""
     plain = "".join(c if c.isprintable() else " " for c in text).replace("\\", "/")
     return re.sub(r"\s+", " ", plain).replace('"""', "'''")

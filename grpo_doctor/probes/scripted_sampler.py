@@ -1,4 +1,4 @@
-"""A sampler that says what it is told: crafted responses come out of a trainer's own rollout."""
+"""A sampler with scripted answers: crafted responses come out of a trainer's own rollout."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Logprob(NamedTuple):
 class Completion:
     """One answer, with the names of vLLM's ``CompletionOutput``.
 
-    Its log-probabilities are those of the model for its tokens, at the temperature of sampling. They are computed when
-    they are first read.
+    Its log-probabilities are those of the model for its tokens, at the sampling temperature. They are computed on first
+    use.
     """
 
     def __init__(self, text: str, token_ids: Ids, index: int, finish_reason: str, scores: _Scores, row: int) -> None:
@@ -41,12 +41,12 @@ class Completion:
 
     @property
     def logprobs(self) -> list[dict[int, Logprob]]:
-        """One mapping a token, that holds the token itself."""
+        """Return one mapping per token, which contains the token itself."""
         return self._scores.of(self._row)
 
     @property
     def cumulative_logprob(self) -> float:
-        """Their sum."""
+        """Return their sum."""
         return sum(entry.logprob for one in self.logprobs for entry in one.values())
 
 
@@ -59,11 +59,11 @@ class Request:
     outputs: list[Completion] = field(default_factory=list)
     finished: bool = True
     weight_version: int = 0
-    """How often the weights had been updated when it was answered."""
+    """Number of weight updates before the answer."""
 
 
 class _Scores:
-    """The log-probabilities of all answers of one call, from one forward."""
+    """The log-probabilities of all answers of one call, from one forward pass."""
 
     def __init__(self, sampler: ScriptedSampler, model: Any, rows: list[Ids], said: list[Ids], temperature: float):
         self.tokenizer, self.model, self.rows, self.said = sampler.tokenizer, model, rows, said
@@ -78,7 +78,7 @@ class _Scores:
 
     @functools.cached_property
     def table(self) -> tuple[Tensor, Tensor]:
-        """(N, R) the log-probabilities of the answers, and their ranks."""
+        """Return (N, R) the log-probabilities of the answers, and their ranks."""
         if self.model is None:
             raise Unjudged("the trainer reads log-probabilities: give the scripted sampler the adapter's model")
         pad, device, width = special_ids(self.tokenizer).pad, device_of(self.model), max(map(len, self.said))
@@ -96,21 +96,19 @@ class _Scores:
 
 
 class ScriptedSampler:
-    """Gives a trainer's own rollout the responses that are wanted, whoever samples in it.
+    """Makes a trainer's own rollout produce given responses, with any sampler.
 
-    Two ways, and both at once are fine. Inside ``with sampler.saying(responses):`` every ``model.generate`` and every
-    sampling loop over the model gives these responses, in order::
+    There are two ways, which can be combined. Inside ``with sampler.saying(responses):`` every ``model.generate`` and
+    every sampling loop over the model gives these responses, in order::
 
         sampler = probes.ScriptedSampler(tokenizer, model)
 
-        def loss(prompts, responses, advantages):
-            with sampler.saying(responses):
-                batch = my_trainer.make_batch(prompts)      # rollout, mask and old log-probabilities of its own
-            return my_trainer.loss(batch | {"advantages": advantages})
+        def loss(prompts, responses, advantages): with sampler.saying(responses): batch = my_trainer.make_batch(prompts)
+            # its own rollout, mask and old log-probabilities return my_trainer.loss(batch | {"advantages": advantages})
 
-    And where the trainer samples with an engine of its own, the sampler takes that engine's place: it has vLLM's
-    ``generate`` and ``chat`` (``my_trainer.llm = sampler``). Probes script it as they script a model. Its answers hold
-    the model's own log-probabilities; `update_weights` counts up the version that each request carries.
+    If the trainer samples with its own engine, the sampler replaces that engine: it has vLLM's ``generate`` and
+    ``chat`` (``my_trainer.llm = sampler``). Probes script it like a model. Its answers contain the model's own
+    log-probabilities; `update_weights` increments the version in each request.
     """
 
     def __init__(self, tokenizer: Any, model: Any = None) -> None:
@@ -118,12 +116,12 @@ class ScriptedSampler:
         self.weight_version = 0
 
     def update_weights(self, *ignored: Any, **also_ignored: Any) -> None:
-        """Takes new weights, which a script has no use for."""
+        """Accept new weights, which a script does not use."""
         self.weight_version += 1
 
     @contextmanager
     def saying(self, responses: Sequence[Ids]) -> Iterator[None]:
-        """Generation gives these responses (lists of ids, EOS included), in order and over again."""
+        """Make generation return these responses (lists of ids, including EOS), in order and repeatedly."""
         special = special_ids(self.tokenizer)
         with scripted_generate(self.model, responses, special.pad, special.eos):
             yield
@@ -131,13 +129,13 @@ class ScriptedSampler:
     def generate(
         self, prompts: Any = None, sampling_params: Any = None, *, prompt_token_ids: Any = None, **ignored: Any
     ) -> list[Request]:
-        """Answers as vLLM's ``LLM.generate`` does: prompts are texts, lists of ids, or mappings that hold either."""
+        """Answer as vLLM's ``LLM.generate`` does: prompts are texts, lists of ids, or mappings with either."""
         given = prompt_token_ids if prompt_token_ids is not None else prompts
         single = isinstance(given, str | dict)
         return self._answered([self._ids(p) for p in ([given] if single else given)], sampling_params)
 
     def chat(self, messages: Any, sampling_params: Any = None, **ignored: Any) -> list[Request]:
-        """Answers as vLLM's ``LLM.chat`` does: one conversation, or a list of them."""
+        """Answer as vLLM's ``LLM.chat`` does: one conversation, or a list of them."""
         chats = [messages] if messages and isinstance(messages[0], dict) else messages
         render = self.tokenizer.apply_chat_template
         rows = [flat_ids(render(chat, tokenize=True, add_generation_prompt=True)) for chat in chats]
@@ -167,5 +165,5 @@ class ScriptedSampler:
 
 
 def _asked(sampling_params: Any, name: str) -> Any:
-    """A parameter of sampling, from an object or a mapping."""
+    """Return a sampling parameter from an object or a mapping."""
     return sampling_params.get(name) if isinstance(sampling_params, dict) else getattr(sampling_params, name, None)

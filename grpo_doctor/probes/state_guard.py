@@ -1,4 +1,4 @@
-"""What a probe may disturb, taken once and put back after every probe."""
+"""Saves everything that a probe may change, and restores it after every probe."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ _TOKENIZER = ("padding_side", "truncation_side", "pad_token", "pad_token_id")
 
 
 class Snapshot:
-    """The state of an adapter's models, optimizer and tokenizer, of what else its seams hold that is trained, and of
+    """The state of an adapter's models, optimizer and tokenizer, of other trained objects of its entry points, and of
     every random generator."""
 
     def __init__(self, adapter: Adapter) -> None:
         self.tokenizer, self.settings = adapter.tokenizer, adapter.settings
         self.saved: list[dict[str, Any]] = []
         self.known: set[int] = set()
-        """Parameters, buffers and modules that are saved."""
+        """Saved parameters, buffers and modules."""
         found = held([*adapter.seams.values()])
         self.whole = found.whole
-        """Whether everything that the seams hold was looked at."""
+        """Whether everything that the entry points use was searched."""
         self.add([adapter.model, adapter.reference, adapter.base])
         self.add([m for m in found.modules if any(id(p) not in self.known for p in m.parameters())])
         optimizers = {id(o): o for o in (adapter.optimizer, *found.optimizers) if o is not None}
         self.optimizers = [(o, *_of_optimizer(o)) for o in optimizers.values()]
         trained = {id(p): p for o in optimizers.values() for g in o.param_groups for p in g["params"]}
         self.beside = [(p, p.detach().clone(), _copy_of(p.grad)) for n, p in trained.items() if n not in self.known]
-        """What the optimizers train outside the models, such as the head of a critic."""
+        """Parameters that the optimizers train outside the models, such as the head of a critic."""
         self.counters = [(own, _numbers(own)) for one in found.own for own in (vars(one), *_inside(one, dict))]
-        """Which samples are stale, or which are drawn, is told by a step counter and a buffer of the trainer's own."""
+        """The trainer's own step counter and buffer, which determine stale samples and draws."""
         self.buffers = [(own, list(own)) for one in found.own for own in _inside(one, list, deque)]
         self.schedulers = [(s, _values(s)) for s in found.schedulers]
         self.saved_tokenizer = {n: getattr(self.tokenizer, n, None) for n in _TOKENIZER}
@@ -46,7 +46,7 @@ class Snapshot:
         self.random = self._of_random()
 
     def add(self, models: Sequence[torch.nn.Module | None]) -> None:
-        """Saves these models too, as they are now."""
+        """Save the current state of these models, too."""
         for model in models:
             if model is not None:
                 self.saved.append(self._of_model(model))
@@ -72,7 +72,7 @@ class Snapshot:
 
     @torch.no_grad()
     def restore(self) -> None:
-        """Puts everything back; tensors are written only where they changed."""
+        """Restore everything; tensors are written only if they changed."""
         for saved in self.saved:
             _restore_model(saved)
         for own, numbers in self.counters:
@@ -105,7 +105,7 @@ class Snapshot:
 
 
 def _restore_model(saved: Mapping[str, Any]) -> None:
-    """Puts back tensors, gradients, modes and configurations of one model."""
+    """Restore tensors, gradients, modes and configurations of one model."""
     for tensor, value in saved["tensors"]:
         if tensor.shape != value.shape or not torch.equal(tensor, value):
             tensor.data.copy_(value)
@@ -121,7 +121,7 @@ def _restore_model(saved: Mapping[str, Any]) -> None:
 
 
 def _of_optimizer(optimizer: torch.optim.Optimizer) -> tuple[list[dict[str, Any]], dict[torch.Tensor, Any]]:
-    """The settings of its groups, and its state."""
+    """Return the settings of its groups, and its state."""
     groups = [{k: copy.copy(v) for k, v in g.items() if k != "params"} for g in optimizer.param_groups]
     return groups, {p: copy.deepcopy(s) for p, s in optimizer.state.items()}
 
@@ -140,7 +140,7 @@ def _configs(model: torch.nn.Module) -> list[Any]:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """Whether two configurations are equal; False where a tensor in them has no truth value."""
+    """Return whether two configurations are equal; False if a tensor in them has no truth value."""
     try:
         return bool(one == other)
     except (RuntimeError, ValueError):
@@ -156,14 +156,14 @@ def _numbers(own: dict[Any, Any]) -> dict[Any, int | float]:
 
 
 def _inside(one: Any, *kinds: type) -> list[Any]:
-    """The attributes of an object that are exactly of these kinds."""
+    """Yield the attributes of an object that are exactly of these types."""
     return [value for value in vars(one).values() if type(value) in kinds]
 
 
 class _Flags(NamedTuple):
     """A module's attributes, and copies of those that may be changed in place: hooks, buffers, lists of adapters.
 
-    Tensors are kept apart; what a library notes beside its hooks (that they are installed) must go with them.
+    Tensors are stored separately; a library's note that its hooks are installed must be restored with them.
     """
 
     attributes: dict[str, Any]
@@ -182,6 +182,6 @@ def _put_back(module: torch.nn.Module, flags: _Flags) -> None:
     for value, items in flags.copies:
         if isinstance(value, list):
             value[:] = items
-        elif value or items:  # nearly all are empty
+        elif value or items:  # almost all are empty
             value.clear()
             value.update(items)

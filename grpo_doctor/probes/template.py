@@ -1,8 +1,8 @@
-"""What `grpo-doctor probe` needs to know about a trainer. Delete what you do not have: its probes are then skipped.
+"""Gives `grpo-doctor probe` the functions of a trainer. Delete what you do not have: its probes are then skipped.
 
 `grpo-doctor probe` EXECUTES this file. Every function is called with crafted inputs; nothing is trained, and weights,
-optimizer and random state are put back. Ids are lists of int without padding, tensors are torch tensors on the
-model's device. N samples, P width of the padded prompts, R of the responses, T of both.
+optimizer and random state are restored. Ids are lists of int without padding, tensors are torch tensors on the model's
+device. N samples, P width of the padded prompts, R of the responses, T of both.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from typing import Any
 
 # import my_trainer
 
-# --- objects: whatever your functions below close over -----------------------------------------------------------
+# --- objects that your functions use -----------------------------------------------------------------------------
 
 model: Any = None  # my_trainer.model: the module whose forward and generate your functions call
 tokenizer: Any = None  # my_trainer.tokenizer
-reference: Any = None  # the frozen reference model, if it is a model of its own
+reference: Any = None  # the frozen reference model, if it is a separate model
 optimizer: Any = None
-prompts = None  # 2 to 8 of your own prompts, of unequal length, as your data holds them; default: three chats
+prompts = None  # 2 to 8 of your own prompts, of different lengths, as in your data; default: three chats
 settings: dict[str, Any] = {
-    # "temperature": 1.0,   # as declared; probes of the sampler measure what it really is
-    # "entropy_coef": 0.01, # 0 means: there is no entropy term
+    # "temperature": 1.0,   # as declared; probes measure the actual one
+    # "entropy_coef": 0.01, # 0: no entropy term
     # "kl_coef": 0.02,
-    # "epsilon": 0.2,       # of the clip, where there is one; "epsilon_high" beside it where it differs
+    # "epsilon": 0.2,       # of the clip, if there is one; also "epsilon_high" if it differs
     # "group_size": 8,
 }
 
 # --- the rollout. Either one composite function: ------------------------------------------------------------------
 
 # def rollout(prompts):
-#     """Renders, samples with model.generate and extracts: one response a prompt, as the reward function gets it."""
+#     """Renders, samples with model.generate and extracts: one response per prompt, as the reward function gets it."""
 #     return my_trainer.generate_candidates(prompts)
 
-# --- or its parts (both is fine: more can be proven): -------------------------------------------------------------
+# --- or its parts (with both, more can be proven): ----------------------------------------------------------------
 
 # def render(prompt):                               # -> ids of the prompt, generation header included
 #     return tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=True)["input_ids"]
@@ -46,12 +46,12 @@ settings: dict[str, Any] = {
 # def penalize(tokens, logits, prompt_length):      # (N, T), (N, V), int -> (N, V): penalties, processors
 #     return MyPenalty(prompt_length)(tokens, logits)
 
-# def sync():                                       # what you do after an update so that rollouts use new weights
+# def sync():                                       # called after an update, so that rollouts use the new weights
 #     my_trainer.push_weights()
 
-# def env_mask(prompts):                            # of a rollout in turns (tool_mask is the same): for each prompt
-#     return my_trainer.converse(prompts)           # the ids after it, and 1 where generated, 0 where a tool spoke
-# turns = ["<tool>search</tool>", "42"]             # what the policy says so that the environment answers
+# def env_mask(prompts):                            # multi-turn (tool_mask is the same): for each prompt
+#     return my_trainer.converse(prompts)           # the ids after it, and 1 if generated, 0 if from a tool
+# turns = ["<tool>search</tool>", "42"]             # answers of the policy to which the environment replies
 
 # --- the loss. Either one composite function: ---------------------------------------------------------------------
 
@@ -69,7 +69,7 @@ settings: dict[str, Any] = {
 # def reference_logprobs(input_ids, attention_mask):
 #     return my_trainer.token_logprobs(reference, input_ids, attention_mask)
 
-# def old_logprobs(input_ids, attention_mask):      # as taken at rollout time, for the denominator of the ratio
+# def old_logprobs(input_ids, attention_mask):      # from rollout time, for the denominator of the ratio
 #     return my_trainer.token_logprobs_at_rollout(input_ids, attention_mask)
 
 # def objective(logprobs, old_logprobs, reference_logprobs, advantages, mask, entropy):   # (N, T-1), (N,) -> scalar
@@ -80,7 +80,7 @@ settings: dict[str, Any] = {
 
 # --- the update ---------------------------------------------------------------------------------------------------
 
-# def backward(prompts, responses, advantages, micro_batches=1):   # leaves in p.grad what the optimizer would get
+# def backward(prompts, responses, advantages, micro_batches=1):   # leaves the gradient for the optimizer in p.grad
 #     my_trainer.accumulate(prompts, responses, advantages, micro_batches)
 
 # def step(prompts, responses, advantages):         # one whole update, mode changes included
@@ -98,5 +98,5 @@ settings: dict[str, Any] = {
 
 # graded = [("what is 2 + 10?", "12", "<answer>12</answer>", "<answer>13</answer>")]   # gold answer, right, wrong
 
-# def reward(prompts, responses, answers):          # N prompts, N texts, N gold answers -> N numbers, None: left out
-#     return [my_trainer.score(r, a) for r, a in zip(responses, answers)]     # TRL's form is taken as it is
+# def reward(prompts, responses, answers):          # N prompts, N texts, N gold answers -> N numbers, None: omitted
+#     return [my_trainer.score(r, a) for r, a in zip(responses, answers)]     # TRL's form works unchanged

@@ -1,4 +1,4 @@
-"""Tokenizers of a trainer's own, read as probes read those of transformers."""
+"""Adapts custom tokenizers to the interface of transformers that probes use."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from .entry_points import Ids, Unjudged
 
 
 def readable(tokenizer: Any, model: Any = None) -> Any:
-    """The tokenizer itself where it is one of transformers', or else as probes read one, which can be hashed."""
+    """Return a transformers tokenizer itself, or else a wrapper for probes, which can be hashed."""
     if tokenizer is None or (hasattr(tokenizer, "all_special_ids") and isinstance(tokenizer, Hashable)):
         return tokenizer
     return OwnTokenizer(tokenizer, model)
 
 
 class OwnTokenizer:
-    """A tokenizer that has `encode` and `decode` and little else, with the arguments and the length that transformers
-    give to its own. Everything else is the tokenizer's."""
+    """Wraps a tokenizer with `encode` and `decode` and little else, and adds the arguments and the length of
+    transformers tokenizers. Everything else is the tokenizer's."""
 
     def __init__(self, tokenizer: Any, model: Any = None) -> None:
         vars(self).update(_own=tokenizer, _model=model)
@@ -33,10 +33,10 @@ class OwnTokenizer:
             raise Unjudged(f"the tokenizer's {name} cannot be changed") from None
 
     def __len__(self) -> int:
-        """The number of ids, or 0 where neither the tokenizer nor the model tells it."""
+        """Return the number of ids, or 0 if neither the tokenizer nor the model has it."""
         if hasattr(self._own, "__len__"):
             return len(self._own)
-        for name in ("vocab_size", "n_vocab", "get_vocab_size"):  # tiktoken's, and that of tokenizers
+        for name in ("vocab_size", "n_vocab", "get_vocab_size"):  # as in tiktoken and tokenizers
             found = getattr(self._own, name, None)
             found = found() if callable(found) else found
             if isinstance(found, int):
@@ -45,22 +45,22 @@ class OwnTokenizer:
         return int(tables[0].num_embeddings) if tables else 0
 
     def convert_ids_to_tokens(self, one: int) -> str:
-        """A single id as text."""
+        """Return a single id as text."""
         return self.decode([one]) or str(one)
 
     def encode(self, text: str, **how: Any) -> Ids:
-        """The ids of a text; of ``how`` what the tokenizer takes."""
+        """Return the ids of a text, with the arguments that the tokenizer accepts."""
         found = self._own.encode(text, **_taken(self._own.encode, how))
         return [int(i) for i in getattr(found, "ids", found)]
 
     def decode(self, ids: Any, **how: Any) -> str:
-        """The text of ids; of ``how`` what the tokenizer takes."""
+        """Return the text of ids, with the arguments that the tokenizer accepts."""
         return str(self._own.decode([int(i) for i in ids], **_taken(self._own.decode, how)))
 
 
 def _taken(function: Any, given: dict[str, Any]) -> dict[str, Any]:
     try:
         parameters = inspect.signature(function).parameters
-    except (TypeError, ValueError):  # a function of C
+    except (TypeError, ValueError):  # a function written in C
         return {}
     return {name: value for name, value in given.items() if name in parameters}

@@ -1,7 +1,7 @@
-"""What a trainer's functions hold beside what its adapter names: optimizers, what they train, and their schedulers.
+"""Finds objects of a trainer's functions that its adapter does not name: optimizers, their parameters, and schedulers.
 
-Functions, closures, instances and the globals of the user's own files are followed. Libraries are not looked into: an
-object of theirs, such as a trainer, leads only to the modules, optimizers and schedulers among its attributes.
+Functions, closures, instances and the globals of the user's own files are followed. Libraries are not: one of their
+objects, such as a trainer, leads only to the modules, optimizers and schedulers among its attributes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import torch
 
 MOST = 200_000
-"""Objects that are looked at: a data set held as rows may be millions."""
+"""Maximum number of visited objects: a dataset in memory may have millions of rows."""
 
 WANTED = (torch.nn.Module, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler)
 
@@ -29,20 +29,20 @@ _LIBRARIES = (os.path.dirname(os.__file__), os.path.dirname(os.path.dirname(__fi
 
 
 class Held(NamedTuple):
-    """What can be reached."""
+    """The reachable objects."""
 
     modules: list[torch.nn.Module]
-    """With a parameter that one of the optimizers trains, and inside no other of them."""
+    """Modules with a parameter that one of the optimizers trains, outside all other such modules."""
     optimizers: list[torch.optim.Optimizer]
     schedulers: list[torch.optim.lr_scheduler.LRScheduler]
     own: list[Any]
-    """Objects of the user's own classes: their counters and buffers move with every call."""
+    """Objects of the user's own classes: their counters and buffers change with every call."""
     whole: bool
-    """Whether everything was looked at."""
+    """Whether everything was visited."""
 
 
 def held(functions: Iterable[Callable[..., Any]]) -> Held:
-    """The optimizers, modules and schedulers that can be reached from functions, nearest first."""
+    """Return the optimizers, modules and schedulers that are reachable from functions, nearest first."""
     modules: list[torch.nn.Module] = []
     optimizers: list[torch.optim.Optimizer] = []
     schedulers: list[torch.optim.lr_scheduler.LRScheduler] = []
@@ -51,7 +51,7 @@ def held(functions: Iterable[Callable[..., Any]]) -> Held:
     everything, whole = _reached(functions)
     for one in everything:
         for kind, found in kinds:
-            if issubclass(type(one), kind):  # a lazy proxy may answer isinstance by importing a library
+            if issubclass(type(one), kind):  # a lazy proxy may import a library to answer isinstance
                 found.append(one)
         if hasattr(one, "__dict__") and not isinstance(one, _NO_STATE) and not _of_library(type(one)):
             own.append(one)
@@ -62,7 +62,7 @@ def held(functions: Iterable[Callable[..., Any]]) -> Held:
 
 
 def _reached(functions: Iterable[Callable[..., Any]]) -> tuple[list[Any], bool]:
-    """The objects that functions lead to, nearest first, and whether these are all."""
+    """Return the objects that functions lead to, nearest first, and whether these are all."""
     known = {id(one): one for one in functions}
     left = deque(known.values())
     while left and len(known) < MOST:
@@ -74,7 +74,7 @@ def _reached(functions: Iterable[Callable[..., Any]]) -> tuple[list[Any], bool]:
 
 
 def written_in(functions: Iterable[Callable[..., Any]]) -> tuple[list[str], list[str]]:
-    """The texts and the regular expressions in the user's own code that functions lead to, nearest first."""
+    """Return the texts and the regular expressions in the user's own code that functions lead to, nearest first."""
     texts: dict[str, None] = {}
     patterns: dict[str, None] = {}
     for one in _reached(functions)[0]:
@@ -90,7 +90,7 @@ def written_in(functions: Iterable[Callable[..., Any]]) -> tuple[list[str], list
 
 
 def _beyond(one: Any) -> Iterable[Any]:
-    """What an object leads to."""
+    """Yield the objects that an object leads to."""
     kind = type(one)
     if kind.__module__ == "builtins" or kind is functools.partial or not _of_library(kind):
         return gc.get_referents(one)
@@ -98,7 +98,7 @@ def _beyond(one: Any) -> Iterable[Any]:
 
 
 def _of_library(one: Any) -> bool:
-    """Whether a module, class or function is of Python itself, of an installed package or of this one."""
+    """Return whether a module, class or function belongs to Python, an installed package or this one."""
     kind = type(one)
     if kind is types.FunctionType:
         return _installed(one.__code__.co_filename)

@@ -1,4 +1,4 @@
-"""`loss`, `backward` and `step` out of each other: a trainer that has only one of them is probed like any other."""
+"""Derives `loss`, `backward` and `step` from each other: a trainer with only one of them is probed like any other."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .entry_points import Adapter, Ids, Prompt
 from .intercept import replaced
 
 _FINE = {"render", "mask", "logprobs", "objective"}
-"""Seams that make a loss together."""
+"""Entry points that together make a loss."""
 
 
 def given_by_updates(seams: Mapping[str, Callable[..., Any]], adapter: Adapter) -> dict[str, Callable[..., Any]]:
-    """`backward` out of the adapter's own `step`, and `loss` out of its own `backward`, where there is no `loss`.
+    """Derive `backward` from the adapter's own `step`, and `loss` from its own `backward`, if there is no `loss`.
 
-    Not for an optimizer that maximises: what is left in ``p.grad`` then has the other sign than a loss.
+    Not for an optimizer that maximises: the gradient in ``p.grad`` then has the opposite sign of a loss.
     """
     found: dict[str, Callable[..., Any]] = {}
     model, optimizer = adapter.model, adapter.optimizer
@@ -34,7 +34,7 @@ def given_by_updates(seams: Mapping[str, Callable[..., Any]], adapter: Adapter) 
 
 
 def updates(seams: Mapping[str, Callable[..., Any]], adapter: Adapter) -> dict[str, Callable[..., Any]]:
-    """`backward` out of `loss`, and `step` out of `backward`, where they are missing."""
+    """Derive `backward` from `loss`, and `step` from `backward`, if they are missing."""
     found: dict[str, Callable[..., Any]] = {}
     if "backward" not in seams and "loss" in seams:
         found["backward"] = PlainBackward(seams["loss"])
@@ -45,7 +45,8 @@ def updates(seams: Mapping[str, Callable[..., Any]], adapter: Adapter) -> dict[s
 
 
 class CaughtBackward:
-    """What a trainer's own `step` gives its optimizer, which makes no step; without clipping of the norm."""
+    """Captures the gradient that a trainer's own `step` passes to its optimizer, without an optimizer step or norm
+    clipping."""
 
     def __init__(self, step: Callable[..., Any], model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
         self.step, self.model, self.optimizer = step, model, optimizer
@@ -71,16 +72,15 @@ class CaughtBackward:
 
 
 def _norm(parameters: Any, *args: Any, **kwargs: Any) -> Tensor:
-    """The norm of gradients that are left as they are."""
+    """Return the norm of gradients without changing them."""
     some = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     gradients = [p.grad for p in some if p.grad is not None]
     return torch.linalg.vector_norm(torch.stack([g.norm() for g in gradients])) if gradients else torch.tensor(0.0)
 
 
 class AppliedLoss:
-    """A scalar whose gradient is what `backward` leaves, where the adapter has no `loss` of its own.
-
-    Its value is the number that `backward` returns, or 0.
+    """A scalar whose gradient is the result of `backward`, if the adapter has no `loss`. Its value is the number that
+    `backward` returns, or 0.
     """
 
     def __init__(self, backward: Callable[..., Any], model: torch.nn.Module) -> None:
@@ -101,12 +101,12 @@ class AppliedLoss:
 
 
 def maximises(optimizer: torch.optim.Optimizer | None) -> bool:
-    """Whether every group of an optimizer goes up the gradient."""
+    """Return whether every group of an optimizer maximises."""
     return optimizer is not None and all(group.get("maximize") for group in optimizer.param_groups)
 
 
 def turned(seams: Mapping[str, Callable[..., Any]], adapter: Adapter) -> dict[str, Callable[..., Any]]:
-    """The loss and its gradient with the other sign, as probes know them, of a trainer that maximises."""
+    """Return the loss and its gradient with the opposite sign, as probes expect, for a trainer that maximises."""
     out: dict[str, Callable[..., Any]] = {}
     for name in {"loss", "objective"} & seams.keys():
         out[name] = functools.wraps(seams[name])(lambda *given, f=seams[name]: -f(*given))
@@ -126,19 +126,19 @@ def turned(seams: Mapping[str, Callable[..., Any]], adapter: Adapter) -> dict[st
 
 
 class PlainBackward:
-    """``loss(...).backward()``, where the adapter has no `backward` of its own."""
+    """``loss(...).backward()``, if the adapter has no `backward`."""
 
     def __init__(self, loss: Callable[..., Tensor]) -> None:
         self.loss = loss
 
     def __call__(self, prompts: Sequence[Prompt], responses: Sequence[Ids], advantages: Tensor) -> None:
         value = self.loss(prompts, responses, advantages)
-        if value.requires_grad:  # else nothing is connected, which is STL004's to say
+        if value.requires_grad:  # otherwise nothing is connected, which STL004 reports
             torch.autograd.backward(value)
 
 
 class PlainStep:
-    """``zero_grad``, `backward`, ``optimizer.step()``, where the adapter has no `step` of its own."""
+    """``zero_grad``, `backward`, ``optimizer.step()``, if the adapter has no `step`."""
 
     def __init__(self, backward: Callable[..., Any], optimizer: torch.optim.Optimizer) -> None:
         self.backward, self.optimizer = backward, optimizer

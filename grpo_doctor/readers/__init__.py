@@ -1,4 +1,4 @@
-"""Reads whatever log there is into a `Run`: `read` for the runs, `survey` for what became of every file as well.
+"""Reads any log into a `Run`: `read` returns the runs, `survey` also the outcome for every file.
 
 The other names are for readers of new formats; see the tutorial in ``.github/CONTRIBUTING.md``.
 """
@@ -25,9 +25,9 @@ __all__ = ["Event", "Head", "Input", "NotRead", "ReadError", "Run", "RunBuilder"
 
 
 def read(path: Path, mapping: Mapping[str, str] | None = None) -> list[Run]:
-    """The runs in a file or a folder. Raises `ReadError` for what cannot be read at all.
+    """Return the runs in a file or a folder. Raises `ReadError` for unreadable input.
 
-    Text in which no format recognises a metric gives one empty run of type ``none``, which is unjudged.
+    Text without a known metric gives one empty run of type ``none``, which is not judged.
     """
     found = survey(path, mapping)
     if found.failed and not found.runs:
@@ -39,8 +39,8 @@ def read(path: Path, mapping: Mapping[str, str] | None = None) -> list[Run]:
 
 
 def survey(path: Path, mapping: Mapping[str, str] | None = None) -> Survey:
-    """The runs in a file, in a folder or at an address, and what became of every file. Raises `ReadError` for a file
-    alone and for an address."""
+    """Return the runs in a file, in a folder or at an address, and the outcome for every file. Raises `ReadError` for a
+    single file or an address."""
 
     def read_file(log: Path) -> list[Run]:
         return read_input(Input(log, mapping or {}))

@@ -1,4 +1,4 @@
-"""The rows of ``aliases.csv``: what the reader makes of the names in a log, each with its source."""
+"""Loads the rows of ``aliases.csv``: the meaning of names in a log, each with its source."""
 
 from __future__ import annotations
 

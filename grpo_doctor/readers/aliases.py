@@ -1,9 +1,9 @@
-"""What the keys of other trainers mean: foreign key to record field, with its unit. Meaning, not names.
+"""Maps the keys of other trainers to record fields by meaning, with the unit.
 
-The tables are in ``aliases.csv``, asked in this order: the exact keys of known trainers and the keys whose name
-misleads, then names of custom trainers as sets of words, so that ``mean_rew``, ``Avg Reward`` and ``reward/mean`` are
-one entry. What is in neither is unread: an ambiguous key is reported, never guessed. Of several keys of one log that
-mean the same field, the earlier row is preferred.
+The tables are in ``aliases.csv``, in this order: the exact keys of known trainers and misleading keys, then names of
+custom trainers as sets of words, so ``mean_rew``, ``Avg Reward`` and ``reward/mean`` are one entry. Other keys are
+unread: an ambiguous key is reported, never guessed. If several keys of a log mean the same field, the earlier row is
+preferred.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Alias(NamedTuple):
 
 
 TRAPS = frozenset(name for _, name in TABLES["trap"])
-"""Keys that look like a field and are another thing: sums over the sequence (``objective/entropy``), the movement
-within an update (``ppo_kl``, exactly 0 on-policy), values after shaping, another network, TRL's limit of a response."""
+"""Keys that look like a field but mean something else: sums over the sequence (``objective/entropy``), the movement
+within an update (``ppo_kl``, exactly 0 on-policy), values after shaping, another network, TRL's response limit."""
 _CANONICAL = {word: canon for canon, word in TABLES["word"]}
 _DROPPED = frozenset("div divergence of the per to current cur stats statistics".split())
 _NAMESPACES = frozenset(
@@ -38,29 +38,29 @@ _NAMESPACES = frozenset(
     "progress env environment episode episodes epoch epochs iteration iterations batch update updates trainer learner "
     "global scalars losses perf performance selfplay objective".split()
 )
-"""Words of which the parts of a path before a name are made that say nothing of it: ``ppo_policy/entropy``."""
+"""Words in path prefixes that carry no meaning: ``ppo_policy/entropy``."""
 _OF_EPISODES = frozenset(
     "env environment episode episodes epoch epochs iteration iterations objective selfplay".split()
 )
-"""Those under which nobody knows whether a KL is of a token or the sum over a response."""
+"""Prefixes under which a KL may be per token or summed over a response."""
 _UNSPACED = {word: canon for canon, word in TABLES["script"]}
-"""Words of languages that put no space between them, longest first where one holds another."""
+"""Words of languages without spaces, longest first if one contains another."""
 
 _CAMEL = re.compile(r"([a-z])([A-Z])")
 _SCALE = re.compile(r"\((\d+(?:\.\d+)?e[-+]?\d+)\)")
 _WORD = re.compile(r"[^\W_]+", re.UNICODE)
 _AVERAGED = re.compile(r"[_\s](?:mean[_\s])?(?:over|across)[_\s].*$", re.IGNORECASE)
-"""What a long name says of the things that it was averaged over, ``reward_across_all_groups``."""
+"""The averaging part of a long name: ``reward_across_all_groups``."""
 
 
 def _alias(field: str, name: str, rank: int) -> tuple[str, Alias]:
-    """A name without its complement mark, and what it means."""
+    """Return a name without its complement mark, and its meaning."""
     rest = name.removeprefix("1-")
     return rest, Alias(field, rank=rank) if rest == name else Alias(field, -1.0, 1.0, rank)
 
 
 def _ranked(table: str, first: int) -> Iterator[tuple[str, Alias]]:
-    """The names of a table and what each means, the preferred name of a field with the lowest rank."""
+    """Return the names of a table with their meanings; the preferred name of a field has the lowest rank."""
     ranks: Counter[str] = Counter()
     for field, name in TABLES[table]:
         yield _alias(field, name, first + ranks[field])
@@ -79,12 +79,12 @@ def _worded() -> dict[frozenset[str], Alias]:
 
 
 def _spelt(key: str) -> str:
-    """A key as tables spell it, whose columns part words by ``_``, ``.`` or ``:`` where trainers write a slash."""
+    """Normalise the separators of a key: columns of tables use ``_``, ``.`` or ``:`` where trainers write a slash."""
     return _PARTED.sub("_", key)
 
 
 def _loose() -> dict[str, tuple[Alias, ...]]:
-    """The keys of trainers as tables spell them; a key that is itself so spelt comes first."""
+    """Return the keys of trainers with normalised separators; a key that is already normalised comes first."""
     found: dict[str, tuple[Alias, ...]] = {}
     for key, aliases in _EXACT.items():
         found.setdefault(_spelt(key), aliases)
@@ -102,9 +102,9 @@ STEP_KEYS = tuple(
     "iteration current_steps global_step/max_steps iter update timesteps total_timesteps "
     "time/total_timesteps it rollout_id rollout/step _step".split()
 )
-"""Keys that count the rows, the surest first."""
+"""Keys that count the rows, the most reliable first."""
 WEAK_STEP_KEYS = ("episode", "batch", "round", "epoch")
-"""Keys that may count the rows where no other key does and no value comes twice."""
+"""Keys that may count the rows if no other key does and no value repeats."""
 
 PREFERENCE_KEYS = frozenset(
     "rewards/chosen rewards/rejected rewards/margins rewards/accuracies logps/chosen logps/rejected dpo_loss "
@@ -113,12 +113,12 @@ PREFERENCE_KEYS = frozenset(
     "reward_margin rewards_margins rewards_margin preference_accuracy pairwise_accuracy margins "
     "pref_acc pref_accuracy preference_acc".split()
 )
-"""Keys that only preference training and reward models write."""
+"""Keys that only preference training and reward models log."""
 
 
 @lru_cache(maxsize=4096)
 def words(key: str) -> frozenset[str]:
-    """The canonical words of a key: ``Avg-Rew`` and ``reward/mean`` both give {mean, reward}."""
+    """Return the canonical words of a key: ``Avg-Rew`` and ``reward/mean`` both give {mean, reward}."""
     for foreign, canon in _UNSPACED.items():
         if foreign in key:
             key = key.replace(foreign, f" {canon} ")
@@ -130,7 +130,8 @@ def words(key: str) -> frozenset[str]:
 
 
 def plain(key: str) -> tuple[str, float]:
-    """The key in lower case without a scale in parentheses, and that scale: ``actor/lr(1e-4)`` is (actor/lr, 1e-4)."""
+    """Return the key in lower case without a scale in parentheses, and that scale: ``actor/lr(1e-4)`` is (actor/lr,
+    1e-4)."""
     low = key.strip().lower().replace(" / ", "/")
     scale = 1.0
     if "(" in low and (match := _SCALE.search(low)):
@@ -139,17 +140,18 @@ def plain(key: str) -> tuple[str, float]:
 
 
 OF_VERL = ("val/test_score/", "val-core/")
-"""verl's scores on held-out data, a key for each data set."""
+"""verl's scores on held-out data, one key per data set."""
 OF_BATCHES = frozenset(
     "val/sequence_lengths val/ratio val/stop_rate val/num_eos_tokens val/advantages_mean val/solve_rate_hist".split()
 )
-"""What TRL's PPO and open-instruct keep under ``val/`` of the batches that they train on: beside these no ``val/`` is a
-validation."""
+"""Keys of TRL's PPO and open-instruct under ``val/`` that describe the training batches: with one of these, no ``val/``
+key is a validation metric."""
 
 
 @lru_cache(maxsize=4096)
 def resolve(key: str) -> tuple[Alias, ...]:
-    """What a key means; empty where that is unknown or ambiguous. Usually one field, sometimes a share and its rest."""
+    """Return the meaning of a key; empty if unknown or ambiguous. Usually one field, sometimes a share and its
+    complement."""
     low, scale = plain(key)
     for name in _candidates(low):
         if name in TRAPS:
@@ -168,7 +170,7 @@ def resolve(key: str) -> tuple[Alias, ...]:
     names = key.strip(), "/".join((*namespaces, tail))
     for text in (*names, *(cut for name in names if (cut := _AVERAGED.sub("", name)) != name)):
         found = _rates(words(_SCALE.sub("", text)))
-        # what is logged is a mean of training, said or not
+        # logged values are training means, stated or not
         alias = _WORDED.get(found) or _WORDED.get(found - {"mean"}) or _WORDED.get(found - {"mean", "train"})
         if alias is not None:
             if alias.field == "kl" and any(of & _OF_EPISODES for of in said.values()):
@@ -182,8 +184,8 @@ def resolve(key: str) -> tuple[Alias, ...]:
 
 
 def _below_any(head: str, tail: str) -> tuple[Alias, ...]:
-    """What a name means below an unknown prefix: ``logps/clip_ratio``. Such keys come last; of several with one meaning
-    none is taken."""
+    """Return the meaning of a name below an unknown prefix: ``logps/clip_ratio``. Such keys come last; of several with
+    one meaning, none is used."""
     if "/" in head or words(head) & _OF_ANOTHER or _HELD_OUT_WORD.match(head):
         return ()
     return tuple(alias._replace(rank=alias.rank + GUESSED) for alias in resolve(tail) if alias.field in _UNMISTAKABLE)
@@ -195,12 +197,12 @@ _UNMISTAKABLE = frozenset(
     "kl clip_fraction entropy_mean grad_norm learning_rate policy_loss advantage_mean advantage_std ratio_mean "
     "response_length_mean truncated_rate reward_mean reward_std zero_variance_share".split()
 )
-"""Fields whose names mean nothing else."""
+"""Fields whose names are unambiguous."""
 _OF_ANOTHER = frozenset(
     "critic value values vf ref rm judge teacher student draft aux moe old baseline target random expert sft warmup "
     "human gold eval prompt best running per time timing perf memory".split()
 )
-"""Words of a prefix below which a name is not the policy's."""
+"""Prefix words below which a name does not describe the policy."""
 
 
 _GOLDS = frozenset("gold golden true oracle intended hidden".split())
@@ -209,9 +211,9 @@ _OF_REWARDS = frozenset("mean reward score rm r model train utility return".spli
 
 @lru_cache(maxsize=256)
 def meant_beside(keys: tuple[str, ...]) -> str | None:
-    """The key of the reward that is meant, in a row that holds a proxy of it too: ``gold`` beside ``proxy``.
+    """Return the key of the true reward in a row that also has a proxy: ``gold`` next to ``proxy``.
 
-    Alone such a word may be anything: ``gold`` is the right answer to a prompt where no ``proxy`` stands beside it.
+    Without the proxy, ``gold`` may be the right answer to a prompt.
     """
     said = {key: words(_SCALE.sub("", key)) - _OF_REWARDS for key in keys}
     golds = [key for key, found in said.items() if len(found) == 1 and found <= _GOLDS]
@@ -244,13 +246,13 @@ _HELD_OUT_WORD = re.compile(r"(?:eval|evaluation|val|validation|dev|test|held_?o
 
 
 def _scores_held_out(low: str, found: frozenset[str]) -> bool:
-    """Whether a key is a score on held-out data, whatever the data are called: ``eval/gsm8k/pass_at_1``, ``dev_f1``."""
-    part = "rewards/" in low  # one function of the reward alone
+    """Return whether a key is a score on held-out data with any name: ``eval/gsm8k/pass_at_1``, ``dev_f1``."""
+    part = "rewards/" in low  # a function of the reward alone
     return bool(_HELD_OUT_WORD.match(low) and not part and found & _SCORES and not found & _NO_SCORES)
 
 
 def _rates(found: frozenset[str]) -> frozenset[str]:
-    """A ratio is a share, except the importance ratio."""
+    """Treat a ratio as a share, except the importance ratio."""
     if "ratio" in found and len(found) > 1 and not found & {"importance", "policy", "mean", "max", "min"}:
         return found - {"ratio"} | {"rate"}
     return found

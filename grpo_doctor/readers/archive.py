@@ -1,4 +1,4 @@
-"""Zip archives: the files that may be logs, unpacked into a folder for as long as they are read, within limits."""
+"""Unpacks the files of a zip archive that may be logs into a temporary folder, within limits."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .log_names import has_name_of_log
 ZIP = b"PK\x03\x04"
 MEMBERS = 2_000
 LARGEST = 1 << 30
-"""Files in one archive, and bytes of them unpacked, at most: a bomb of a few kilobytes unpacks to terabytes."""
+"""Maximum number of files per archive, and of unpacked bytes: a zip bomb of a few kilobytes unpacks to terabytes."""
 
 
 @contextmanager
 def unpacked(path: Path) -> Iterator[Path]:
-    """The folder of the files of an archive that may be logs. Raises `UnreadableError`."""
+    """Yield the folder with the files of an archive that may be logs. Raises `UnreadableError`."""
     with tempfile.TemporaryDirectory(prefix="grpo-doctor-") as folder:
         try:
             with spending(), zipfile.ZipFile(path) as archive:

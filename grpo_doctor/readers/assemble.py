@@ -1,4 +1,5 @@
-"""From gathered rows to a `Run`: which key a field takes, which rows are one step, what the run is."""
+"""Turns collected rows into a `Run`: selects the key of each field, merges the rows of a step, and sets the run
+type."""
 
 from __future__ import annotations
 
@@ -21,36 +22,37 @@ if TYPE_CHECKING:
     from .row_buffer import Rows
 
 _MANY = 1_000_000
-"""Values of reward components beyond which they are left out: they are kept as one mapping a row."""
+"""Maximum number of values of reward components; beyond it they are left out, because each row stores them as a
+mapping."""
 _EQUAL = 1e-6
-"""Rewards closer than this are the same reward."""
+"""Rewards that differ by less are equal."""
 _OWN_SEEDS = 0.7
-"""Share of the rows from which as many seeds say that each row is an episode of an evaluation."""
+"""Minimum number of seeds, as a share of the rows, for the rows to be episodes of an evaluation."""
 _ENOUGH = 5
-"""Rows from which a metric that never enters the reward can be told from one that does."""
+"""Minimum number of rows to distinguish a metric that is not part of the reward."""
 _ANY = frozenset({"length", "mean"})
-"""Words of a length that may be that of any sequence: it makes no run RL."""
+"""Words for the length of any sequence: they do not make a run RL."""
 _APART = 1e-3
-"""Smallest singular value, as a share of the largest, of metrics whose weights in the reward can be told apart; and the
-share of the reward up to which a metric has no part in it."""
+"""Smallest singular value, as a share of the largest, at which the weights of metrics in the reward can be determined;
+and the maximum share of the reward for a metric that is not part of it."""
 _MOST_PARTS = 32
-"""Reward functions among which one is looked for that is not rewarded; beyond, no trainer has one beside the others."""
+"""Maximum number of reward functions among which an unrewarded one is searched."""
 _NAMED = 6
-"""Keys that one note names at most."""
+"""Maximum number of keys in one note."""
 _LARGEST = 1e100
-"""Figures whose squares a float still holds."""
+"""Largest numbers whose squares do not overflow."""
 
 Columns = dict[str, np.ndarray]
 
 
 def assemble(rows: Rows) -> Run:
-    """The run of these rows."""
+    """Assemble the run of these rows."""
     builder = RunBuilder(rows.file.source, rows.format)
     trained, merged = _rows_of(rows, builder) if len(rows) else (set(), 0)
     run = builder.finish()
     run.settings.update(rows.settings)
     if len(run) > _ENOUGH and run.settings.get("num_iterations") in (len(run), int(run.steps[-1])):
-        del run.settings["num_iterations"]  # as many as the run has steps: it counts these, and not passes over each
+        del run.settings["num_iterations"]  # as many values as steps: it counts these, not passes over each
     run.unread.update(rows.unread)
     run.notes += rows.file.notes + rows.notes
     if rows.odd:
@@ -64,7 +66,7 @@ def assemble(rows: Rows) -> Run:
     counted |= rows.numbered and not np.isnan(np.array(rows.steps)).all()
     run.run_type = run_type(trained, rows.seen, counted=counted)
     if len(run) == 1 and not counted:
-        run.settings.setdefault("rows", "unnumbered")  # figures that somebody pasted: nothing says they are the first
+        run.settings.setdefault("rows", "unnumbered")  # pasted figures: they need not be the first
     if run.run_type == "supervised" and (run.columns.get("loss", np.empty(0)) < 0).any():
         run.run_type = "rl"  # the loss of a supervised run is a cross-entropy, which is never below 0
     if run.run_type == "rl":
@@ -79,7 +81,7 @@ def assemble(rows: Rows) -> Run:
 
 
 def _rows_of(rows: Rows, builder: RunBuilder) -> tuple[set[str], int]:
-    """Puts the rows into the run; the fields that were recorded in training, and how many rows tell a step again."""
+    """Add the rows to the run; return the fields that were recorded in training, and the number of repeated rows."""
     run, n = builder.run, len(rows)
     columns, recorded = _metrics(rows, run)
     trains = np.frombuffer(rows.trains, np.uint8).astype(bool)
@@ -94,7 +96,7 @@ def _rows_of(rows: Rows, builder: RunBuilder) -> tuple[set[str], int]:
         columns = {name: column[keep] for name, column in columns.items()}
         recorded = {name: place[[r for r in at if keep[r]]].tolist() for name, at in recorded.items()}
         steps, lines, trains = steps[keep], lines[keep], trains[keep]
-    if len(steps) > _ENOUGH and not rows.events and (np.diff(steps) < 0).all():  # the newest row stands first
+    if len(steps) > _ENOUGH and not rows.events and (np.diff(steps) < 0).all():  # the newest row comes first
         columns = {name: column[::-1] for name, column in columns.items()}
         recorded = {name: [len(steps) - 1 - row for row in reversed(at)] for name, at in recorded.items()}
         steps, lines, trains = steps[::-1], lines[::-1], trains[::-1]
@@ -104,14 +106,15 @@ def _rows_of(rows: Rows, builder: RunBuilder) -> tuple[set[str], int]:
         events.setdefault(min(int(np.searchsorted(lines, event.line or 0)), len(lines) - 1), []).append(event)
     _averaged(steps, columns)
     _shares(columns, run)
-    again = [] if rows.redrawn else repeated(steps, columns, trains)  # a bar is drawn again where it stands
+    again = [] if rows.redrawn else repeated(steps, columns, trains)  # the progress bar is redrawn in place
     merged = _told_again(steps, columns, again)
     builder.extend(steps, columns, lines, recorded, events, again)
     return trained, merged
 
 
 def _metrics(rows: Rows, run: Run) -> tuple[Columns, dict[str, list[int]]]:
-    """A column for each field, without those that only look like a metric, and the rows on which each is recorded."""
+    """Return a column for each field, without those that only look like a metric, and the rows on which each is
+    recorded."""
     n = len(rows)
     columns, recorded = _fields(rows, run, n)
     if run.mapping.get(_UNUSED) == "kl" and not np.nan_to_num(columns["kl"]).any():
@@ -128,7 +131,7 @@ def _metrics(rows: Rows, run: Run) -> tuple[Columns, dict[str, list[int]]]:
 
 
 def _told_again(steps: np.ndarray, columns: Columns, again: list[int]) -> int:
-    """Rows that are merged into the one before although both hold the same metric."""
+    """Return the rows that are merged into the previous one although both have the same metric."""
     both = np.zeros(max(len(steps) - 1, 0), bool)
     for column in columns.values():
         if column.dtype != object:
@@ -141,7 +144,7 @@ _HOW_OFTEN = re.compile(r"(?<![a-z])(rate|ratio|share|count|num|tokens|turns|cal
 
 
 def _success_alone(run: Run) -> None:
-    """Where no reward is recorded the success rate stands for it: of rewards that are 0 or 1 it is the mean."""
+    """Use the success rate as the reward if none is recorded: it is the mean of rewards that are 0 or 1."""
     if "success_rate" not in run.columns or {"reward_mean", "reward_components"} & run.columns.keys():
         return
     run.columns["reward_mean"] = run.columns["success_rate"].copy()
@@ -151,12 +154,12 @@ def _success_alone(run: Run) -> None:
 
 
 _UNUSED = "rollout/kl"
-"""slime fills its KL with zeros where no KL is part of the reward."""
+"""slime fills its KL with zeros if the reward has no KL term."""
 
 
 def _has_no_critic(columns: Columns, recorded: dict[str, list[int]]) -> bool:
-    """Whether the loss of a critic is NaN on each of two rows or more, with a gradient or a loss beside the last that
-    is a number: the values of a critic that is NaN would have made the next update NaN."""
+    """Return whether the critic loss is NaN on at least two rows although the last of them has a finite gradient or
+    loss: the values of a real critic would have made the next update NaN."""
     held = recorded.get("value_loss", [])
     if len(held) < 2 or not np.isnan(columns["value_loss"]).all():
         return False
@@ -171,7 +174,7 @@ def _holds(column: np.ndarray, trains: np.ndarray, recorded: list[int] | tuple[(
 
 
 def _shares(columns: Columns, run: Run) -> None:
-    """Dead groups that are no whole numbers are a share."""
+    """Interpret counts of zero-variance groups that are not whole numbers as shares."""
     dead = columns.get("zero_variance_groups")
     if dead is None or "zero_variance_share" in columns:
         return
@@ -182,13 +185,12 @@ def _shares(columns: Columns, run: Run) -> None:
 
 
 _SAMPLED = ("reward_mean", "success_rate", "response_length_mean", "valid_rate", "truncated_rate", "fallback_rate")
-"""Fields that a log with a row for each response or batch of a step holds in parts, of which the step has the mean."""
+"""Fields that a log with one row per response or batch of a step records in parts; the step has their mean."""
 
 
 def _averaged(steps: np.ndarray, columns: Columns) -> None:
-    """Gives rows of one step its mean, where that is how the log is: otherwise the last row of a step is its value.
-
-    How the log is shows in the steps before the last one, whose rows may not have been written yet.
+    """Average the rows of one step if the log requires it; otherwise the last row of a step is its value. Only steps
+    before the last one decide, because the last may be incomplete.
     """
     begins = np.flatnonzero(np.diff(steps, prepend=steps[0] - 1))
     if len(begins) > 0.67 * len(steps):
@@ -206,7 +208,7 @@ def _averaged(steps: np.ndarray, columns: Columns) -> None:
 
 
 def _fields(rows: Rows, run: Run, n: int) -> tuple[Columns, dict[str, list[int]]]:
-    """The best key of every field; the others are unread."""
+    """Return the best key of every field; the others are unread."""
     columns: Columns = {}
     recorded: dict[str, list[int]] = {}
     for field, name in _keys(rows).items():
@@ -217,7 +219,7 @@ def _fields(rows: Rows, run: Run, n: int) -> tuple[Columns, dict[str, list[int]]
             values = alias.offset + alias.scale * values
         known = values[np.isfinite(values)]
         if field == "entropy_mean" and name.endswith("entropy_loss") and len(known) and known.min() < 0:
-            field = "entropy_loss"  # the term of the loss, -coefficient * entropy
+            field = "entropy_loss"  # the loss term, -coefficient * entropy
         if field in SHARES and len(known) and 1.5 < known.max() <= 100 and known.min() >= 0:
             values = values / 100
             run.notes.append(f"{name} is read as percent, because its maximum is {known.max():g}")
@@ -235,12 +237,12 @@ def _fields(rows: Rows, run: Run, n: int) -> tuple[Columns, dict[str, list[int]]
 
 
 _REGULAR = 6
-"""Values other than 0 from which it is no chance that a number of rows, the same for all, lies between them: five gaps
-of which a number above 1 divides each are met by chance once in twenty-eight times at most."""
+"""Number of nonzero values from which equal gaps between them are not chance: five gaps with a common divisor above 1
+occur by chance at most once in 28 cases."""
 
 
 def _filled(scores: np.ndarray) -> np.ndarray:
-    """The rows on which a held-out score is 0 because none was taken: between others that come every so many rows."""
+    """Return the rows on which a held-out score is 0 because no evaluation ran: between others at regular intervals."""
     taken = np.flatnonzero(np.nan_to_num(scores))
     apart = int(np.gcd.reduce(np.diff(taken))) if len(taken) >= _REGULAR else 0
     places = np.arange(len(scores))
@@ -248,7 +250,8 @@ def _filled(scores: np.ndarray) -> np.ndarray:
 
 
 def _keys(rows: Rows) -> dict[str, str]:
-    """The key that each field takes: of those that are known on half as many rows as any other, the preferred one."""
+    """Return the key of each field: the preferred one among those that are known on at least half as many rows as any
+    other."""
     able: dict[str, list[tuple[int, str, int]]] = {}
     of_batches = bool(rows.seen & OF_BATCHES)
     for name, column in rows.columns.items():
@@ -260,7 +263,7 @@ def _keys(rows: Rows) -> dict[str, str]:
             able.setdefault(alias.field, []).append((alias.rank, name, known))
     found = {}
     for field, keys in able.items():
-        if min(keys)[0] >= GUESSED and len(keys) > 1:  # below prefixes that nobody knows: parts of something
+        if min(keys)[0] >= GUESSED and len(keys) > 1:  # below unknown prefixes: parts of a metric
             continue
         most = max(known for _, _, known in keys)
         found[field] = min((key for key in keys if 2 * key[2] >= most), key=lambda key: key[0])[1]
@@ -268,8 +271,8 @@ def _keys(rows: Rows) -> dict[str, str]:
 
 
 def _possible(values: array[float], alias: Alias) -> bool:
-    """Whether values may be those of a field: a reward of +1 and -1 is called ``correct`` too, and a sum of entropies
-    ``entropy``."""
+    """Return whether values are possible for a field: rewards of +1 and -1 are also called ``correct``, and a sum of
+    entropies ``entropy``."""
     figures = np.frombuffer(values, float)
     known = figures[np.isfinite(figures)] * alias.scale
     low, high = LIMITS[alias.field]
@@ -279,7 +282,7 @@ def _possible(values: array[float], alias: Alias) -> bool:
 
 
 def _listed(rows: Rows, columns: Columns, n: int) -> None:
-    """Statistics of rewards and advantages that are logged one by one."""
+    """Compute statistics of rewards and advantages that are logged individually."""
     one_prompt = bool(rows.seen & SINGLE_PROMPT)
     derived: dict[str, dict[int, float]] = {}
     groups: dict[int, list[list[float]]] = {}
@@ -320,7 +323,7 @@ def _summarise(derived: dict[str, dict[int, float]], name: str, row: int, values
 
 
 def _components(rows: Rows, run: Run, columns: Columns, n: int) -> None:
-    """The reward functions, and which metric among them is logged beside the reward without being rewarded."""
+    """Return the reward functions, and the metric among them that is logged but not rewarded."""
     held = len(rows.components) * n
     if held > _MANY:
         rows.unread.update(dict.fromkeys(rows.components, n))
@@ -352,16 +355,17 @@ def _components(rows: Rows, run: Run, columns: Columns, n: int) -> None:
 
 
 def _may_be_success(name: str) -> bool:
-    """Whether a metric of this name may measure success: how often a policy thinks or calls a tool does not."""
+    """Return whether a metric with this name may measure success; how often a policy thinks or calls a tool does
+    not."""
     behaviour = _HOW_OFTEN.search(name.lower()) and not _LIKE_A_REWARD.search(name)
     return not (of_form(name) or behaviour)
 
 
 def _unrewarded(table: np.ndarray, reward: np.ndarray) -> int | None:
-    """The one metric that has no part in the reward; None where there is none, several, or it cannot be told.
+    """Return the only metric that is not part of the reward; None if there is none, several, or it is unknown.
 
-    A linear fit that is exact, and that no other fit equals, gives each component its weight. Metrics that are
-    differences of others say nothing new and are left out first.
+    A unique exact linear fit gives each component its weight. Metrics that are differences of others are left out
+    first.
     """
     known = np.isfinite(table).all(axis=1) & np.isfinite(reward)
     table, reward = table[known], reward[known]
@@ -392,7 +396,7 @@ def _is_difference(table: np.ndarray, column: int, kept: list[int]) -> bool:
 
 
 def _eos_of_counts(rows: Rows, run: Run, columns: Columns) -> None:
-    """TRL's PPO logs how many EOS tokens a batch held; the episodes since the last row say how many there could be."""
+    """Convert TRL PPO's count of EOS tokens per batch to a share, by the number of episodes since the last row."""
     count, episode = rows.extra.get("val/num_eos_tokens"), rows.extra.get("episode")
     if count is None or episode is None or "eos_rate" in columns:
         return
@@ -404,7 +408,7 @@ def _eos_of_counts(rows: Rows, run: Run, columns: Columns) -> None:
 
 
 def _cut_of_counts(rows: Rows, run: Run, columns: Columns) -> None:
-    """How many responses were cut, of how many."""
+    """Convert the number of truncated responses and their total to a share."""
     cut, all_ = rows.extra.get("truncated_count"), rows.extra.get("rollout_count")
     if cut is None or all_ is None or "truncated_rate" in columns:
         return
@@ -414,7 +418,7 @@ def _cut_of_counts(rows: Rows, run: Run, columns: Columns) -> None:
 
 
 def _uncompared(rows: Rows, columns: Columns) -> None:
-    """verl fills the differences of generator and trainer with zeros where it had nothing to compare."""
+    """Drop differences of generator and trainer that verl fills with zeros if it had nothing to compare."""
     valid = rows.extra.get("training/rollout_probs_diff_valid")
     if valid is None:
         return

@@ -1,4 +1,4 @@
-"""Where a JSON document holds its rows: under any key, as columns, as points of curves; for one run or for several."""
+"""Finds the rows of a JSON document: under any key, as columns, as points of curves; for one run or for several."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _RUNS = tuple(
     "run run_id run_name experiment exp variant method algo algorithm "
     "arm condition model trajectory trial fold seed".split()
 )
-"""Columns that may tell one run from another."""
+"""Columns that may distinguish runs."""
 _VARIED = frozenset(
     "lambda alpha gamma beta rho sweep variant ablation trial seed fold config setting lr weight coef coefficient arm "
     "condition".split()
 )
-"""Words of columns that hold what a sweep varies."""
+"""Words in the names of columns with the varied setting of a sweep."""
 _CLOCKED = frozenset("lr learning_rate".split())
-"""What a schedule moves within one run."""
+"""Settings that a schedule changes within one run."""
 _NAMES = ("name", "id", "label", *_RUNS)
-"""Keys that may name the part of a document beside its rows."""
+"""Keys that may name a part of the document, next to its rows."""
 _TRAIN = frozenset(("train", "training", "trainer"))
 _TEXTS = frozenset(
     "prompt question completion completions response output generation messages text answer problem query code".split()
@@ -46,7 +46,7 @@ _MOST_RUNS = 50
 
 
 class Table(NamedTuple):
-    """The rows of one run, and what tells it from the others of the document."""
+    """The rows of one run, and its name among the runs of the document."""
 
     name: str
     rows: Sequence[Row]
@@ -55,11 +55,10 @@ class Table(NamedTuple):
 
 
 def tables(value: Any, name: str = "") -> list[Table]:
-    """The tables of a document; the document itself as one row where it holds none.
+    """Return the tables of a document; if it has none, the document itself as one row.
 
     Args:
-        value: the document.
-        name: its name, which tells what a mere list of numbers is.
+        value: the document. name: its name, which gives a plain list of numbers its meaning.
     """
     if isinstance(value, list) and len(value) > 1 and all(map(_numeric, value)):
         told = not isinstance(value[0], list)
@@ -72,14 +71,15 @@ def tables(value: Any, name: str = "") -> list[Table]:
 
 
 def _scalar(points: list[Any], name: str) -> list[Row]:
-    """The rows of one scalar as TensorBoard's page gives it, ``[wall time, step, value]``, or of numbers in lists."""
+    """Return the rows of one scalar as exported by TensorBoard's page, ``[wall time, step, value]``, or of numbers in
+    lists."""
     steps = [point[1] for point in points if len(point) == 3 and isinstance(point[1], int)]
     counted = len(steps) == len(points) and all(a < b for a, b in pairwise(steps))
     return [{"step": point[1], curve(name): point[2]} if counted else {curve(name): point} for point in points]
 
 
 def _traces(data: Any) -> dict[str, list[list[Any]]]:
-    """The curves of a figure of Plotly, ``[{"name": "reward", "x": […], "y": […]}]``, by their names."""
+    """Return the curves of a Plotly figure, ``[{"name": "reward", "x": […], "y": […]}]``, by name."""
     alike = isinstance(data, list) and all(isinstance(trace, dict) and {"x", "y"} <= trace.keys() for trace in data)
     named = {str(trace.get("name", "")): (trace["x"], trace["y"]) for trace in data} if alike else {}
     if not all(isinstance(axis, list) for trace in named.values() for axis in trace):
@@ -88,13 +88,14 @@ def _traces(data: Any) -> dict[str, list[list[Any]]]:
 
 
 def curve(name: str) -> str:
-    """What a curve is of: its name without ``_history`` and the like, or the word in it that means a metric."""
+    """Return the metric of a curve: its name without ``_history`` and similar, or the word in it that names a
+    metric."""
     short = _CURVE.sub("", name)
     return short if resolve(short) else next((word for word in ("reward", "loss") if word in name.lower()), name)
 
 
 def _metric(name: str) -> str:
-    """The name of a column, without ``_history`` and the like where it is a metric's only so."""
+    """Return the name of a column, without ``_history`` and similar if the rest is a metric."""
     short = _CURVE.sub("", name)
     return short if resolve(short) and not resolve(name) else name
 
@@ -114,16 +115,15 @@ def _of_list(value: list[Any], depth: int) -> list[Table]:
 
 
 def _holds_rows(row: Row) -> bool:
-    """Whether what a row tells is the history of a run, beside how it was set: ``{"lr": 1e-5, "history": [{…}]}``."""
+    """Return whether a row contains the history of a run next to its settings: ``{"lr": 1e-5, "history": [{…}]}``."""
     inside = [v for v in row.values() if isinstance(v, list) and len(v) > 1 and isinstance(v[0], dict)]
     settings = all(declared(key) for key, v in row.items() if _numeric(v) and _means({key: v}))
     return len(inside) == 1 and settings and any(_means(inner) for inner in inside[0][:3] if isinstance(inner, dict))
 
 
 def widened(rows: Sequence[Row]) -> Sequence[Row]:
-    """The rows of a long table, ``metric, step, value``, as one for each step of each run, in whatever order they come.
-
-    As they stand where a metric comes twice at a step, and where the table is no long one.
+    """Convert a long table, ``metric, step, value``, to one row per step and run. Return the rows unchanged if a metric
+    occurs twice at a step, or if it is not a long table.
     """
     names = {str(key).lower(): key for key in rows[0]} if rows else {}
     across = next((names[name] for name in STEP_KEYS if name in names), None)
@@ -142,18 +142,18 @@ def widened(rows: Sequence[Row]) -> Sequence[Row]:
 
 
 def _names_runs(key: str) -> bool:
-    """Whether a column of this name may tell one run from another: ``seed``, ``kl_lambda``, ``learning_rate``."""
+    """Return whether a column with this name may distinguish runs: ``seed``, ``kl_lambda``, ``learning_rate``."""
     low = key.lower()
     return low in _RUNS or (not set(re.split(r"[\W_]+", low)).isdisjoint(_VARIED) and low not in _CLOCKED)
 
 
 def names_runs(keys: Iterable[str]) -> bool:
-    """Whether any column of a table may tell one run from another."""
+    """Return whether any column of a table may distinguish runs."""
     return any(_names_runs(str(key)) for key in keys)
 
 
 def runs_of(rows: Sequence[Row]) -> dict[str, Sequence[Row]]:
-    """The rows of each run of a table that names its runs in a column; all under "" where it holds one."""
+    """Return the rows of each run of a table with a column that names the run; all under "" if it has one run."""
     names = {str(key).lower(): key for key in rows[0]} if rows else {}
     columns = [names[name] for name in _RUNS if name in names] or _varied(rows, names)
     across = next((names[name] for name in _ACROSS if name in names), None)
@@ -170,7 +170,7 @@ def runs_of(rows: Sequence[Row]) -> dict[str, Sequence[Row]]:
 
 
 def _varied(rows: Sequence[Row], names: Mapping[str, str]) -> list[str]:
-    """The column of what a sweep varies: few values, each on many rows, that come again after others."""
+    """Return the column with the varied setting of a sweep: few values, each on many rows and repeated later."""
     for name, key in names.items():
         values = [str(row.get(key, "")) for row in rows]
         turns = sum(a != b for a, b in pairwise(values)) + 1
@@ -181,7 +181,7 @@ def _varied(rows: Sequence[Row], names: Mapping[str, str]) -> list[str]:
 
 
 def _joined(parts: Sequence[tuple[Row, Sequence[Row]]]) -> list[Table]:
-    """Rows that lie in rows: the parts of one run, if an epoch numbers them, else a run each."""
+    """Return nested rows: parts of one run if an epoch numbers them, else one run each."""
     segment = next(
         (key for key in ("epoch", "iteration", "round") if all(number(p.get(key)) is not None for p, _ in parts)), ""
     )
@@ -195,7 +195,7 @@ def _joined(parts: Sequence[tuple[Row, Sequence[Row]]]) -> list[Table]:
 
 def _of_mapping(value: Mapping[str, Any], depth: int) -> list[Table]:
     names, data = value.get("columns"), value.get("data")
-    if _header(names) and isinstance(data, list):  # what pandas calls "split"
+    if _header(names) and isinstance(data, list):  # pandas' "split" format
         return _of_list([names, *data], depth)
     for key in _HISTORIES:
         inner = value.get(key)
@@ -216,12 +216,13 @@ def _of_mapping(value: Mapping[str, Any], depth: int) -> list[Table]:
         or [Table("", rows, True) for rows in (held if told else [], _curves(value)) if rows][:1]
         or _pivoted(value)
         or (_within(value, depth) if depth < _DEEPEST else [])
-        or ([Table("", held)] if held and not _means(value) else [])  # else histograms beside the numbers of a summary
+        or ([Table("", held)] if held and not _means(value) else [])  # else histograms of a summary
     )
 
 
 def _counted(value: Mapping[str, Any]) -> list[Table]:
-    """Rows by number, ``{"1": {…}}`` or ``{"epoch_1": {…}}``; or columns of values by number, as pandas writes them."""
+    """Return numbered rows, ``{"1": {…}}`` or ``{"epoch_1": {…}}``; or numbered values per column, as pandas writes
+    them."""
     if not value or not all(isinstance(inner, dict) for inner in value.values()):
         return []
     found = [_COUNTED.fullmatch(str(key).lstrip("-")) for key in value]
@@ -236,7 +237,7 @@ def _counted(value: Mapping[str, Any]) -> list[Table]:
 
 
 def _runs_of_columns(value: Mapping[str, Any]) -> list[Table]:
-    """Several runs side by side, each a mapping of the same columns."""
+    """Return several runs in one document, each a mapping of the same columns."""
     held = {str(key): inner for key, inner in value.items() if isinstance(inner, dict)}
     if len(held) < 2 or _sides(held):
         return []
@@ -246,7 +247,8 @@ def _runs_of_columns(value: Mapping[str, Any]) -> list[Table]:
 
 
 def _runs_by_name(value: Mapping[str, Any]) -> list[Table]:
-    """Several runs side by side, each under the first part of its keys: ``{"small/loss": […], "large/loss": […]}``."""
+    """Return several runs in one document, each under the first part of its keys: ``{"small/loss": […], "large/loss":
+    […]}``."""
     parts: dict[str, dict[str, Any]] = {}
     for key, inner in value.items():
         head, slash, tail = str(key).partition("/")
@@ -260,7 +262,7 @@ def _runs_by_name(value: Mapping[str, Any]) -> list[Table]:
 
 
 def _pivoted(value: Mapping[str, Any]) -> list[Table]:
-    """Several runs side by side within each metric: ``{"rewards_per_episode": {"easy": […], "hard": […]}}``."""
+    """Return several runs within each metric: ``{"rewards_per_episode": {"easy": […], "hard": […]}}``."""
     held = {_CURVE.sub("", str(key)): inner for key, inner in value.items() if isinstance(inner, dict) and inner}
     held = {
         key: inner for key, inner in held.items() if all(isinstance(v, list) and len(v) > 1 for v in inner.values())
@@ -271,7 +273,7 @@ def _pivoted(value: Mapping[str, Any]) -> list[Table]:
 
 
 def columns(value: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The rows of columns by name: lists of numbers, or of the numbers of each step, as long as one another."""
+    """Return the rows of named columns: lists of numbers, or of lists per step, of the same length."""
     held = flat(value).items()
     lists = {_metric(key): v for key, v in held if isinstance(v, list) and v and not isinstance(v[0], dict)}
     lists = {key: v for key, v in lists.items() if not isinstance(v[0], list) or not _points(v)}
@@ -297,9 +299,8 @@ def columns(value: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _evaluated(key: str, count: int, lists: Mapping[str, list[Any]], rows: Sequence[Row]) -> list[int]:
-    """The rows on which a score was taken that is held beside longer lists: those that a list of its steps names.
-
-    Without such a list they were taken every so many rows, if their number divides that of the rows; else nobody knows.
+    """Return the rows of a score that was measured less often: those in its list of steps. Without such a list, use
+    regular intervals if the number of rows is divisible; else unknown.
     """
     own = next((v for name, v in lists.items() if len(v) == count and _is_counter(name, v, "eval")), None)
     if own is not None:
@@ -313,7 +314,7 @@ _COUNTERS = frozenset("step steps iteration iterations iter iters".split())
 
 
 def _is_counter(key: str, values: list[Any], beside: str = "train") -> bool:
-    """Whether a list counts the rows of others: ``steps``, ``train_iterations``, which only goes up."""
+    """Return whether a list counts the rows of others: ``steps``, ``train_iterations``, which only increases."""
     found = words(key)
     if not found & _COUNTERS or found - _COUNTERS - {beside, "global"}:
         return False
@@ -322,12 +323,12 @@ def _is_counter(key: str, values: list[Any], beside: str = "train") -> bool:
 
 
 def _known(key: str) -> bool:
-    """Whether a key is known with its prefix, so that the prefix names no run."""
+    """Return whether a key is known with its prefix, so the prefix does not name a run."""
     return any(alias.rank < GUESSED for alias in resolve(key))
 
 
 def _unfolded(value: Mapping[str, Any], depth: int = 0) -> Mapping[str, Any]:
-    """Metrics whose values lie a level deeper, ``{"reward": {"values": […], "steps": […]}}``, as lists or curves."""
+    """Return metrics with nested values, ``{"reward": {"values": […], "steps": […]}}``, as lists or curves."""
     inside = {key: inner for key, inner in value.items() if isinstance(inner, dict)}
     found = {key: curve for key, inner in inside.items() if (curve := _folded(inner))}
     if any(resolve(key) and not declared(key) for key in found):
@@ -336,7 +337,7 @@ def _unfolded(value: Mapping[str, Any], depth: int = 0) -> Mapping[str, Any]:
 
 
 def _folded(inner: Mapping[str, Any]) -> list[Any]:
-    """The values of one metric, each with its step where these lie beside them; nothing where it is something else."""
+    """Return the values of one metric, with their steps if given; nothing for anything else."""
     lists = {key.lower().removesuffix("s"): v for key, v in inner.items() if isinstance(v, list)}
     heights = next((lists.pop(key) for key in ("value", "y") if key in lists), [])
     if len(lists) > 1 or not all(map(_numeric, heights)) or any(isinstance(v, dict) for v in inner.values()):
@@ -349,7 +350,7 @@ def _folded(inner: Mapping[str, Any]) -> list[Any]:
 
 
 def _curves(value: Mapping[str, Any]) -> list[Row]:
-    """The rows of curves by name: lists of ``[step, value]`` or of ``{"step": …, "value": …}``."""
+    """Return the rows of named curves: lists of ``[step, value]`` or of ``{"step": …, "value": …}``."""
     rows: dict[float, dict[str, Any]] = {}
     for key, curve in flat(value).items():
         name = _CURVE.sub("", key)
@@ -359,7 +360,7 @@ def _curves(value: Mapping[str, Any]) -> list[Row]:
 
 
 def left_out(value: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, int]:
-    """The lists of numbers in a document that none of the rows which were made of it holds, and how long they are."""
+    """Return the lists of numbers in a document that no extracted row contains, and their lengths."""
     held = {str(key).rpartition("/")[2] for row in rows for key in row}
     whole = flat(_unfolded(value))
     lists = {key: v for key, v in whole.items() if isinstance(v, list) and len(v) > 1 and all(map(_numeric, v))}
@@ -368,7 +369,7 @@ def left_out(value: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, int]:
 
 
 def _points(curve: list[Any]) -> list[tuple[float, Any]]:
-    """The points of a curve; none where a list is something else."""
+    """Return the points of a curve; none for any other list."""
     found = []
     for point in curve:
         if isinstance(point, dict):
@@ -387,7 +388,7 @@ def _points(curve: list[Any]) -> list[tuple[float, Any]]:
 
 
 def _within(value: Mapping[str, Any], depth: int) -> list[Table]:
-    """The tables under the keys of a mapping: of one run where they are training and evaluation, else a run each."""
+    """Return the tables under the keys of a mapping: one run for training and evaluation, else one run each."""
     found: dict[str, list[Table]] = {}
     for key, inner in value.items():
         inside = _of_list(inner, depth + 1) if isinstance(inner, list) else []
@@ -406,7 +407,7 @@ def _within(value: Mapping[str, Any], depth: int) -> list[Table]:
 
 
 def _sides(held: Mapping[str, Any]) -> bool:
-    """Whether keys are those of training and its evaluation."""
+    """Return whether the keys are those of training and its evaluation."""
     heads = {key.lower().split("_")[0] for key in held}
     return bool(heads & _TRAIN) and heads <= _TRAIN | EVAL
 
@@ -417,7 +418,7 @@ def _of_side(key: str, rows: Sequence[Row]) -> Iterator[Row]:
 
 
 def _is_log(table: Table, key: str) -> bool:
-    """Whether rows under a key are metrics over time, not answers of a model or results of several."""
+    """Return whether rows under a key are metrics over time, not answers of a model or results of several."""
     rows = table.rows
     if len(rows) < 2 or not any(_means(row) for row in rows[:3]):
         return False
@@ -427,7 +428,7 @@ def _is_log(table: Table, key: str) -> bool:
 
 
 def _means(row: Row) -> bool:
-    """Whether a row tells a metric; a number of its own is none."""
+    """Return whether a row contains a metric; a lone number does not count."""
     return any(
         _numeric(v)
         and any(alias.field not in ("epoch", "wall_time") and alias.rank < GUESSED for alias in resolve(key))

@@ -1,4 +1,4 @@
-"""How a log ends: out of memory, killed, a time limit, a collective that hangs, an exception, or finished."""
+"""Recognises how a log ends: out of memory, killed, time limit, hanging collective, exception, or finished."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def event(end: Ending) -> Event:
 
 
 def ending(lines: Iterable[tuple[int, str]], last_row: int) -> Ending | None:
-    """The surest sign of an end after the last row of metrics, the first where there are several; None for none.
+    """Return the most certain ending after the last row of metrics, the first of several; None if there is none.
 
     Args:
         lines: the last lines of the log with their numbers, at most `TAIL`.

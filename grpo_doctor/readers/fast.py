@@ -1,7 +1,7 @@
-"""Rows that all have the same keys, read straight into columns: no Python mapping a row, only the keys that are wanted.
+"""Reads rows with identical keys directly into columns: no Python mapping per row, and only the wanted keys.
 
-A JSON row is of a shape when it has as many keys and all that are wanted; any other row takes the slow way, and so does
-every row with a bare NaN, which strict JSON does not know.
+A JSON row matches a shape if it has the same number of keys and all wanted ones. Any other row is parsed normally, as
+is every row with a bare NaN, which is not strict JSON.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ import numpy as np
 
 _listed = msgspec.json.Decoder(list[float]).decode
 CHUNK = 4096
-"""Rows that are held before they become columns."""
+"""Number of rows that are buffered before they become columns."""
 LEARNED_FROM = 200
-"""Rows that are read the slow way first, so that the keys are known."""
+"""Number of rows that are parsed normally first to learn the keys."""
 
 KEY = b'":'
-"""How often it stands in a row of JSON tells how many keys it has; more where its texts look like keys."""
+"""Number of occurrences in a JSON row that gives the number of keys; more if texts look like keys."""
 
 
 _AS_IT_STANDS = re.compile(r'[^"\\\x00-\x1f\ud800-\udfff]*')
 
 
 def stands_in_json(key: str) -> bool:
-    """Whether JSON writes a key as it is: `JsonShape` finds no key that needs an escape."""
+    """Return whether JSON writes a key unescaped: `JsonShape` finds no key with an escape."""
     return _AS_IT_STANDS.fullmatch(key) is not None
 
 
 class Shape(ABC):
-    """Rows of the same keys that are held until they become columns together.
+    """A buffer of rows with the same keys, which become columns together.
 
     Attributes:
         keys: all keys of such rows, wanted or not.
-        step_key: the wanted key that counts the rows; None where ``steps`` holds the step of each row, NaN for none.
+        step_key: the wanted key that counts the rows; None if ``steps`` has the step of each row (NaN for none).
     """
 
     def __init__(self, keys: Iterable[str], step_key: str | None = None) -> None:
@@ -49,11 +49,11 @@ class Shape(ABC):
 
     @abstractmethod
     def columns(self) -> dict[str, Any]:
-        """The values of each wanted key, None where a row has none; the rows are held no longer."""
+        """Return the values of each wanted key, None if a row has none, and clear the buffer."""
 
 
 class JsonShape(Shape):
-    """Rows of JSON. ``strict`` refuses numbers that stand as text."""
+    """Buffers JSON rows. ``strict`` rejects numbers in strings."""
 
     def __init__(self, keys: Iterable[str], wanted: Iterable[str], step_key: str | None, strict: bool) -> None:
         super().__init__(keys, step_key)
@@ -68,7 +68,7 @@ class JsonShape(Shape):
         self._decode = msgspec.json.Decoder(row, strict=strict).decode
 
     def take(self, raw: bytes, line: int, step: float | None) -> bool:
-        """Holds a row of this shape; False for any other."""
+        """Buffer a row of this shape; return False for any other."""
         if step is not None and self.step_key is not None:
             return False
         try:
@@ -87,7 +87,7 @@ class JsonShape(Shape):
 
 
 def plain_numbers(texts: Sequence[str]) -> list[float] | None:
-    """The numbers that texts hold, all at once; None where one of them is anything but a plain finite number."""
+    """Parse all numbers of some texts; None if one of them is not a plain finite number."""
     try:
         values = _listed(f"[{','.join(texts)}]")
     except (msgspec.DecodeError, UnicodeEncodeError):
@@ -96,7 +96,7 @@ def plain_numbers(texts: Sequence[str]) -> list[float] | None:
 
 
 class CellShape(Shape):
-    """Rows of a table without empty cells whose wanted cells are finite numbers."""
+    """Buffers rows of a table without empty cells whose wanted cells are finite numbers."""
 
     def __init__(self, names: Sequence[str], wanted: Sequence[str], step_key: str | None) -> None:
         super().__init__(names, step_key)
@@ -105,7 +105,7 @@ class CellShape(Shape):
         self._rows: list[list[float]] = []
 
     def take(self, cells: Sequence[str], line: int) -> bool:
-        """Holds a row of this shape; False for any other."""
+        """Buffer a row of this shape; return False for any other."""
         if not all(cells):
             return False
         values = plain_numbers([cells[place] for place in self._places])

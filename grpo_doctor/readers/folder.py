@@ -1,4 +1,4 @@
-"""A folder of runs: finds the logs in it, and answers for every file of it."""
+"""Reads a folder of runs: finds its logs, and reports the outcome for every file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_METRIC = "no training metric"
 
 
 class Survey(NamedTuple):
-    """The runs of an input, and an answer for every file of it."""
+    """The runs of an input, and the outcome for every file."""
 
     runs: list[Run]
     answers: list[Answer]
@@ -65,13 +65,13 @@ ReadFile = Callable[[Path], list[Run]]
 
 
 def survey(folder: Path, read_file: ReadFile) -> Survey:
-    """The runs of a folder, each once, and an answer for every file."""
+    """Return the distinct runs of a folder, and the outcome for every file."""
     return survey_files(candidates(folder), read_file)
 
 
 def survey_files(files: Iterable[Candidate], read_file: ReadFile) -> Survey:
-    """The runs of some files, each once; with each file the answer, if it is known without reading it. What cannot be
-    read costs itself alone."""
+    """Return the distinct runs of some files; each file comes with its outcome if that is known without reading. An
+    unreadable file affects no other."""
     found: list[Run] = []
     answers: list[Answer] = []
     for path, known in files:
@@ -82,7 +82,7 @@ def survey_files(files: Iterable[Candidate], read_file: ReadFile) -> Survey:
 
 
 def answered(path: Path, read_file: ReadFile) -> tuple[list[Run], list[Answer]]:
-    """The runs of one file of a folder and what became of it, or of the files of an archive."""
+    """Return the runs and the outcome of one file of a folder, or of the files of an archive."""
     try:
         return _read(path, read_file)
     except ReadError as error:
@@ -95,7 +95,7 @@ def answered(path: Path, read_file: ReadFile) -> tuple[list[Run], list[Answer]]:
 
 
 def _read(path: Path, read_file: ReadFile) -> tuple[list[Run], list[Answer]]:
-    """The same. Raises `ReadError`."""
+    """Do the same. Raises `ReadError`."""
     try:
         runs = read_file(path)
     except ArchiveError:
@@ -109,14 +109,14 @@ def _read(path: Path, read_file: ReadFile) -> tuple[list[Run], list[Answer]]:
 
 
 def refuse_torn(path: Path, runs: Iterable[Run]) -> None:
-    """Refuses a file of which no row was read and some of which is torn. Raises `UnreadableError`."""
+    """Refuse an incomplete file of which no row was read. Raises `UnreadableError`."""
     torn = next((note for run in runs if not len(run) for note in run.notes if isinstance(note, Torn)), None)
     if torn is not None:
         raise UnreadableError(f"{path}: {torn}")
 
 
 def of_archive(path: Path, read_file: ReadFile) -> tuple[list[Run], list[Answer]]:
-    """The runs and the answers of the files in an archive, named as if it were a folder. Raises `UnreadableError`."""
+    """Return the runs and outcomes of the files in an archive, named as in a folder. Raises `UnreadableError`."""
     with unpacked(path) as folder:
 
         def read_member(member: Path) -> list[Run]:
@@ -130,7 +130,7 @@ def of_archive(path: Path, read_file: ReadFile) -> tuple[list[Run], list[Answer]
 
 
 def renamed(found: Survey, named: Callable[[str], str], path: Path) -> Survey:
-    """What was read of a copy, under the names of what it is a copy of."""
+    """Replace the names of copies by the original names."""
     for run in found.runs:
         run.source, run.path = named(run.source), path
         run.notes = [type(note)(named(note)) for note in run.notes]
@@ -140,7 +140,7 @@ def renamed(found: Survey, named: Callable[[str], str], path: Path) -> Survey:
 
 
 def _beside(told: tuple[list[Run], dict[str, str]], answers: list[Answer]) -> Survey:
-    """Leaves out what lies beside runs of training and is none: evaluations, summaries, results of one row."""
+    """Leave out files next to training runs that are not training: evaluations, summaries, results of one row."""
     runs, second = told
     kept = [run for run in runs if is_training(run.run_type, run.format, len(run))] or runs
     sources = {file_of(run.source) for run in kept}
@@ -158,5 +158,5 @@ _DOCUMENTS = ("json", "wandb-summary", "csv", "completions")
 
 
 def is_training(run_type: str, format: str, rows: int) -> bool:
-    """Whether it is the course of a training: no evaluation, no summary, no results of one row."""
+    """Return whether a run is the course of a training: no evaluation, no summary, no results of one row."""
     return run_type in TRAINING and (rows > 1 or format not in _DOCUMENTS)

@@ -1,4 +1,4 @@
-"""Input of any kind as bytes, lines and texts: files, compressed files, other encodings, torn ends."""
+"""Reads any input as bytes, lines and texts: files, compressed files, other encodings, incomplete ends."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ from typing import BinaryIO, cast
 from ..limits import spent
 
 HEAD = 1 << 16
-"""Bytes that sniffing looks at."""
+"""Number of bytes for sniffing."""
 CHUNK = 1 << 20
-"""Bytes that are read at once."""
+"""Number of bytes to read at once."""
 LONGEST = 1 << 22
-"""Characters of a line beyond which it is passed over with a note: no metric line is that long."""
+"""Maximum line length in characters; longer lines are skipped with a note, because no metric line is that long."""
 
 _ESCAPE, _RETURN = b"\x1b\r"
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\x1b\0"))
 _MANGLED = re.compile(rb"\xc3\xa2\xe2|\xc3\x82\xc2")
-"""How bars, arrows and signs begin that a terminal of Windows took for its own letters: ``â”‚``, ``Â±``."""
+"""Start of bars, arrows and signs that a Windows terminal has mis-decoded: ``â”‚``, ``Â±``."""
 _LETTERS = {bytes([byte]).decode("cp1252", "ignore") or chr(byte): byte for byte in range(256)}
-"""The bytes of Windows-1252 by their letters; five of them are none and stand for themselves."""
+"""Bytes of Windows-1252 by character; five undefined ones represent themselves."""
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class ReadError(ValueError):
-    """Input that cannot be read; the message names the file, the line where known, and what to do."""
+    """Unreadable input; the message names the file, the line if known, and the fix."""
 
 
 class UnreadableError(ReadError):
-    """A file whose bytes the system does not give, or that is damaged: whatever its name, it may have been a log."""
+    """A file whose bytes cannot be read, or that is damaged; it may have been a log."""
 
 
 class ArchiveError(ReadError):
-    """An archive of files: what it holds is read as a folder is."""
+    """An archive: its content is read as a folder."""
 
 
 class NotRead(str):
-    """A note of what a reader left out or could not read: what is said of a run may lack it."""
+    """A note on what a reader left out or could not read: the diagnosis may lack it."""
 
 
 class Torn(NotRead):
-    """A note of a file whose end is missing."""
+    """A note on a file whose end is missing."""
 
 
 @dataclass
@@ -65,7 +65,7 @@ class Input:
         return self.shown or str(self.path)
 
     def open(self) -> BinaryIO:
-        """The file's bytes, decompressed, UTF-16 as UTF-8. Raises `ReadError`."""
+        """Open the file's bytes, decompressed, and UTF-16 as UTF-8. Raises `ReadError`."""
         try:
             file = open(self.path, "rb")  # noqa: SIM115 - the caller closes it
         except OSError as error:
@@ -90,12 +90,12 @@ class Input:
             import zstandard
 
             return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(file))
-        if magic[:2] in (b"\xff\xfe", b"\xfe\xff"):  # what PowerShell writes
+        if magic[:2] in (b"\xff\xfe", b"\xfe\xff"):  # PowerShell writes it
             return cast(BinaryIO, codecs.EncodedFile(file, "utf-8", "utf-16", "replace"))
         return file
 
     def head(self) -> Head:
-        """The beginning of the file, for sniffing."""
+        """Return the beginning of the file, for sniffing."""
         try:
             with self.open() as file:
                 raw = file.read(HEAD)
@@ -104,7 +104,7 @@ class Input:
         return Head(self.path.name, raw)
 
     def text(self) -> str:
-        """The whole file, for formats that are one document. Raises `OverBudgetError` where that is too large."""
+        """Return the whole file, for formats that are one document. Raises `OverBudgetError` if it is too large."""
         whole = bytearray()
         with self.open() as file:
             while chunk := file.read(CHUNK):
@@ -113,7 +113,7 @@ class Input:
         return whole.decode("utf-8", "replace").replace("\0", "")
 
     def lines(self) -> Iterator[tuple[int, str]]:
-        r"""Line number and text, without ANSI codes and NULs; a ``\r`` ends a text but not a line."""
+        r"""Yield line number and text, without ANSI codes and NULs; a ``\r`` ends a text but not a line."""
         for number, raw in self.raw_lines():
             if _ESCAPE in raw or 0 in raw or _RETURN in raw:
                 for text in self.texts(raw):
@@ -122,17 +122,17 @@ class Input:
                 yield number, decoded(raw)
 
     def raw_lines(self) -> Iterator[tuple[int, bytes]]:
-        """Line number and bytes, for formats that decode them themselves."""
+        """Yield line number and bytes, for formats with their own decoding."""
         for first, lines in self.blocks():
             yield from enumerate(lines, first)
 
     def blocks(self) -> Iterator[tuple[int, list[bytes]]]:
-        """Many lines at once, and the number of the first; a line that is too long is empty."""
+        """Yield several lines and the number of the first; a line that is too long is empty."""
         with self.open() as file:
             yield from self._split(file)
 
     def _chunks(self, file: BinaryIO) -> Iterator[bytes]:
-        """The file piece by piece; a compressed file that ends too early gives what it holds."""
+        """Yield the file in chunks; an incomplete compressed file yields what it contains."""
         try:
             while chunk := file.read(CHUNK):
                 spent()
@@ -145,7 +145,7 @@ class Input:
     def _split(self, file: BinaryIO) -> Iterator[tuple[int, list[bytes]]]:
         number, rest, skipping = 1, b"", False
         for chunk in self._chunks(file):
-            if not skipping and chunk.isspace() and not rest.strip():  # a crafted file holds gigabytes of these
+            if not skipping and chunk.isspace() and not rest.strip():  # a crafted file may contain gigabytes of these
                 number, rest = number + chunk.count(b"\n"), b""
                 continue
             *lines, end = chunk.split(b"\n")
@@ -163,7 +163,7 @@ class Input:
 
     @staticmethod
     def texts(line: bytes) -> list[str]:
-        r"""The texts of a line, parted by ``\r``, without ANSI codes and NULs."""
+        r"""Return the texts of a line, separated by ``\r``, without ANSI codes and NULs."""
         text = decoded(line)
         if "\x1b" in text:
             text = _ANSI.sub("", text)
@@ -186,24 +186,24 @@ class Head:
 
     @property
     def binary(self) -> bool:
-        """Whether it holds bytes that no log of text holds."""
+        """Return whether it contains bytes that text logs do not."""
         looked = self.raw[:4096]
         return len(looked) - len(looked.translate(None, _CONTROL)) > len(looked) / 50
 
 
 def decoded(line: bytes) -> str:
-    """The text of a line; what was written as UTF-8, read as Windows-1252 and written as UTF-8 is undone."""
+    """Decode a line; repair UTF-8 that was read as Windows-1252 and written as UTF-8."""
     text = line.decode("utf-8", "replace")
     if not _MANGLED.search(line):
         return text
     try:
         return bytes(_LETTERS[letter] for letter in text).decode("utf-8")
-    except (KeyError, UnicodeError):  # not so everywhere on it
+    except (KeyError, UnicodeError):  # not everywhere on the line
         return text
 
 
 def broken() -> tuple[type[Exception], ...]:
-    """What reading a damaged file raises."""
+    """Return the exceptions of reading a damaged file."""
     known: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error)
     if lzma := sys.modules.get("lzma"):
         known = (*known, lzma.LZMAError)
@@ -213,5 +213,5 @@ def broken() -> tuple[type[Exception], ...]:
 
 
 def words(error: Exception) -> str:
-    """What the system says of a file, without its number and the name of the file."""
+    """Return the system's error message, without its number and the file name."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__

@@ -1,7 +1,7 @@
-"""Which names files of logs have: those that are read, those that never are logs, and those that promise one.
+"""Classifies file names: files to read, files that are never logs, and files whose name promises a log.
 
-Most names say nothing, so every file is read whose name does not rule a log out. A name that promises a log matters
-where nothing was read of it: then something may be lost.
+Most names are neutral, so every file is read unless its name rules out a log. If nothing could be read from a file
+whose name promises a log, data may be lost.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import re
 
 NO_NAME = "not the name of a log"
 _KEPT = re.compile(r"(?i)(?:\.(?:gz|bz2|xz|lzma|zst|zstd|zip|old|bak|backup|orig|prev)|[.\-_T:]\d{1,8}|~)+$")
-"""What compression, rotation and backups append to a name: ``train.log.2.gz``."""
+"""Suffixes of compression, rotation and backups: ``train.log.2.gz``."""
 _NEVER = frozenset(
     "py pyi pyc ipy yaml yml toml cfg ini conf lock sh bash zsh bat ps1 slurm sbatch js ts css scss map c cc cpp cu "
     "cuh h hpp rs go java so o a whl egg tex bib rst jinja jinja2 j2 patch diff xml proto safetensors bin pt pth ckpt "
     "model onnx gguf npy distcp tiktoken png jpg jpeg gif svg webp pdf mp4 wav mp3 ttf woff woff2".split()
 )
-"""Endings of what is no log: code, configurations, weights, pictures."""
+"""Suffixes of files that are not logs: code, configurations, weights, pictures."""
 _NO_LOGS = frozenset(
     "tokenizer.json tokenizer_config.json config.json generation_config.json special_tokens_map.json vocab.json "
     "added_tokens.json adapter_config.json preprocessor_config.json processor_config.json README.md requirements.txt "
@@ -37,34 +37,35 @@ _SKIPPED_FOLDERS = frozenset(
 
 
 def has_name_of_log(name: str) -> bool:
-    """Whether a file of this name may be a log."""
+    """Return whether a file with this name may be a log."""
     plain = _plain(name)
     return "tfevents" in name or not (plain in _NO_LOGS or name.startswith("._") or _ending(plain) in _NEVER)
 
 
 def is_surely_a_log(name: str) -> bool:
-    """Whether something is lost where a file of this name cannot be read; another may be anything."""
+    """Return whether an unreadable file with this name means lost data; other files may be anything."""
     return _ending(_plain(name)) in _SURELY or "tfevents" in name
 
 
 def holds_data(name: str) -> bool:
-    """Whether a file of this name holds rows, so that an empty one has lost them; a process may print nothing."""
+    """Return whether a file with this name contains rows, so an empty one has lost them; other processes may print
+    nothing."""
     return _ending(_plain(name)) in _DATA or "tfevents" in name
 
 
 def promises_a_log(name: str) -> bool:
-    """Whether a file of this name calls itself a log, of whatever kind it is, or an archive that may hold one."""
+    """Return whether a file with this name is named like a log, or is an archive that may contain one."""
     plain = _plain(name)
     return bool({_ending(name), _ending(plain)} & _ARCHIVES or _PROMISING.search(plain))
 
 
 def is_passed_over(folder: str) -> bool:
-    """Whether a folder of this name holds no logs: packages and caches."""
+    """Return whether a folder with this name contains no logs: packages and caches."""
     return folder in _SKIPPED_FOLDERS
 
 
 def _plain(name: str) -> str:
-    """A name without what compression, rotation and backups append to it."""
+    """Return a name without the suffixes of compression, rotation and backups."""
     return _KEPT.sub("", name) or name
 
 

@@ -1,4 +1,4 @@
-"""What a user maps: keys of the log to record fields, of which both have to exist."""
+"""Validates the user's mapping of log keys to record fields; both must exist."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def refuse_unknown_fields(mapping: Mapping[str, str]) -> None:
 
 
 def refuse_unknown_keys(mapping: Mapping[str, str], known: set[str]) -> None:
-    """Refuses a mapping of a key that no log holds. Raises `ConfigError`."""
+    """Reject a mapping of a key that no log has. Raises `ConfigError`."""
     for key, name in mapping.items():
         if key not in known:
             near = difflib.get_close_matches(key, known, 1, 0.5)

@@ -1,4 +1,4 @@
-"""Protocol buffers as they stand on the disk: enough of the wire format to read logs without their libraries."""
+"""Parses protocol buffers: the parts of the wire format that are needed to read logs without their libraries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class WireError(ValueError):
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number at a place and the place behind it. Raises `WireError`."""
+    """Return the number at an index and the index after it. Raises `WireError`."""
     value = shift = 0
     while at < len(data) and shift < 70:
         byte = data[at]
@@ -26,7 +26,8 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def fields(data: bytes) -> Iterator[Field]:
-    """Number and value of each field: int of a varint, float of a fixed width, else bytes. Raises `WireError`."""
+    """Yield number and value of each field: int for a varint, float for a fixed width, else bytes. Raises
+    `WireError`."""
     at, end = 0, len(data)
     while at < end:
         key, at = varint(data, at)

@@ -1,8 +1,8 @@
-"""Finds the format that reads a file best. One format a file; the content picks it, not the extension.
+"""Finds the format that reads a file best. Each file has one format, selected by content, not by extension.
 
-A format is a module with three names: ``FORMAT``, ``sniff(head) -> int`` (0 no, 1 possible, 2 likely, 3 certain)
-and ``read(file) -> list[Run]``. Formats are asked in the order of `FORMATS` and the surest wins. Packages add theirs as
-entry points of the group ``grpo_doctor.readers``; what they need is in `grpo_doctor.readers`, and the files of
+A format is a module with three names: ``FORMAT``, ``sniff(head) -> int`` (0 no, 1 possible, 2 likely, 3 certain) and
+``read(file) -> list[Run]``. Formats are tried in the order of `FORMATS`, and the highest result wins. Packages add
+formats as entry points of the group ``grpo_doctor.readers``; the API is in `grpo_doctor.readers`, and the files in
 ``custom/`` are examples.
 """
 
@@ -28,11 +28,11 @@ FORMATS = (
     "formats.swanlab", "formats.clearml", "formats.aim", "formats.sqlite", "formats.completions", "formats.kaggle",
     "formats.notebook", "formats.mlflow", "formats.json_rows", "formats.table", "formats.jsonl", "formats.console",
 )  # fmt: skip
-"""Modules that read a format, surest first where they tie; ``plugins`` are those of installed packages."""
+"""Modules that read a format, by precedence in a tie; ``plugins`` are those of installed packages."""
 
 
 class Format(Protocol):
-    """What a module that reads a format provides."""
+    """The interface of a format module."""
 
     FORMAT: str
 
@@ -41,12 +41,12 @@ class Format(Protocol):
 
 
 SURE = 3
-"""What `sniff` returns where no other format can be meant; the others are not even loaded then."""
+"""The result of `sniff` if no other format is possible; the others are not even loaded then."""
 
 
 @cache
 def _installed() -> tuple[Format, ...]:
-    """The readers of installed packages. Raises `UnreadableError` for a plugin that cannot be used."""
+    """Return the readers of installed packages. Raises `UnreadableError` for a plugin that cannot be used."""
     found: list[Format] = []
     try:
         for label, module in plugins("grpo_doctor.readers"):
@@ -59,7 +59,7 @@ def _installed() -> tuple[Format, ...]:
 
 
 def _formats() -> Iterator[Format]:
-    """Every format; each is loaded when it is asked."""
+    """Yield every format; each is loaded on demand."""
     for name in FORMATS:
         if name == "plugins":
             yield from _installed()
@@ -68,7 +68,7 @@ def _formats() -> Iterator[Format]:
 
 
 def format_of(head: Head) -> Format | None:
-    """The module that reads this file best; None where no format is recognised."""
+    """Return the module that reads this file best; None if no format is recognised."""
     best, most = None, 0
     for module in _formats():
         if (score := module.sniff(head)) > most:
@@ -80,7 +80,7 @@ def format_of(head: Head) -> Format | None:
 
 @np.errstate(all="ignore")
 def read_input(file: Input) -> list[Run]:
-    """The runs in a file, whatever its format. Raises `ReadError`."""
+    """Return the runs in a file of any format. Raises `ReadError`."""
     head = file.head()
     if not head.raw:
         return [_nothing(file, "the file is empty")]

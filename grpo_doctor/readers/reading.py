@@ -1,4 +1,4 @@
-"""Checks what a reader made of a log: pace of the steps, range of the metrics, series left out, a second reading."""
+"""Checks how a log was read: regularity of the steps, range of the metrics, unread series, a second reading."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from .input import NotRead
 from .row_kinds import LIMITS, SHARES
 
 _BETTER = 0.1
-"""Share of the steps by which the pace of the second reading must be steadier to be taken."""
+"""Minimum advantage in regularity for the second reading to be used, as a share of the steps."""
 _ALIKE = 0.1
-"""Difference of two rewards, as a share of their range, up to which two readings say the same of it."""
+"""Maximum difference of two rewards, as a share of their range, for two readings to agree."""
 _NAMED = 3
 _PAYS = frozenset("reward_mean success_rate valid_rate reward_components eval_score".split())
-"""Fields that a policy earns: where one of them is read, no other series need be the reward."""
+"""Fields that measure success: if one of them is read, no other series needs to be the reward."""
 _REWARD = re.compile(
     r"(?<![a-z])(?:r|rew|rewards?|rwd|scores?|returns?|acc|accuracy|correct(?:ness)?|success|pass(?:ed)?|wins?|solved?"
     r"|total|f1|em)(?![a-z])",
     re.IGNORECASE,
 )
-"""Words of a series that may be a reward."""
+"""Words in the name of a series that may be a reward."""
 _SURELY = re.compile(r"rew|rwd", re.IGNORECASE)
 _NO_REWARD = re.compile(
     r"token_?acc|runtime|per_second|time|step|token|memory|elapsed|epoch|length|lr$|pid|seed|std$|norm|count|num_",
@@ -32,8 +32,8 @@ _NO_REWARD = re.compile(
 
 
 def pace(steps: np.ndarray) -> float | None:
-    """The share of the moves of a counter that are its most frequent one, without those back to where it began; None
-    where there are fewer than two."""
+    """Return the share of the most frequent increment of a counter, without resets; None for fewer than two
+    increments."""
     moves = np.diff(steps)
     moves = moves[(moves >= 0) | (steps[1:] > steps[:1] + 1)]
     if len(moves) < 2:
@@ -74,7 +74,7 @@ def chosen(first: list[Run], second: list[Run]) -> list[Run]:
 
 
 def _part_of(run: Run, finer: Run) -> bool:
-    """Whether the steps of a run are some of those of another one, which leaves out none."""
+    """Return whether the steps of a run are a subset of those of a complete other one."""
     return len(run) <= len(finer) and pace(finer.steps) == 1.0 and bool(np.isin(run.steps, finer.steps).all())
 
 
@@ -92,12 +92,12 @@ def _counted(runs: Sequence[Run]) -> str:
 
 
 def _columns(runs: Sequence[Run]) -> set[str]:
-    """The fields of which training has values, but for those of a clock."""
+    """Return the fields that have values in training, except those of a clock."""
     return {name for run in runs for name in run.columns} - {"epoch"}
 
 
 def _same_reward(runs: Sequence[Run], others: Sequence[Run]) -> bool:
-    """Whether two readings begin and end at the same reward."""
+    """Return whether two readings begin and end at the same reward."""
     ends = []
     for read in (runs, others):
         rewards = [run.columns["reward_mean"] for run in read if "reward_mean" in run.columns]
@@ -113,7 +113,7 @@ def _same_reward(runs: Sequence[Run], others: Sequence[Run]) -> bool:
 
 
 def checked(run: Run) -> Run:
-    """A run with what speaks for and against how it was read."""
+    """Return a run with the evidence for and against its reading."""
     if run.reading is None:
         run.reading = Reading(way=run.format, why="its format is known", rows=len(run))
     run.reading.pace = pace(run.steps)
@@ -133,7 +133,7 @@ def _outside(column: np.ndarray, name: str) -> bool:
 
 
 def candidates(unread: Mapping[str, int], rows: int) -> dict[str, int]:
-    """Series that are not read and may be a reward: named like one, with about as many values as rows, best first."""
+    """Return unread series that may be a reward: by name, with about as many values as rows, best first."""
     able = [name for name, n in unread.items() if n > 1 and _REWARD.search(name) and not _NO_REWARD.search(name)]
     ranked = sorted(able, key=lambda name: (abs(unread[name] - rows), not _SURELY.search(name), len(name)))
     return {name: unread[name] for name in ranked[:_NAMED]}

@@ -1,6 +1,6 @@
-"""Runs that are stored elsewhere, read with the official client of their store and the user's own credentials.
+"""Reads remote runs with the official client of their store and the user's own credentials.
 
-`TRACKERS` hold runs, which become a history and a configuration. Whatever else has an address holds files, which fsspec
+`TRACKERS` contain runs, which become a history and a configuration. Any other address contains files, which fsspec
 lists and copies. Nothing is ever written to a store.
 """
 
@@ -22,9 +22,9 @@ from .input import ReadError
 from .log_names import has_name_of_log, is_passed_over
 
 HISTORY = "history.jsonl"
-"""The file that a run of a tracker becomes."""
+"""The file name for a run of a tracker."""
 _FOLDED = re.compile(r"([a-z][a-z0-9+]+):/(?=[^/])")
-"""An address as a path: pathlib folds the two slashes."""
+"""An address as a path: pathlib merges the two slashes."""
 _RUN_PAGE = re.compile(r"https?://([\w.:-]+)/([^/]+)/([^/]+)(?:/runs/([^/?#]+))?")
 """The page of a run or a project on a W&B server."""
 
@@ -33,7 +33,7 @@ Renaming = Callable[[str], str]
 
 
 class Tracked(NamedTuple):
-    """A run of a tracker: its address, a text that changes when the run does, its settings and its rows."""
+    """A run of a tracker: its address, a version text, its settings and its rows."""
 
     address: str
     changed: str
@@ -42,7 +42,7 @@ class Tracked(NamedTuple):
 
     @property
     def place(self) -> str:
-        """The address without its scheme: the folder of the files that the run becomes."""
+        """Return the address without its scheme: the folder of the files for the run."""
         return self.address.partition("://")[2]
 
 
@@ -50,18 +50,19 @@ class Tracked(NamedTuple):
 
 
 def is_remote(place: str) -> bool:
-    """Whether a place is an address rather than a path."""
+    """Return whether a place is an address rather than a path."""
     return "://" in place
 
 
 def address_of(path: Path) -> str | None:
-    """The address that a command was given as a path; None for a path of this machine."""
+    """Return the address that a command received as a path; None for a local path."""
     folded = _FOLDED.match(str(path))
     return None if folded is None or path.exists() else _canonical(_FOLDED.sub(r"\1://", str(path), count=1))
 
 
 def _canonical(address: str) -> str:
-    """The page of a W&B run as its address: of the server that the user works with, so that no other gets the key."""
+    """Return the page of a W&B run as its address: only for the user's own server, so that no other server gets the
+    key."""
     page = _RUN_PAGE.match(address)
     server = urlsplit(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).netloc.removeprefix("api.")
     if page is None or page[1] != server:
@@ -98,7 +99,7 @@ def _mlflow(experiment: str, *run: str) -> Iterator[Tracked]:
 
 
 def _experiment(client: Any, experiment: str) -> Iterator[Any]:
-    """The runs of an experiment, by its name or its number."""
+    """Yield the runs of an experiment, by its name or number."""
     known = client.get_experiment_by_name(experiment) or client.get_experiment(experiment)
     token = None
     while True:
@@ -117,12 +118,13 @@ def _by_step(client: Any, run_id: str, keys: Iterable[str]) -> Rows:
 
 
 def _trackio(*parts: str) -> Iterator[Tracked]:
-    """A project of a Space (``OWNER/SPACE/PROJECT``), else of the server in ``TRACKIO_SERVER_URL``."""
+    """Yield the runs of a project of a Space (``OWNER/SPACE/PROJECT``), else of the server in
+    ``TRACKIO_SERVER_URL``."""
     from huggingface_hub import get_token
     from trackio.remote_client import RemoteClient
 
     space, (project, *run) = (parts[:2], parts[2:]) if len(parts) > 2 else ((), parts)
-    if space:  # the token of the Hub is for Spaces, not for any other server
+    if space:  # the Hub token is for Spaces, not for any other server
         server = RemoteClient("/".join(space), hf_token=get_token())
     else:
         server = RemoteClient(os.environ["TRACKIO_SERVER_URL"])
@@ -138,7 +140,7 @@ def _trackio(*parts: str) -> Iterator[Tracked]:
 
 
 class Tracker(NamedTuple):
-    """How the runs of a tracker are listed, and the addresses that it takes."""
+    """A tracker: how to list its runs, and the addresses that it supports."""
 
     runs: Callable[..., Iterator[Tracked]]
     form: str
@@ -150,11 +152,11 @@ TRACKERS = {
     "mlflow": Tracker(_mlflow, "mlflow://EXPERIMENT or mlflow://EXPERIMENT/RUN", range(1, 3)),
     "trackio": Tracker(_trackio, "trackio://OWNER/SPACE/PROJECT or trackio://OWNER/SPACE/PROJECT/RUN", range(1, 5)),
 }
-"""The trackers by the schemes of their addresses. The extra that installs a client has the name of its scheme."""
+"""The trackers by the scheme of their addresses. The extra that installs a client has the name of its scheme."""
 
 
 def tracked(address: str) -> list[Tracked] | None:
-    """The runs at an address of a tracker; None for an address of files. Raises `ReadError`."""
+    """Return the runs at an address of a tracker; None for an address of files. Raises `ReadError`."""
     address = _canonical(address)
     scheme, _, place = address.partition("://")
     tracker = TRACKERS.get(scheme)
@@ -173,7 +175,7 @@ def tracked(address: str) -> list[Tracked] | None:
 
 
 def write(run: Tracked, folder: Path) -> Path:
-    """Writes a run of a tracker as a log below a folder, and returns the folder of the run. Raises `ReadError`."""
+    """Write a run of a tracker as a log below a folder, and return its folder. Raises `ReadError`."""
     home = folder.joinpath(*_inside(run.place))
     home.mkdir(parents=True, exist_ok=True)
     with _plain_failures(run.address), (home / HISTORY).open("w", encoding="utf-8") as file:
@@ -186,7 +188,7 @@ def write(run: Tracked, folder: Path) -> Path:
 
 
 def file_system(address: str) -> tuple[Any, str]:
-    """The file system of an address, and the path in it. Raises `ReadError` where a library is missing."""
+    """Return the file system of an address, and the path in it. Raises `ReadError` if a library is missing."""
     scheme = address.partition("://")[0]
     try:
         import fsspec
@@ -200,12 +202,12 @@ def file_system(address: str) -> tuple[Any, str]:
 
 
 def prefix_of(address: str, root: str) -> str:
-    """What stands before the paths of a file system to make addresses of them: ``s3://``."""
+    """Return the prefix that turns a file system's paths into addresses: ``s3://``."""
     return address.removesuffix(root) if root and address.endswith(root) else address.split("://")[0] + "://"
 
 
 def listing(address: str) -> tuple[dict[str, dict[str, Any]], str]:
-    """Every file at an address with what its store says of it, and the root of the listing. Raises `ReadError`."""
+    """Return every file at an address with its metadata, and the root of the listing. Raises `ReadError`."""
     system, root = file_system(address)
     with _plain_failures(address):
         listed = system.find(root, detail=True)
@@ -215,13 +217,13 @@ def listing(address: str) -> tuple[dict[str, dict[str, Any]], str]:
 
 
 def may_be_log(path: str, root: str) -> bool:
-    """Whether a listed file is read: by its name, and by the folders between the root and it."""
+    """Return whether a listed file is read, by its name and the folders between the root and it."""
     inside = posixpath.dirname(posixpath.relpath(path, root)).split("/")
     return has_name_of_log(posixpath.basename(path)) and not any(is_passed_over(part) for part in inside if part)
 
 
 def copy(address: str, paths: Iterable[str], folder: Path) -> Renaming:
-    """Copies files of an address below a folder; the answer gives texts about the copies the names of the files."""
+    """Copy files of an address to a folder; the result maps copies to original names in texts."""
     system, root = file_system(address)
     paths = list(paths)
     for path in paths:
@@ -233,12 +235,13 @@ def copy(address: str, paths: Iterable[str], folder: Path) -> Renaming:
     return lambda text: text.replace(f"{folder}/", prefix)
 
 
-# -- both --------------------------------------------------------------------------------------------------------
+# -- trackers and files ----------------------------------------------------------------------------------------
 
 
 @contextmanager
 def downloaded(address: str) -> Iterator[tuple[Path, Renaming]]:
-    """A folder with what an address holds, and how texts about it get the names of the store. Raises `ReadError`."""
+    """Yield a folder with the content of an address, and the function that restores the store's names in texts. Raises
+    `ReadError`."""
     with tempfile.TemporaryDirectory(prefix="grpo-doctor-") as name:
         folder = Path(name)
         runs = tracked(address)
@@ -255,13 +258,13 @@ def downloaded(address: str) -> Iterator[tuple[Path, Renaming]]:
 
 
 def renaming(address: str, folder: Path) -> Renaming:
-    """How texts about the files of a tracker's runs get the addresses of the runs."""
+    """Return the function that replaces files of a tracker's runs by the addresses of the runs in texts."""
     scheme = _canonical(address).partition("://")[0]
     return lambda text: text.replace(f"/{HISTORY}", "").replace(f"{folder}/", f"{scheme}://")
 
 
 def _inside(path: str) -> list[str]:
-    """The parts of a path of a store, without those that would lead out of the folder of the copies."""
+    """Return the parts of a store's path, without those that would leave the folder of the copies."""
     return [part for part in PurePosixPath(path).parts if part not in ("/", "..")]
 
 
@@ -271,10 +274,10 @@ def _missing(scheme: str) -> str:
 
 @contextmanager
 def _plain_failures(address: str) -> Iterator[None]:
-    """Turns whatever a client raises into one line. Raises `ReadError`."""
+    """Turn any error of a client into one line. Raises `ReadError`."""
     try:
         yield
     except ImportError:
         raise ReadError(f"{address}: {_missing(address.partition('://')[0])}") from None
-    except Exception as error:  # noqa: BLE001 - every client has errors of its own, and all of them mean this
+    except Exception as error:  # noqa: BLE001 - each client has its own exceptions
         raise ReadError(f"{address}: cannot be read: {type(error).__name__}: {error}") from None

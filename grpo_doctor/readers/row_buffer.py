@@ -1,7 +1,7 @@
-"""Rows of other trainers, gathered by key and turned into a `Run`: step, merging, meaning, run type, settings.
+"""Collects rows of other trainers by key and turns them into a `Run`: step, merging, meaning, run type, settings.
 
-Every format hands its rows here as they stand; what they mean is decided once the whole log is known, because
-only then is it clear which of several keys for one field to take and whether a share is printed in percent.
+Every format adds its rows unchanged. Their meaning is determined when the whole log is known, because only then is it
+clear which of several keys for a field to use, and whether a share is in percent.
 """
 
 from __future__ import annotations
@@ -28,43 +28,43 @@ from .settings import declared, setting_value
 from .values import number
 
 SPENT_EVERY = 256
-"""Rows between two looks at what the input has taken."""
+"""Number of rows between checks of the budget."""
 _LABELS = ("type", "row_type", "event", "phase", "split", "mode", "kind", "stage", "prefix")
 _FLAGS = ("eval", "is_eval", "evaluation", "validation", "is_validation")
-"""Keys that mark the rows of an evaluation by ``true``."""
+"""Keys that mark the rows of an evaluation with ``true``."""
 _NO_LOG = ("No log", "No Log")
-"""What notebooks show for a metric that a row does not hold."""
+"""A notebook's text for a metric that a row does not have."""
 _CONFIGS = frozenset("config args hparams header meta settings".split())
 _OUTER = frozenset("iteration round cycle phase stage outer_step outer_iteration episode".split())
-"""Counters that may go up where the steps begin anew."""
+"""Counters that may increase where the steps restart."""
 _COUNTS = frozenset("val/num_eos_tokens truncated_count rollout_count training/rollout_probs_diff_valid".split())
-"""Keys that mean something only together."""
+"""Keys that have a meaning only together."""
 _SUMMARY = frozenset("train_runtime train_samples_per_second train_steps_per_second total_flos train_loss".split())
-"""What Transformers logs once at the end: no step of its own."""
+"""Transformers' final summary: not a separate step."""
 _OF_MODELS = frozenset("architectures transformers_version model_type".split())
 """Keys of a model's configuration, which Transformers merges into that of the run."""
 _NEVER_ARGUED = frozenset(["num_return_sequences"])
 _GENERATION = (
     frozenset("temperature top_k top_p min_p repetition_penalty max_length min_length".split()) | _NEVER_ARGUED
 )
-"""Defaults of generation in such a configuration: settings of the run only where its trainer has them too."""
+"""Defaults of generation in such a configuration: settings of the run only if its trainer also has them."""
 _TARGETS = {"dead_share": "zero_variance_share", "cut_share": "truncated_rate", "invalid_rate": "fallback_rate"}
 
 
 def _plain(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A row without mappings in it, each metric under its own name."""
+    """Return a row without nested mappings, each metric under its own name."""
     row = unpacked(row)
     if any(isinstance(value, Mapping) for value in row.values()):
         row = flat(row)
     if not VALUES.isdisjoint(row):
         row = melted(row)
-    if "eval_runtime" in row and "loss" not in row:  # all that ``evaluate`` logs is held out, under its own names too
+    if "eval_runtime" in row and "loss" not in row:  # all metrics of ``evaluate`` are held out
         row = {key if is_eval(key) or key in ("epoch", "step") else f"eval/{key}": row[key] for key in row}
     return row
 
 
 def _count(value: Any) -> float | None:
-    """The number of a counter; of ``5/100`` the first."""
+    """Return the number of a counter; of ``5/100`` the first."""
     return number(value.partition("/")[0] if isinstance(value, str) else value)
 
 
@@ -78,7 +78,7 @@ class Rows:
         self.notes: list[str] = []
         self.unread: dict[str, int] = {}
         self.odd: list[str] = []
-        """Keys that are not read and whose first value is not finite."""
+        """Unread keys whose first value is not finite."""
         self.steps = array("d")
         self.lines = array("q")
         self.trains = bytearray()
@@ -89,15 +89,15 @@ class Rows:
         self.seen: set[str] = set()
         self.seeds: set[str] = set()
         self.labels: set[str] = set()
-        """Kinds and phases of rows, but for those of an evaluation."""
+        """Kinds and phases of rows, except those of an evaluation."""
         self.meant: str | None = None
-        """The key of the reward that is meant, where the one that is optimised is called its proxy."""
+        """The key of the true reward, if the optimised one is called its proxy."""
         self.origins = array("q")
         self.origin = 0
         self.ended: list[int] = []
         self.by_bar = self.mends = self.redrawn = False
         self.numbered = True
-        """Whether the steps that rows were added with are the log's, and not counted for want of any."""
+        """Whether the steps of the rows come from the log, and were not counted."""
         self._declared: list[tuple[int, str, Any]] = []
         self._known: dict[str, Values] = {}
         self.weak = Values("", ())
@@ -112,7 +112,7 @@ class Rows:
         return len(self.steps)
 
     def add(self, row: Mapping[str, Any], line: int = 0, step: float | None = None) -> bool:
-        """One row with its keys as they stand; whether it held anything that was understood."""
+        """Add one row with its original keys; return whether any of them was understood."""
         self.flush()
         if not len(self.steps) % SPENT_EVERY:
             spent()
@@ -121,7 +121,7 @@ class Rows:
         if label in _CONFIGS:
             self.declare(row)
             return False
-        if ends := any(str(key).endswith("train_runtime") for key in row):  # with metrics since the row before it
+        if ends := any(str(key).endswith("train_runtime") for key in row):  # with metrics since the previous row
             row = {key: value for key, value in row.items() if key.rpartition("/")[2] not in (*_SUMMARY, "epoch")}
         if (seed := row.get("seed")) is not None and len(self.seeds) < SPENT_EVERY:
             self.seeds.add(str(seed))
@@ -146,7 +146,7 @@ class Rows:
         return known
 
     def end(self) -> None:
-        """The log says that a training ended here."""
+        """Mark the end of a training in the log."""
         self.flush()
         self.ended.append(len(self))
 
@@ -155,7 +155,7 @@ class Rows:
         return column is None or column.trains
 
     def quick(self, raw: bytes, line: int, step: float | None = None) -> bool:
-        """One row of JSON whose keys are known from rows before; False where it must be read the slow way."""
+        """Add one JSON row with known keys; return False if it must be parsed normally."""
         shape = self._shapes.get(raw.count(fast.KEY)) if self._shapes else None
         if shape is None or not shape.take(raw, line, step):
             return False
@@ -163,9 +163,9 @@ class Rows:
         return True
 
     def learn(self, row: Mapping[str, Any], raw: bytes, step: float | None = None, strict: bool = True) -> None:
-        """Has rows of as many keys read quickly, once enough of them were read the slow way."""
+        """Switch to fast reading for rows with the same number of keys, after enough of them were parsed normally."""
         count = raw.count(fast.KEY)
-        if count != len(row):  # keys that were not understood, or texts that look like keys
+        if count != len(row):  # unknown keys, or texts that look like keys
             return
         self._read[count] += 1
         if self._read[count] % fast.LEARNED_FROM:
@@ -175,11 +175,11 @@ class Rows:
             self._shapes[count] = fast.JsonShape(row, wanted, self.step_key(row, step), strict)
 
     def step_key(self, row: Mapping[str, Any], step: float | None = None) -> str | None:
-        """The key of a row that counts the rows, where its step is not known otherwise."""
+        """Return the key of a row that counts the rows, if its step is not known otherwise."""
         return self._step_key if step is None and self._step_key in row else None
 
     def wanted(self, row: Mapping[str, Any], step: float | None = None) -> list[str]:
-        """The keys that are kept of rows such as this one; empty where rows must be looked at one by one."""
+        """Return the keys that are kept of rows such as this one; empty if rows must be parsed one by one."""
         keyed = self.step_key(row, step) is not None
         as_it_stands = melted(row) is row and unpacked(row) is row
         if self._label(row) or not as_it_stands or not (step is not None or keyed or self._uncounted(row)):
@@ -194,14 +194,14 @@ class Rows:
         return [*kept, str(self._step_key)] if kept and keyed else kept
 
     def _uncounted(self, row: Mapping[str, Any]) -> bool:
-        """Whether neither this row nor one before bears anything that counts the rows, only parts of an epoch."""
+        """Return whether neither this row nor an earlier one has a counter, only fractions of an epoch."""
         named = {key.lower().replace(" ", "_") for key in row}
         weak = [row[key] for key in row if key.lower() in WEAK_STEP_KEYS]
         parts = all((at := number(value)) is not None and not at.is_integer() for value in weak)
         return self._step_key is None and named.isdisjoint(STEP_KEYS) and parts
 
     def hold(self, shape: fast.Shape) -> None:
-        """Rows that a shape holds, which follow all that were added before."""
+        """Buffer rows of a shape that follow all added rows."""
         if shape is not self._held:
             self.flush()
             self._held = shape
@@ -209,7 +209,7 @@ class Rows:
             self.flush()
 
     def flush(self) -> None:
-        """Rows that a shape holds become columns."""
+        """Turn the buffered rows of a shape into columns."""
         shape, self._held = self._held, None
         if shape is None:
             return
@@ -272,7 +272,7 @@ class Rows:
         return not column.counts
 
     def _open(self, label: str, name: str, key: str, value: Any) -> Values | None:
-        """A new column for a key that is understood."""
+        """Create a column for a known key."""
         self.seen.add(key)
         aliases = () if declares(key) else self._meaning(f"eval/{key}" if label == "eval" else key)
         if key in _COUNTS or (key.lower() in _OUTER and number(value) is not None):
@@ -315,7 +315,7 @@ class Rows:
         return tuple(a for a in found if a.field in NUMBER_FIELDS)
 
     def _list(self, key: str, values: list[Any], index: int) -> bool:
-        """Rewards or advantages of the step as a list, or as lists of groups."""
+        """Add rewards or advantages of the step as a list, or as lists of groups."""
         name = key.rpartition("/")[2].lower()
         if name not in ("rewards", "advantages", "group_rewards", "reward"):
             self.unread[key] = self.unread.get(key, 0) + 1
@@ -329,7 +329,7 @@ class Rows:
         return True
 
     def declare(self, config: Mapping[str, Any]) -> None:
-        """Settings that the log prints: known names only, under the names that checks use."""
+        """Add settings that the log prints: only known names, under the names that checks use."""
         of_model = not _OF_MODELS.isdisjoint(config)
         for key, value in flat(config).items():
             if of_model and key in _GENERATION and (key in _NEVER_ARGUED or "num_generations" not in config):
@@ -338,24 +338,24 @@ class Rows:
                 self.set(setting, held)
 
     def set(self, name: str, value: Any) -> None:
-        """A setting that the log says here; the first value holds, of each run in it."""
+        """Add a setting at this point of the log; the first value of each run applies."""
         self.flush()
         self._declared.append((len(self), name, value))
         self.settings.setdefault(name, value)
 
     def unreadable(self, line: int) -> None:
-        """A line that should have been a row and is none."""
+        """Note a line that should have been a row."""
         self._unreadable += 1
         if self._unreadable == 1:
             self.notes.append(NotRead(f"line {line} is not a row and was skipped"))
 
     def event(self, kind: str, message: str, line: int) -> None:
-        """Something that happened before the row that follows this line, or after the last one."""
+        """Add an event before the row that follows this line, or after the last one."""
         self.events.append(Event(kind=kind, message=message, line=line))
 
     @property
     def comes_again(self) -> bool:
-        """Whether a step is smaller than one before it, or many steps come more than once."""
+        """Return whether a step is smaller than an earlier one, or many steps repeat."""
         self.flush()
         known = np.array(self.steps)
         known = known[~np.isnan(known)] if not np.isnan(known).all() else self.weak.full(len(known))
@@ -363,11 +363,11 @@ class Rows:
         return bool((moves < 0).any() or np.count_nonzero(moves == 0) > 0.3 * len(moves))
 
     def join(self, rollouts: list[int]) -> None:
-        """Rows that are numbered by their rollout take the step of the update that follows them."""
+        """Give rows that are numbered by their rollout the step of the following update."""
         self.steps = array("d", steps.joined(np.array(self.steps), rollouts))
 
     def _spread(self) -> None:
-        """Mends steps that are positions of a progress bar."""
+        """Correct steps that are positions of a progress bar."""
         column = max(self.columns.values(), key=lambda c: len(c.values) - np.isnan(c.values).sum(), default=None)
         if column is not None:
             trains = np.frombuffer(self.trains, np.uint8).astype(bool)
@@ -375,7 +375,7 @@ class Rows:
             self.steps = array("d", steps.spread(np.array(self.steps), held))
 
     def _settle(self) -> None:
-        """Leaves out lines of a console that are not the trainer's, and forgets positions of a wrong bar."""
+        """Leave out lines of a console that are not the trainer's, and drop positions of a wrong bar."""
         known = np.array(self.steps)
         self.dropped = np.flatnonzero(steps.excursions(known)).tolist()
         if self.dropped:
@@ -384,8 +384,8 @@ class Rows:
             self.steps = array("d", [math.nan] * len(known))
 
     def _join_phases(self) -> None:
-        """A key of phases that follow one another, as those of a curriculum, is one; of rows that alternate it is one
-        for each kind of row."""
+        """Join a key that is split by phases: consecutive phases, such as those of a curriculum, become one; for
+        alternating rows, one per kind of row."""
         for held in (self.columns, self.components):
             spans: dict[str, list[tuple[int, int, str]]] = {}
             for name, column in held.items():
@@ -402,7 +402,7 @@ class Rows:
                         held[parts[0][2]].follow(held.pop(name))
 
     def run(self) -> Run:
-        """These rows as one run."""
+        """Return these rows as one run."""
         from .assemble import assemble
 
         self.flush()
@@ -414,7 +414,7 @@ class Rows:
         return assemble(self)
 
     def runs(self) -> list[Run]:
-        """The runs of a log that may hold several, each with the lines in which it stands."""
+        """Return the runs of a log that may contain several, each with its lines."""
         self.flush()
         self._join_phases()
         n = len(self)
@@ -434,7 +434,7 @@ class Rows:
         return found
 
     def _part(self, rows: np.ndarray, name: str) -> Rows:
-        """Some of the rows as those of a run of its own, with the settings that were said before its end."""
+        """Return some of the rows as a separate run, with the settings printed before its end."""
         n, first, last = len(self), int(rows[0]), int(rows[-1])
         lines = np.array(self.lines)[rows]
         if lines.any():
@@ -462,7 +462,7 @@ class Rows:
 
 
 def _of_others(part: Rows) -> set[str]:
-    """The keys of a file that holds several runs of which this one has no value."""
+    """Return the keys of a file with several runs for which this one has no value."""
     keys: dict[bool, set[str]] = {True: set(), False: set()}
     for held in (part.columns, part.components, part.extra):
         for name, column in held.items():

@@ -13,11 +13,11 @@ from .aliases import Alias
 from .values import number
 
 CLOCKS = frozenset("epoch wall_time tokens_seen optimizer_step".split())
-"""Fields that a row of an evaluation bears too: they do not make it one of training."""
+"""Fields that evaluation rows also have: they do not make a row a training row."""
 
 
 class Values:
-    """The values of one key, a row each, NaN where it is missing; and the rows that recorded a non-finite value."""
+    """The values of one key, one per row, NaN if missing; and the rows with a recorded non-finite value."""
 
     __slots__ = ("aliases", "counts", "label", "non_finite", "values")
 
@@ -28,12 +28,12 @@ class Values:
 
     @property
     def trains(self) -> bool:
-        """Whether a row with this key may be one of training."""
+        """Return whether a row with this key may be a training row."""
         return not self.counts and (not self.aliases or any(alias.field not in CLOCKS for alias in self.aliases))
 
     @property
     def known(self) -> int:
-        """Rows that have a value, one that is not finite included; 0 where there were only nulls."""
+        """Return the number of rows with a value, including non-finite ones; 0 if there were only nulls."""
         missing = int(np.isnan(np.frombuffer(self.values, float)).sum()) if self.values else 0
         return len(self.values) - missing + sum(math.isnan(self.values[row]) for row in set(self.non_finite))
 
@@ -48,7 +48,7 @@ class Values:
             self.non_finite.append(row)
 
     def take(self, row: int, values: Sequence[Any] | np.ndarray) -> None:
-        """Values of many rows as they stand in the log, the first row of which is given."""
+        """Add values of many rows in the order of the log; the first row is given."""
         try:
             figures = np.array(values, float)
         except (ValueError, TypeError, OverflowError):
@@ -59,7 +59,7 @@ class Values:
         self.non_finite += [row + i for i in odd if number(values[i]) is not None]
 
     def follow(self, later: Values) -> None:
-        """Takes the values of a column that begins behind the last one of this, whose own end there."""
+        """Append the values of a column that begins after the last one of this."""
         first = next((row for row, value in enumerate(later.values) if not math.isnan(value)), len(later.values))
         del self.values[first:]
         self.values.extend([math.nan] * (first - len(self.values)))
@@ -67,7 +67,7 @@ class Values:
         self.non_finite += later.non_finite
 
     def of(self, rows: np.ndarray, length: int) -> Values:
-        """The values of these rows alone, of a log of this length."""
+        """Return the values of these rows alone, in a log of this length."""
         part = Values(self.label, self.aliases, counts=self.counts)
         values = self.full(length)[rows]
         part.values = array("d", values if not np.isnan(values).all() or self.non_finite else ())
@@ -76,10 +76,10 @@ class Values:
         return part
 
     def full(self, rows: int) -> np.ndarray:
-        """A value for each row; not a copy where every row has one, so that a long log is not held twice."""
+        """Return a value for each row; no copy if every row has one, so a long log is not stored twice."""
         if len(self.values) == rows:
             return np.frombuffer(self.values, float)
         values = np.full(rows, math.nan)
-        known = np.frombuffer(self.values, float)[:rows]  # a last row of counts alone was none
+        known = np.frombuffer(self.values, float)[:rows]  # a last row with only counts is not a row
         values[: len(known)] = known
         return values

@@ -1,4 +1,4 @@
-"""Names of settings as trainers print them, and the names under which checks ask for them."""
+"""Maps names of settings as printed by trainers to the names that checks use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .values import number
 
 
 def setting_value(name: str, value: Any) -> str | int | float | bool | None:
-    """The value of a setting: numbers and truth values that stand as text are read; None where it says nothing."""
+    """Parse the value of a setting: numbers and truth values in strings; None if it is empty."""
     if isinstance(value, str) and value.strip().lower() in ("true", "false"):
         return value.strip().lower() == "true"
     figure = number(value)
@@ -30,26 +30,26 @@ VOCABULARY = Path(__file__).with_name("settings.toml")
 
 @cache
 def meanings() -> Mapping[str, Mapping[str, str]]:
-    """What each setting means, by name, in tables by origin."""
+    """Return the meaning of each setting by name, in tables by origin."""
     import tomllib
 
     return tomllib.loads(VOCABULARY.read_text(encoding="utf-8"))
 
 
 def known_settings() -> frozenset[str]:
-    """Every name under which logs declare a setting."""
+    """Return every name under which logs declare a setting."""
     return frozenset(_TABLE.values())
 
 
 _TABLE = {name: setting for setting, name in reversed(TABLES["setting"])}
-"""Names of settings and what checks call them; of a name with two meanings the first holds."""
+"""Names of settings and the names that checks use; of a name with two meanings the first applies."""
 _OTHERS = ("critic", "reward_model", "ref", "val_kwargs", "eval", "optim_args", "env")
-"""Parts of a configuration whose settings are not those of the policy: the steps of an environment are its turns."""
+"""Sections of a configuration whose settings do not belong to the policy: the steps of an environment are its turns."""
 
 
 @lru_cache(maxsize=4096)
 def declared(key: str) -> str | None:
-    """The name under which checks know a setting; None for one that they do not ask for."""
+    """Return the name that checks use for a setting; None if no check uses it."""
     path = key.strip().lower().replace("/", ".")
     if path in _TABLE:
         return _TABLE[path]

@@ -1,4 +1,4 @@
-"""What the code of a training says of it: the trainer's class and the arguments that are written out. Never run."""
+"""Reads training code: the trainer's class and its literal arguments. Nothing is executed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 _RL = re.compile(r"GRPO|GSPO|RLOO|PPO|REINFORCE|OnlineDPO", re.IGNORECASE)
 _CONFIGURES = re.compile(r"(?:Config|Arguments|Args|Trainer|SamplingParams|get_peft_model|from_pretrained)$")
 _LONGEST = 1 << 18
-"""Characters of a cell at most."""
+"""Maximum size of a cell in characters."""
 
 
 class SourceCode:
-    """Cells of code one after the other, and what they have said so far."""
+    """Consecutive cells of code, and their settings so far."""
 
     def __init__(self) -> None:
         self.trainer = ""
@@ -26,7 +26,7 @@ class SourceCode:
         return bool(_RL.search(self.trainer))
 
     def see(self, text: str) -> None:
-        """Takes a cell; one that is no Python says nothing."""
+        """Process a cell; a cell that is not Python is ignored."""
         lines = [line for line in text[:_LONGEST].splitlines() if not line.lstrip().startswith(("%", "!"))]
         try:
             with warnings.catch_warnings():
@@ -57,7 +57,7 @@ class SourceCode:
                 self.settings[keyword.arg] = value
 
     def _value(self, node: ast.expr) -> str | int | float | bool | None:
-        """The value of an expression that is written out or names one that was; None for anything else."""
+        """Return the value of a literal or of a name with a literal value; None for anything else."""
         if isinstance(node, ast.Name):
             named: str | int | float | bool | None = self._named.get(node.id)
             return named

@@ -1,8 +1,8 @@
-"""Which step each row is, and which rows are one run: the one place that decides it.
+"""Determines the step of each row, and the rows of each run; nothing else decides this.
 
-A row bears its own step, or the position of a progress bar, or none; rows of an evaluation join one of training. A
-counter that goes back to where it began, a summary of the training that ended, or lines of several processes between
-each other are several runs. A counter that goes back to the middle is a run that was resumed, and stays one.
+A row has its own step, the position of a progress bar, or neither; evaluation rows join a training row. A counter that
+restarts, a final summary of the training, or interleaved lines of several processes mean several runs. A counter that
+goes back partway means a resumed run, which stays one run.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import numpy as np
 
 _FARTHEST = 2.0**53
 _LATE = 2
-"""Rows before an epoch's first, the last of which may name that epoch: a bar is drawn anew before it stands at 0."""
+"""Number of rows before an epoch's first, the last of which may name that epoch: a bar is redrawn before it is at 0."""
 _FEWEST = 5
-"""Rows of training that a run has at least, where nothing but its counter says that it is one."""
+"""Minimum number of training rows of a run that only its counter identifies."""
 
 
 def gathered(points: Iterable[tuple[int, str, float]]) -> Iterator[tuple[int, dict[str, float]]]:
-    """Step and row of values that a store holds one by one, as step, key and value: a key that comes again, or another
+    """Yield step and row of values that a store has one by one, as step, key and value: a repeated key, or another
     step, begins a row."""
     row: dict[str, float] = {}
     current = 0
@@ -35,7 +35,7 @@ def gathered(points: Iterable[tuple[int, str, float]]) -> Iterator[tuple[int, di
 
 
 def excursions(steps: np.ndarray) -> np.ndarray:
-    """Rows whose step leaves a count that goes on right after them: a line that is not the trainer's."""
+    """Return rows whose step interrupts a count that continues afterwards: lines that are not the trainer's."""
     out = np.zeros(len(steps), bool)
     if len(steps) > 2:
         before, here, after = steps[:-2], steps[1:-1], steps[2:]
@@ -51,15 +51,12 @@ def runs(
     ended: Iterable[int],
     origins: np.ndarray,
 ) -> list[np.ndarray]:
-    """The rows of each run, in the order in which the runs begin.
+    """Return the rows of each run, in the order of their beginnings.
 
     Args:
-        steps: step of each row, NaN where it bears none.
-        trains: whether the row is one of training.
-        epochs: epoch of each row, NaN where it bears none.
-        outer: other counters of the rows, such as ``iteration`` beside ``step``.
-        ended: rows before which the log says that a training ended.
-        origins: number of the process that printed the row.
+        steps: step of each row, NaN for none. trains: whether each row belongs to training. epochs: epoch of each row,
+        NaN for none. outer: other counters of the rows, such as ``iteration`` in addition to ``step``. ended: rows
+        before which the log reports the end of a training. origins: number of the process that printed each row.
     """
     parts: list[np.ndarray] = []
     for rows in _apart(origins, trains):
@@ -71,14 +68,14 @@ def runs(
 
 
 def _apart(origins: np.ndarray, trains: np.ndarray) -> list[np.ndarray]:
-    """The rows of each process, where several print rows of training between each other's; else all rows."""
+    """Return the rows of each process, if several print training rows in turn; else all rows."""
     every = np.arange(len(origins))
     trained = origins[trains]
     printing = [o for o in np.unique(trained) if np.count_nonzero(trained == o) >= _FEWEST]
     if len(printing) < 2:
         return [every]
     changes = np.count_nonzero(np.diff(trained[np.isin(trained, printing)]))
-    if changes < len(printing):  # one after the other: a run that was started again, or several that follow
+    if changes < len(printing):  # one after the other: a restarted run, or several consecutive ones
         return [every]
     owner = np.where(np.isin(origins, printing), origins, printing[0])
     return [every[owner == o] for o in printing]
@@ -91,7 +88,7 @@ def _begins(
     outer: Sequence[np.ndarray],
     ended: Sequence[float],
 ) -> list[int]:
-    """Rows at which another run begins."""
+    """Return the rows at which another run begins."""
     known = trains & ~np.isnan(steps)
     counted = np.flatnonzero(known & ~_strays(steps, known))
     back = _back_to_start(steps, counted)
@@ -104,9 +101,9 @@ def _begins(
         back += [row for row in anew if not known[row] or not known[timed[timed < row][-1]] or row in ended
                  or steps[row] <= steps[timed[timed < row][-1]]]  # fmt: skip
     rows = np.flatnonzero(trains)
-    rows = rows[np.diff(steps[rows], prepend=math.nan) != 0]  # rows that are merged count once
+    rows = rows[np.diff(steps[rows], prepend=math.nan) != 0]  # merged rows count once
     sizes = np.diff(np.searchsorted(rows, [0, *back, len(steps)]))
-    if np.median(sizes) < _FEWEST:  # the counter begins anew so often that this is how the log counts
+    if np.median(sizes) < _FEWEST:  # the counter restarts so often that the log counts in this way
         back = []
     kept: list[int] = []
     for row in sorted({*back, *(int(row) for row in ended)}):
@@ -118,7 +115,7 @@ def _begins(
 
 
 def _runs_on(epochs: np.ndarray, row: int) -> bool:
-    """Whether the epochs after an end go on where those before it were: rows that were printed late."""
+    """Return whether the epochs after an end continue those before it: rows that were printed late."""
     before, after = epochs[:row][~np.isnan(epochs[:row])], epochs[row:][~np.isnan(epochs[row:])]
     return bool(len(before) and len(after)) and bool(after[0] >= before.max() > before[0])
 
@@ -131,7 +128,7 @@ def _strays(steps: np.ndarray, known: np.ndarray) -> np.ndarray:
 
 
 def _back_to_start(counter: np.ndarray, rows: np.ndarray) -> list[int]:
-    """Rows at which a counter is again where it began."""
+    """Return the rows at which a counter is back at its start."""
     values = counter[rows]
     moves = np.diff(values)
     if not (moves < 0).any():
@@ -148,22 +145,22 @@ def _back_to_start(counter: np.ndarray, rows: np.ndarray) -> list[int]:
 
 
 def _goes_on(counter: np.ndarray, row: int, rows: np.ndarray) -> bool:
-    """Whether another counter has gone up where the steps begin anew: they are counted within each of its turns."""
+    """Return whether another counter has increased where the steps restart: they are counted within each of its
+    periods."""
     before = counter[rows[rows < row]]
-    before = before[~np.isnan(before)]  # rows between, such as of a checkpoint, need not tell it
+    before = before[~np.isnan(before)]  # rows in between, for example of a checkpoint, need not contain it
     return bool(len(before)) and bool(counter[row] > before[-_LATE:].min())
 
 
 def spread(steps: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Steps of rows that reach the log together stand apart again.
+    """Separate the steps of rows that reach the log together.
 
-    Rows wait in a buffer while the progress bar moves on. A metric that comes again at the same position is that of a
-    later step; so many rows share the way of the bar since the position before, and those before its first position
-    share the way to there. Where the bar stands still, the rows are counted.
+    Rows wait in a buffer while the progress bar advances. A repeated metric at the same position belongs to a later
+    step, so these rows share the distance since the previous position; rows before the first position share the
+    distance to it. If the bar does not advance, the rows are counted.
 
     Args:
-        steps: position of the bar at each row, NaN where none is known.
-        rows: rows that hold the metric which most rows hold.
+        steps: position of the bar at each row, NaN if unknown. rows: rows with the most frequent metric.
     """
     out = steps.copy()
     here = steps[rows]
@@ -176,12 +173,12 @@ def spread(steps: np.ndarray, rows: np.ndarray) -> np.ndarray:
     way = np.diff(here[begins], prepend=0.0)
     if not (counts > 1).any():
         return out
-    if (way < counts)[counts > 1].any() and len(rows) > 1:  # a bar of something else, or one that stands still
+    if (way < counts)[counts > 1].any() and len(rows) > 1:  # a bar of something else, or one that does not advance
         out[:] = math.nan
         out[rows] = np.arange(1.0, len(rows) + 1)
         return out
     stride = way / counts
-    if len(stride) > 1:  # a run that was resumed does not begin at 0
+    if len(stride) > 1:  # a resumed run does not begin at 0
         stride[0] = min(stride[0], np.median(stride[1:]))
     left = np.repeat(np.append(begins[1:], len(here)), counts) - np.arange(len(here)) - 1
     out[:] = math.nan
@@ -190,9 +187,9 @@ def spread(steps: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def joined(steps: np.ndarray, rollouts: Sequence[int]) -> np.ndarray:
-    """Steps in which rows that are numbered by their rollout take that of the update which follows them.
+    """Give rows that are numbered by their rollout the step of the following update.
 
-    Where a rollout gives several updates, its number falls behind theirs: rollout 20 is trained on in step 40.
+    If a rollout gives several updates, its number is lower than theirs: rollout 20 is trained on in step 40.
     """
     updates = np.setdiff1d(np.flatnonzero(~np.isnan(steps)), rollouts)
     out = steps.copy()
@@ -203,14 +200,15 @@ def joined(steps: np.ndarray, rollouts: Sequence[int]) -> np.ndarray:
 
 
 def misleading(steps: np.ndarray) -> bool:
-    """Whether the steps of a console are positions of a wrong bar: they stand still, or go back again and again."""
+    """Return whether the steps of a console are positions of a wrong bar: they do not advance, or go back
+    repeatedly."""
     moves = np.diff(steps)
     still = len(moves) > 1 and not moves.any()
     return still or bool(np.count_nonzero(moves <= 0) > 0.2 * len(moves) and np.count_nonzero(moves < 0))
 
 
 def left_out(epoch: np.ndarray | None) -> int:
-    """Rows that an excerpt leaves out before its first: its epochs go on in parts of one, and begin at many of them."""
+    """Return the number of rows before an excerpt: its epochs advance in fractions, and begin at several of them."""
     known = np.array([]) if epoch is None else epoch[~np.isnan(epoch)]
     moves = np.diff(known)
     if not len(moves) or moves.min() < 0 or not moves.mean() > 0 or known[0] == np.floor(known[0]):
@@ -220,13 +218,12 @@ def left_out(epoch: np.ndarray | None) -> int:
 
 
 def of_rows(steps: np.ndarray, trains: np.ndarray, weak: np.ndarray, epoch: np.ndarray | None = None) -> np.ndarray:
-    """The step of each row: rows without one belong to the row before; rows of an evaluation join a training row.
+    """Return the step of each row: rows without one belong to the previous row; evaluation rows join a training row.
 
     Args:
-        steps: step of each row, NaN where it bears none.
-        trains: whether the row is one of training.
-        weak: a counter such as ``episode``, which counts the rows where nothing else does.
-        epoch: epoch of each row, by which rows that nothing counts are counted on from where an excerpt begins.
+        steps: step of each row, NaN for none. trains: whether each row belongs to training. weak: a counter such as
+        ``episode``, used if nothing else counts the rows. epoch: epoch of each row, from which uncounted rows of an
+        excerpt get the number of their first row.
     """
     steps = steps.copy()
     steps[~(np.abs(steps) < _FARTHEST)] = math.nan
@@ -250,11 +247,11 @@ def of_rows(steps: np.ndarray, trains: np.ndarray, weak: np.ndarray, epoch: np.n
 
 
 def continued(steps: np.ndarray, epoch: np.ndarray | None) -> np.ndarray:
-    """Steps that begin anew with every epoch, counted on."""
+    """Continue the count of steps that restart with every epoch."""
     if epoch is None or len(epoch) != len(steps):
         return steps
     known = np.maximum.accumulate(np.where(np.isnan(epoch), 0, np.arange(len(epoch))))
-    epoch = epoch[known]  # a row that tells no epoch is of the one before
+    epoch = epoch[known]  # a row without an epoch belongs to the previous one
     back = np.flatnonzero(np.diff(steps) < 0) + 1
     turns = [row for row in back.tolist() if epoch[row] == np.floor(epoch[row])
              and epoch[row] > epoch[max(row - _LATE, 0) : row].min()]  # fmt: skip
@@ -266,7 +263,7 @@ def continued(steps: np.ndarray, epoch: np.ndarray | None) -> np.ndarray:
 
 
 def repeated(steps: np.ndarray, columns: Mapping[str, np.ndarray], trains: np.ndarray) -> list[int]:
-    """Rows that log their step a second time, which is a run started again; where many do, it is how the log is."""
+    """Return rows that repeat a step, which means a restarted run; if there are many, the log counts in this way."""
     same = np.flatnonzero((steps[1:] == steps[:-1]) & trains[1:] & trains[:-1]) + 1
     again = [row for row in same.tolist() if any(_both(column, row) for column in columns.values())]
     return again if len(again) <= 0.1 * len(steps) else []

@@ -1,4 +1,4 @@
-"""What a value of a log is: the number that it holds, whatever it is written as, and the value of a JSON text."""
+"""Parses values of a log: numbers in any notation, and JSON texts."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _OF_PYTHON = re.compile(
     r"""\((?P<number>-?[\d.]{1,30}(?:e[-+]?\d{1,3})?|nan|-?inf)"""
     r"""(?:, \w+=[\w'.:]{1,40})*+\)|(?P<comma>,)(?=\s*+[}\]])"""
 )
-"""What Python prints otherwise than JSON: strings, words, scalars of numpy and torch, a comma behind the last item."""
+"""Python notation that differs from JSON: strings, words, scalars of numpy and torch, trailing commas."""
 _WORDS = {"True": "true", "False": "false", "None": "null", "nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def number(value: Any) -> float | None:
-    """The number that a value or its text holds: ``np.float64(0.5)``, ``12.5%``, ``'-7.4e-09'``; None if none."""
+    """Return the number in a value or its text: ``np.float64(0.5)``, ``12.5%``, ``'-7.4e-09'``; None if none."""
     if isinstance(value, bool | int | float):
         try:
             return float(value)
-        except OverflowError:  # an integer beyond what a float holds
+        except OverflowError:  # an integer too large for a float
             return math.inf if value > 0 else -math.inf
     if not isinstance(value, str) or len(value) > 80:
         return None
@@ -44,13 +44,13 @@ def number(value: Any) -> float | None:
 
 
 def whole(value: Any) -> int:
-    """The whole number that a value holds; 0 where it holds none that a record could bear."""
+    """Return the whole number in a value; 0 if there is none that fits a record."""
     figure = number(value)
     return int(figure) if figure is not None and abs(figure) <= 2**62 else 0
 
 
 def loaded(text: str) -> Any:
-    """The value of a JSON text, bare NaN and Infinity included; NaN where it is no JSON."""
+    """Parse a JSON text, including bare NaN and Infinity; NaN if it is not JSON."""
     try:
         return _decoder.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
@@ -62,14 +62,14 @@ def loaded(text: str) -> Any:
 
 
 def as_json(text: str) -> str:
-    """A value that Python printed as JSON has it."""
+    """Return a printed Python value as JSON."""
     return _OF_PYTHON.sub(_spelt, text)
 
 
 def _spelt(match: re.Match[str]) -> str:
-    """A string, a word or a scalar of Python as JSON spells it."""
+    """Return a string, word or scalar of Python in JSON notation."""
     if match["end"] == "":
-        return match[0]  # it never ends, so that nothing on the rest of its line is looked at again
+        return match[0]  # it never ends, so the rest of its line is not searched again
     if (text := match["text"]) is not None:
         quoted = text.replace("\\'", "'").replace('"', '\\"')
         return f'"{quoted}"'

@@ -1,9 +1,10 @@
-"""Views of one run: which files show a run that another file shows too, so that it is counted once.
+"""Finds files that show the same run, so that it is counted once.
 
-Two files are views of one run where the same steps hold the same values: a CSV derived from the log, TensorBoard
-alongside the console, the trainer_state of an earlier checkpoint. Single rows may differ, as a last average does. Rows
-that differ in a block, or a run that goes on where the other one ends, are another run: a copy of its beginning that
-collapsed later must be judged. What only a view holds is judged with the run. Folders and fleets ask the same `Views`.
+Two files are views of one run if the same steps have the same values: a CSV derived from the log, TensorBoard alongside
+the console, the trainer_state of an earlier checkpoint. Single rows may differ, such as a last average. Rows that
+differ in a block, or a run that continues after the end of the other one, are another run: a copy of its beginning that
+collapsed later must be judged. Data that only a view has is judged with the run. Folders and fleets use the same
+`Views`.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ COMPARED = (
     "eval_score",
 )
 _ENOUGH = 3
-"""Values that two runs must share before they may be views of one."""
+"""Minimum number of shared values for two runs to be views of one."""
 _BLOCK = 3
-"""Rows in a row that differ, or that only one of two runs has at its end, from which they are two runs."""
+"""Number of consecutive rows that differ, or that only one of two runs has at its end, from which they are two runs."""
 TRAINING = frozenset(("rl", "supervised", "preference"))
 OF_WHOLE_BATCHES = frozenset(
     "groups zero_variance_groups live_groups group_size group_rewards advantage_mean advantage_std advantage_min "
@@ -43,7 +44,8 @@ OF_WHOLE_BATCHES = frozenset(
 
 
 def distinct(runs: list[Run]) -> tuple[list[Run], dict[str, str]]:
-    """The runs without second views, each with the samples and settings of all its views; and view to what it shows."""
+    """Return the runs without second views, each with the samples and settings of all its views; and a map from views
+    to runs."""
     told, second = _told(runs)
     views = Views()
     for run in sorted(told, key=_fullness, reverse=True):
@@ -69,7 +71,7 @@ def distinct(runs: list[Run]) -> tuple[list[Run], dict[str, str]]:
         for name, value in run.settings.items():
             same.settings.setdefault(name, value)
         if same.run_type == "supervised" and run.run_type in TRAINING:
-            same.run_type = run.run_type  # it holds what the other view leaves out
+            same.run_type = run.run_type  # it has what the other view lacks
     return sorted(views.kept, key=lambda run: natural(run.source)), second
 
 
@@ -79,7 +81,8 @@ _FEWEST = 3
 
 
 def _halves(run: Run, other: Run) -> bool:
-    """Whether two files of one folder are the rollouts and the updates of one run: the same steps, nothing twice."""
+    """Return whether two files of one folder are the rollouts and the updates of one run: the same steps, no common
+    field."""
     if Path(file_of(run.source)).parent != Path(file_of(other.source)).parent or len(run) < _FEWEST:
         return False
     if not np.array_equal(run.steps, other.steps) or run.columns.keys() & other.columns.keys() & (_ROLLED | _UPDATED):
@@ -90,10 +93,10 @@ def _halves(run: Run, other: Run) -> bool:
 
 
 class Views:
-    """The runs that were kept, and which of them a further run is a view of.
+    """The kept runs, and the search for one that another run is a view of.
 
-    Only runs that share a good part of their figures are compared row by row, and those are found by hashes: comparing
-    each with each would take a folder of thousands of runs an hour.
+    Only runs that share many figures are compared row by row, and hashes find these: comparing all pairs of thousands
+    of runs would take an hour.
     """
 
     def __init__(self) -> None:
@@ -103,7 +106,7 @@ class Views:
         self._asked: tuple[Run | None, list[int]] = (None, [])
 
     def of(self, run: Run) -> Run | None:
-        """The kept run that this one shows too; None where it is a run of its own."""
+        """Return the kept run that this one also shows; None if it is a separate run."""
         return next((self.kept[place] for place in self._near(run) if same_run(self.kept[place], run)), None)
 
     def keep(self, run: Run) -> None:
@@ -116,7 +119,7 @@ class Views:
                 found.append(place)
 
     def _near(self, run: Run) -> list[int]:
-        """The kept runs that may be views of the same, the likeliest first."""
+        """Return the kept runs that may be views of the same run, the most likely first."""
         if run.format == "completions":
             above = [*Path(_folder(run)).parents, Path(_folder(run))]
             return sorted(chain.from_iterable(self._folders.get(str(folder), ()) for folder in above))
@@ -125,20 +128,21 @@ class Views:
         return [place for place, times in Counter(chain.from_iterable(found)).most_common() if times >= least]
 
     def _hashes(self, run: Run) -> list[int]:
-        """The hashes of a run, kept from when it was asked for until it is kept."""
+        """Return the hashes of a run, cached from the first request until it is kept."""
         if self._asked[0] is not run:
             self._asked = run, _hashes(run)
         return self._asked[1]
 
 
 _MOST_ALIKE = 20
-"""Runs that may share a figure before it says nothing of which run it is."""
+"""Number of runs that may share a figure before it no longer identifies a run."""
 _SHARE = 0.05
-"""Part of a run's telling figures that a view of it shares at least: of runs with noise, one in a hundred is shared."""
+"""Minimum share of common identifying figures of a view: of runs with noise, one in a hundred is shared."""
 
 
 def _hashes(run: Run) -> list[int]:
-    """The figures of a run at its steps to three digits, and those of its first rows whatever their steps are."""
+    """Return the figures of a run at its steps to three digits, and those of its first rows regardless of their
+    steps."""
     names = [(number, name) for number, name in enumerate(COMPARED) if name in run.columns]
     if not names or not len(run):
         return []
@@ -156,11 +160,11 @@ def _hashes(run: Run) -> list[int]:
 
 
 _MOST_HASHES = 256
-"""Figures of a run beyond which a quarter of them will do."""
+"""Number of figures of a run above which a quarter of them is used."""
 
 
 def _three_digits(values: np.ndarray) -> np.ndarray:
-    """Values as whole numbers that are equal where three significant digits are; 0 where there is no value."""
+    """Return values as whole numbers that are equal if three significant digits are; 0 if there is no value."""
     known = np.isfinite(values) & (values != 0)
     exponent = np.floor(np.log10(np.abs(np.where(known, values, 1.0))))
     mantissa = np.rint(np.where(known, values, 0.0) / 10.0 ** (exponent - 2))
@@ -170,14 +174,14 @@ def _three_digits(values: np.ndarray) -> np.ndarray:
 
 
 def _mixed(number: np.ndarray, at: np.ndarray, digits: np.ndarray) -> np.ndarray:
-    """One hash of metric, place and figure (multiplicative, Knuth, TAOCP 3, 6.4)."""
+    """Return one hash of metric, place and figure (multiplicative, Knuth, TAOCP 3, 6.4)."""
     mixed: np.ndarray = (at * len(COMPARED) + number).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= digits.astype(np.uint64) * np.uint64(0xC2B2AE3D27D4EB4F)
     return mixed * np.uint64(0x9E3779B97F4A7C15)
 
 
 def view_rows(run: Run) -> list[int]:
-    """The rows by which views of one run are found and told from others: first, last and round steps."""
+    """Return the rows that identify views of a run: first, last and round steps."""
     rows = len(run)
     round_steps = np.flatnonzero(run.steps[_ANCHORS:] % _ROUND == 0) + _ANCHORS
     last = range(max(rows - _ANCHORS, _ANCHORS), rows)
@@ -189,7 +193,8 @@ _ROUND = 50
 
 
 def _told(runs: list[Run]) -> tuple[list[Run], dict[str, str]]:
-    """Files of TensorBoard or of completions in one folder are one run, unless they tell the same steps otherwise."""
+    """Join files of TensorBoard or of completions in one folder to one run, unless they contradict each other at the
+    same steps."""
     out: list[Run] = []
     groups: dict[tuple[str, str], list[list[Run]]] = {}
     for run in runs:
@@ -208,7 +213,7 @@ def _told(runs: list[Run]) -> tuple[list[Run], dict[str, str]]:
 
 
 def _contradict(one: Run, other: Run) -> bool:
-    """Whether two files hold other figures at the same steps, and neither goes on where the other ends."""
+    """Return whether two files have different figures at the same steps, and neither continues the other."""
     if one.format == "completions":
         return False
     steps, here, there = np.intersect1d(one.steps, other.steps, return_indices=True)
@@ -222,7 +227,7 @@ def _contradict(one: Run, other: Run) -> bool:
 
 
 def joined(runs: list[Run]) -> Run:
-    """Runs that are parts of one, in the order of their files."""
+    """Join runs that are parts of one, in the order of their files."""
     if len(runs) == 1:
         return runs[0]
     builder = RunBuilder(runs[0].source, runs[0].format)
@@ -246,9 +251,9 @@ def joined(runs: list[Run]) -> Run:
 
 
 def _adopt(run: Run, view: Run) -> list[str]:
-    """Takes over what only a view holds: columns, with what is not finite in them, and the samples of completions.
+    """Copy data that only a view has: columns, including non-finite values, and the samples of completions.
 
-    Returns the columns that it took.
+    Return the copied columns.
     """
     rows = {step: row for row, step in enumerate(run.steps.tolist())}
     pairs = [(rows[step], row) for row, step in enumerate(view.steps.tolist()) if step in rows]
@@ -273,7 +278,8 @@ def _adopt(run: Run, view: Run) -> list[str]:
 
 
 def _holds_a_part(run: Run, rollouts: Run, here: Any, there: Any) -> bool:
-    """Whether rollouts are only some of those of their steps: their mean reward is not the logged one on most rows."""
+    """Return whether rollouts are only some of those of their steps: their mean reward differs from the logged one on
+    most rows."""
     if "reward_mean" not in run.columns or "reward_mean" not in rollouts.columns:
         return False
     logged, measured = run.columns["reward_mean"][here], rollouts.columns["reward_mean"][there]
@@ -287,8 +293,8 @@ def _fullness(run: Run) -> tuple[bool, int]:
 
 
 def same_run(one: Run, other: Run) -> bool:
-    """Whether ``other`` shows what ``one`` does: the same steps hold the same values, or the same rows where one of
-    them has no steps, and it does not go on where that one ends."""
+    """Return whether ``other`` shows the same as ``one``: the same values at the same steps (or rows, if one of them
+    has no steps), without continuing after its end."""
     if not len(one) or not len(other):
         return False
     steps, here, there = np.intersect1d(one.steps, other.steps, return_indices=True)
@@ -302,7 +308,7 @@ def same_run(one: Run, other: Run) -> bool:
 
 
 def _agree(one: Run, other: Run, here: np.ndarray, there: np.ndarray) -> bool:
-    """Whether shared fields that move hold the same values, as far as they are printed."""
+    """Return whether shared fields that vary have the same values, to the printed precision."""
     telling = 0
     for name in COMPARED:
         if name not in one.columns or name not in other.columns:
@@ -321,7 +327,7 @@ def _agree(one: Run, other: Run, here: np.ndarray, there: np.ndarray) -> bool:
 
 
 def _part(differ: np.ndarray) -> bool:
-    """Whether rows differ as those of two runs do: in more than a few, in a block, or at the end."""
+    """Return whether rows differ as those of two runs do: in more than a few, in a block, or at the end."""
     if not differ.any():
         return False
     at = np.flatnonzero(differ)
@@ -330,23 +336,24 @@ def _part(differ: np.ndarray) -> bool:
 
 
 def _broke(run: Run, name: str, rows: np.ndarray, others: np.ndarray) -> bool:
-    """Whether a run broke off into NaN where another one goes on with numbers: a twin that fell, no second view."""
+    """Return whether a run broke off into NaN where another one continues with numbers: a run that failed, not a second
+    view."""
     broken = {row for row, field in run.not_finite() if field == name}
     return bool(broken) and bool((np.isin(rows, list(broken)) & np.isfinite(others)).any())
 
 
 def _folder(run: Run) -> str:
-    """The folder of the file of a run."""
+    """Return the folder of a run's file."""
     return str(Path(os.path.abspath(run.source)).parent)
 
 
 def file_of(source: str) -> str:
-    """The file of a run that is named ``FILE (name)`` because its file holds several."""
+    """Return the file of a run that is named ``FILE (name)`` because its file contains several."""
     return source[: source.rindex(" (")] if source.endswith(")") and " (" in source else source
 
 
 def natural(name: str) -> list[tuple[bool, int, str]]:
-    """The order of names in which 2 comes before 10."""
+    """Sort key in which 2 comes before 10."""
     parts = re.split(r"(\d{1,18})", name)
     return [(part.isdigit() and part.isascii(), int(part) if part.isascii() and part.isdigit() else 0, part)
             for part in parts]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The files of a folder: each one is named, with what became of it where its name or the system has that already."""
+"""Lists the files of a folder, with the outcome for files that need not be read."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .log_names import NO_NAME, has_name_of_log, holds_data, is_passed_over
 from .views import natural
 
 Fate = Literal["read", "part of a run", "second view", "no log", "not read", "unreadable", "failed"]
-"""What became of a file. ``not read`` may be a log that no reader understood, ``unreadable`` is damaged or not given by
-the system, ``failed`` is an error of grpo-doctor itself."""
+"""The outcome for a file. ``not read`` may be a log that no reader understood, ``unreadable`` is damaged or cannot be
+opened, ``failed`` is an internal error."""
 
 
 class Answer(NamedTuple):
-    """What became of one file of a folder, or of a folder that could not be entered, and why."""
+    """The outcome for one file of a folder, or for a folder that could not be opened, with the reason."""
 
     source: str
     fate: Fate
@@ -30,9 +30,9 @@ Candidate = tuple[Path, Answer | None]
 
 
 def candidates(folder: Path) -> Iterator[Candidate]:
-    """Every file of a folder in the order that a reader would give them, and the answer for it where it is not read.
+    """Yield every file of a folder in natural order, with the answer for files that are not read.
 
-    Folders that are links are entered once, after all others, so that a run has the name of its own folder.
+    Folders that are links are entered once, after all others, so that a run is named after its real folder.
     """
     walk = _Walk(folder)
     while walk.waiting:
@@ -40,7 +40,7 @@ def candidates(folder: Path) -> Iterator[Candidate]:
 
 
 class _Walk:
-    """Which folders and files were met, so that no link leads to one twice."""
+    """Tracks visited folders and files, so that no link leads to one twice."""
 
     def __init__(self, top: Path) -> None:
         self.top = Path(os.path.realpath(top))
@@ -61,7 +61,7 @@ class _Walk:
         yield from _not_entered(failed)
 
     def _of_folder(self, here: Path, folders: list[str], files: list[str]) -> Iterator[Candidate]:
-        """The files of one folder; of its folders those stay that are entered next."""
+        """Yield the files of one folder; keep the subfolders that are visited next."""
         if (whole := _aim(here) or _mlflow(here)) is not None:
             folders.clear()
             yield whole, None
@@ -83,7 +83,7 @@ class _Walk:
             yield here / name, no_log(here / name, NO_NAME) if part else self._known(here / name)
 
     def _met(self, folder: Path) -> Answer | None:
-        """The answer for a folder that was entered before, or has vanished."""
+        """Return the outcome for a folder that was visited before, or has vanished."""
         try:
             known = folder.stat()
         except OSError as error:
@@ -94,11 +94,11 @@ class _Walk:
         return None
 
     def _known(self, path: Path) -> Answer | None:
-        """The answer for a file that is not read; None where it is."""
+        """Return the outcome for a file that is not read; None if it is read."""
         if not has_name_of_log(path.name):
             return no_log(path, NO_NAME)
         try:
-            known = path.stat()  # of what a link leads to
+            known = path.stat()  # for the target of a link
         except OSError as error:
             if path.is_symlink() and not isinstance(error, PermissionError):
                 return Answer(str(path), "not read", f"a broken link ({words(error)})")
@@ -114,32 +114,33 @@ class _Walk:
 
 
 def _not_entered(failed: list[OSError]) -> Iterator[Candidate]:
-    """The answers for folders that the system did not let anybody enter, or that have vanished."""
+    """Yield the outcomes for folders that could not be opened, or that have vanished."""
     while failed:
         error = failed.pop(0)
         yield Path(error.filename), Answer(str(error.filename), "unreadable", f"a folder: {words(error)}")
 
 
 def no_log(path: Path, why: str) -> Answer:
-    """The answer for a file that is not asked whether it is a log: a run's records are read with what lies beside."""
+    """Return the outcome for a file that need not be recognised: a run's records are read with the files next to
+    them."""
     if path.name in COMPANIONS and path.with_name("records.jsonl").is_file():
         return Answer(str(path), "part of a run", "read with records.jsonl")
     return Answer(str(path), "no log", why)
 
 
 def _aim(folder: Path) -> Path | None:
-    """The file that stands for a repository of Aim."""
+    """Return the file that represents an Aim repository."""
     found = folder / "run_metadata.sqlite"
     return found if folder.name == ".aim" and found.is_file() else None
 
 
 def _mlflow(folder: Path) -> Path | None:
-    """The first file of the metrics of one run of MLflow, which stands for all of them."""
+    """Return the first file of the metrics of an MLflow run, which represents all of them."""
     beside = folder.parent / "meta.yaml"
     files = metrics(folder) if folder.name == "metrics" and beside.is_file() else []
     return files[0] if files else None
 
 
 def metrics(folder: Path) -> list[Path]:
-    """The files of a folder of metrics, those of slash keys in folders of their own."""
+    """Return the files of a folder of metrics; those of slash keys are in subfolders."""
     return sorted(path for path in folder.rglob("*") if path.is_file())

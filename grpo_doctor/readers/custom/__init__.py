@@ -1,1 +1,1 @@
-"""The consoles of the founding trainers, one a file."""
+"""Readers for the consoles of two public trainers, one trainer per file."""

@@ -1,9 +1,9 @@
-"""The console of the AFlow-GRPO trainer behind beita6969/colab-grpo (beita6969/colab-grpo, ``src/grpo_trainer.py``).
+"""Reads the console of the AFlow-GRPO trainer of beita6969/colab-grpo (``src/grpo_trainer.py``).
 
-Its traps, all seen in its logs: the block ``GRPO诊断 (Batch级别)`` and ``avg_reward`` are statistics of the
-advantages, not of the rewards; answers are judged in the order in which they complete; the executor's answers
-(``### Step 1: …``) are not the policy's output; stderr is interleaved; numbers print as ``np.float64(…)``.
-The policy's own text is what the generation phase echoes, and of the valid workflows their first 60 characters.
+Pitfalls in its logs: the block ``GRPO诊断 (Batch级别)`` and ``avg_reward`` are statistics of the advantages, not of the
+rewards; answers are scored in order of completion; the executor's answers (``### Step 1: …``) are not the policy's
+output; stderr is interleaved; numbers print as ``np.float64(…)``. The policy's own text is the output of the generation
+phase and the first 60 characters of valid workflows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def sniff(head: Head) -> int:
 
 @dataclass
 class _Step:
-    """What the lines of one step have said so far."""
+    """The values of one step so far."""
 
     number: int
     line: int
@@ -66,7 +66,7 @@ def read(file: Input) -> list[Run]:
 
 
 class _Reader:
-    """Takes the lines one by one and hands every complete step to the builder."""
+    """Reads the lines one by one and passes every complete step to the builder."""
 
     def __init__(self, builder: RunBuilder) -> None:
         self.builder = builder
@@ -146,7 +146,7 @@ class _Reader:
                 step.patterns.append(text.split("DSL=", 1)[1].strip())
 
     def _statistics(self, step: _Step, text: str) -> None:
-        """The numbers of the blocks; the same words mean rewards in one block and advantages in another."""
+        """Read the numbers of a block; the same words mean rewards in one block and advantages in another."""
         if "简单GRPO诊断" in text or "GRPO诊断 (Batch" in text or "Metrics:" in text:
             self.block = text
         elif "准确率统计:" in text and "/" in text:
@@ -217,7 +217,8 @@ class _Reader:
         self.fallbacks += len(step.valid) - sum(step.valid)
 
     def _learning_rate(self, row: dict[str, Any]) -> None:
-        """The printed linear warm-up starts at 0 and moves with every optimizer step, so the rate is known."""
+        """Compute the learning rate from the printed linear warm-up, which starts at 0 and changes with every optimizer
+        step."""
         warmup, rate = self.settings.get("warmup_steps"), self.settings.get("learning_rate")
         if warmup and rate and self.updates < warmup:
             row["learning_rate"] = rate * self.updates / warmup
@@ -236,7 +237,7 @@ def _take(fields: dict[str, Any], name: str, text: str) -> None:
 
 
 def _tables(reader: _Reader) -> Iterator[Table]:
-    """The output tables of beita6969/colab-grpo, from the log itself."""
+    """Rebuild the output tables of beita6969/colab-grpo from the log."""
     total, valid = reader.outputs, reader.outputs - reader.fallbacks
     if not total:
         return

@@ -1,12 +1,12 @@
-"""The fairness/hallucination trainer behind BoBaCai/grpo-dual: its console, and its step metrics as CSV or JSONL.
+"""Reads the fairness/hallucination trainer of BoBaCai/grpo-dual: its console, and its step metrics as CSV or JSONL.
 
 The console has had three generations (31 October to 1 December 2025) and a paraphrase in BoBaCai/grpo-dual, the
 one-line form; all are read alike. Steps are 1-based except in the logits block, the boundary block, the monitor of
 zero-gradient groups and the one-line form, which count from 0.
 
-What is not read, because it says nothing: the count of blocked EOS tokens (the processor counts what it has set to
-minus infinity itself, so it is always all of them), and the monitor of zero-gradient groups (it slices the responses
-as if each were a group, so its counts and success rates belong to nobody).
+Two metrics are not read. The count of blocked EOS tokens always includes all of them, because the processor counts the
+tokens that it masked itself. The monitor of zero-gradient groups treats each response as a group, so its counts and
+success rates are wrong.
 """
 
 from __future__ import annotations

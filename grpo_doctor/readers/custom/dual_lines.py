@@ -1,4 +1,4 @@
-"""What each line of the fairness/hallucination trainer's console says, and of which step."""
+"""Maps each line of the fairness/hallucination trainer's console to fields and steps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PAIRED = {
 
 
 def _number(text: str) -> float:
-    """A printed number; the middle of a range such as ``7-10``, which only the paraphrase prints."""
+    """Return a printed number; for a range such as ``7-10``, its middle."""
     try:
         return float(text)
     except ValueError:
@@ -51,7 +51,7 @@ def _on(mark: str, pattern: str) -> Callable[[_Handler], _Handler]:
 @_on("Logits Distribution Debug", r"\[Step (\d+)\] Logits Distribution Debug(?: \((.*?)\))?")
 def _logits(log: Log, step: str, label: str | None) -> None:
     log.zero_based(step)
-    log.passed = bool(label and label.startswith("post"))  # after clipping the logits are centred: another thing
+    log.passed = bool(label and label.startswith("post"))  # centred after clipping: another quantity
 
 
 @_on("Temperature:", r"^\s+Temperature: " + _NUMBER)
@@ -377,7 +377,7 @@ def _entropy_loss(log: Log, coef: str, term: str, entropy: str) -> None:
     log.tasks[task] |= {"entropy_coef": _number(coef), "entropy_loss": _number(term)}
     log.tasks[task].setdefault("entropy_mean", _number(entropy))
     log.fields["entropy_coef"] = _number(coef)
-    if task == FAIRNESS:  # the entropy of the run is that of fairness too
+    if task == FAIRNESS:  # the entropy of the run is also that of fairness
         log.fields["entropy_loss"] = _number(term)
 
 

@@ -1,4 +1,4 @@
-"""The log of the fairness/hallucination trainer while it is read: the step under way, and those before it."""
+"""Collects the log of the fairness/hallucination trainer: the current step, and those before it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .. import Input, Run, RunBuilder, Sample
 FORMAT = "dual-console"
 FAIRNESS, HALLUCINATION = "fairness", "hallucination"
 Handling: TypeAlias = tuple[str, re.Pattern[str], Callable[..., None]]
-"""What a line must hold for its pattern to be tried, the pattern, and what takes its groups."""
+"""A required substring of the line, the pattern, and the function that takes its groups."""
 _ABSURD = re.compile(r"\d{19}")
 _OPEN_ARRAY = re.compile(r"(?:Top-5 probs|Before scale|After scale):\s*\[[^\]]*$")
 _LONGEST_ARRAY = 1 << 13
 _OF_FAIRNESS = frozenset({"reward_mean", "reward_std", "response_length_mean", "truncated_rate"})
-"""Fields that stand for the run, like entropy, where the trainer prints them for the fairness samples alone."""
+"""Fields that count for the whole run, like entropy, if the trainer prints them only for the fairness samples."""
 
 
 def mean(values: list[float]) -> float:
@@ -26,7 +26,7 @@ def mean(values: list[float]) -> float:
 
 @dataclass
 class Step:
-    """What the log says of one step, counted from 1."""
+    """The values of one step in the log, counted from 1."""
 
     number: int | None
     line: int
@@ -38,21 +38,21 @@ class Step:
     ended: bool = False
 
     def close(self) -> None:
-        """Averages what was gathered; a step that was read to its end without dead groups has none."""
+        """Average the collected values; a completely read step without a line about zero-variance groups has none."""
         for name, values in self.lists.items():
             task, _, field_name = name.rpartition(".")
             (self.tasks[task] if task else self.fields).setdefault(field_name, mean(values))
-        if self.ended:  # the line about dead groups is printed only where there are some
+        if self.ended:  # the line about zero-variance groups is printed only if there are some
             self.fields.setdefault("zero_variance_groups", 0.0)
 
     def known(self) -> bool:
-        """Whether anything was measured: a step whose batch alone is named was cut off."""
+        """Return whether anything was measured: an incomplete step only has its batch."""
         measured = any(values.keys() - {"groups"} for values in self.tasks.values())
         return bool(measured or self.fields.keys() - {"by_task"} or self.samples or self.warnings)
 
 
 class Log:
-    """The step that is being read, and those before it."""
+    """The current step and those before it."""
 
     def __init__(self, file: Input, shift: int, handlers: list[Handling]) -> None:
         self.builder, self.handlers = RunBuilder(file.source, FORMAT), handlers
@@ -61,9 +61,9 @@ class Log:
         self.line = 0
         self.step = Step(None, 0)
         self.steps = [self.step]
-        self.counted = False  # the log names no steps
-        self.passed = False  # within a block that is passed over
-        self.open = ""  # an array that goes on in the next line
+        self.counted = False  # the log does not number its steps
+        self.passed = False  # within a skipped block
+        self.open = ""  # an array that continues on the next line
         self.task = ""
         self.text: list[str] | None = None
         self.groups: float | None = None
@@ -79,7 +79,7 @@ class Log:
         return self.step.tasks
 
     def take(self, number: int, text: str) -> None:
-        """One line of the console."""
+        """Process one line of the console."""
         self.line = number
         if self.open:
             text, self.open = (text if "[" in text else self.open + " " + text.strip()), ""
@@ -88,7 +88,7 @@ class Log:
             return
         if self.text is not None:
             self._response(text)
-        if _ABSURD.search(text):  # no count of a log is so large, and no step may be
+        if _ABSURD.search(text):  # larger than any count in a log, and too large for a step
             return
         for mark, pattern, handler in self.handlers:
             if mark in text and (found := pattern.search(text)):
@@ -96,21 +96,21 @@ class Log:
                 return
 
     def at(self, step: int) -> None:
-        """The lines that follow belong to this step, counted from 1; a number that no record could bear is none."""
+        """Assign the following lines to this step, counted from 1; ignore a number that is too large for a record."""
         if step > 2**62:
             return
-        if self.step.number is None:  # what stood before the first step belongs to it
+        if self.step.number is None:  # lines before the first step belong to it
             self.step.number, self.step.line = step, self.line
         elif step != self.step.number:
             self.step = Step(step, self.line)
             self.steps.append(self.step)
 
     def zero_based(self, step: str) -> None:
-        """The same for a step that is counted from 0, in a log that also counts from 1."""
+        """Do the same for a step that is counted from 0, in a log that also counts from 1."""
         self.at(int(step) + self.shift)
 
     def put(self, name: str, value: float) -> None:
-        """A value of the current step; where the log names no step, a value that comes again begins the next."""
+        """Set a value of the current step; in a log without step numbers, a repeated value begins the next step."""
         if self.step.number is None:
             self.at(1)
             self.counted = True
@@ -119,7 +119,7 @@ class Log:
         self.fields[name] = value
 
     def gather(self, name: str, value: float) -> None:
-        """One of several values of the step, of which it has the mean."""
+        """Add one of several values of the step, which are averaged."""
         self.step.lists.setdefault(name, []).append(value)
 
     @property
@@ -131,7 +131,7 @@ class Log:
         self.tasks[HALLUCINATION][name] = hallucination
 
     def warn(self, message: str) -> None:
-        """The trainer's own alarm."""
+        """Record an alarm of the trainer itself."""
         self.step.warnings.append((message, self.line))
 
     def _response(self, text: str) -> None:
@@ -159,7 +159,7 @@ class Log:
         return self.builder.finish()
 
     def _complete(self, fields: dict[str, Any], tasks: dict[str, dict[str, Any]]) -> None:
-        """What follows from the rest of the log: the number of groups, and figures of both tasks together."""
+        """Derive the number of groups, and figures of both tasks together."""
         if self.groups is None:
             fields.pop("zero_variance_groups", None)
         elif "zero_variance_groups" in fields:
@@ -202,7 +202,8 @@ class Log:
 
 
 def _share_groups(tasks: dict[str, dict[str, Any]], groups: float, dead: float) -> None:
-    """Groups and dead groups of each task; the trainer names the groups of fairness and every dead group's task."""
+    """Derive groups and zero-variance groups of each task; the trainer logs the fairness groups and the task of every
+    zero-variance group."""
     fairness, other = tasks[FAIRNESS], tasks[HALLUCINATION]
     if "groups" in fairness:
         other["groups"] = groups - fairness["groups"]
@@ -213,7 +214,7 @@ def _share_groups(tasks: dict[str, dict[str, Any]], groups: float, dead: float) 
 
 
 def together(tasks: dict[str, dict[str, Any]], name: str) -> float | None:
-    """Mean over the tasks, by their number of groups where it is known; None unless both are."""
+    """Return the mean over both tasks, weighted by their groups if known; None unless both are known."""
     pair = [tasks[task] for task in (FAIRNESS, HALLUCINATION)]
     if any(name not in task for task in pair):
         return None

@@ -1,4 +1,4 @@
-"""The step metrics of the fairness/hallucination trainer, as CSV or JSONL."""
+"""Reads the step metrics of the fairness/hallucination trainer, as CSV or JSONL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The epoch tables of the pointer selector of yunsoft2019/Lever-Plus: the trainer's fixed-width print, and runs as CSV.
+"""Reads the epoch tables of the pointer selector of yunsoft2019/Lever-Plus: the trainer's fixed-width print, and runs
+as CSV.
 
 An epoch is a step. ``Train Loss`` is ``PPO Loss + Beta x KL``; ``Val Loss`` is the supervised (RCE) loss, not
 GRPO's; ``Adv Std`` is the mean over queries of the standard deviation of a query's advantages and ``Adv Max`` the mean
@@ -49,7 +50,7 @@ def read(file: Input) -> list[Run]:
     return _read_table(file)
 
 
-# -- the trainer's print ---------------------------------------------------------------------------------------
+# -- the printed table ----------------------------------------------------------------------------------------------
 
 
 def _read_table(file: Input) -> list[Run]:
@@ -131,7 +132,7 @@ def _run_of(file: Input, name: str, rows: list[tuple[int, dict[str, str]]]) -> R
 
 
 def _declared(row: Mapping[str, str]) -> dict[str, Any]:
-    """What the rows of a run repeat: numbers as numbers, words as words."""
+    """Return the constants in the rows of a run: numbers as numbers, words as words."""
     declared: dict[str, Any] = {}
     for key, name in _SETTINGS.items():
         if value := row.get(key, "").strip():
@@ -141,7 +142,7 @@ def _declared(row: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _add(builder: RunBuilder, cells: Mapping[str, str], line: int) -> None:
-    """One epoch; an empty cell is unknown, ``nan`` is a value that was printed."""
+    """Add one epoch; an empty cell is unknown, ``nan`` is a printed value."""
     values = {
         field: float(cells[name])
         for name, field in _FIELDS.items()

@@ -1,1 +1,1 @@
-"""Formats of logs, one a file."""
+"""Formats of logs, one per file."""

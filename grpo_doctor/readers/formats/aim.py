@@ -1,7 +1,7 @@
-"""A repository of Aim: the runs that its index holds, read by Aim's own library, since its store is RocksDB's.
+"""Reads the indexed runs of an Aim repository with Aim's own library, because its store is RocksDB.
 
-The library is asked for only here. What has not been indexed yet (Aim does it when its interface is open, or by
-``aim storage reindex``) the library does not show, and the answer then says so.
+The library is imported only here. It does not show runs that are not indexed yet (Aim indexes them when its interface
+is open, or with ``aim storage reindex``); the result reports these.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SYSTEM = "__system__"
 
 
 def sniff(head: Head) -> int:
-    """The repository's SQLite file of names, which stands for all of it."""
+    """Recognise the repository's SQLite file of names, which represents the whole repository."""
     return 3 if head.raw.startswith(b"SQLite format 3\0") and b"CREATE TABLE run_tag" in head.raw else 0
 
 
@@ -44,7 +44,7 @@ def read(file: Input) -> list[Run]:
 
 
 class Told(NamedTuple):
-    """What the library tells of a run."""
+    """The data of a run in the library."""
 
     name: str
     settings: Any
@@ -52,7 +52,7 @@ class Told(NamedTuple):
 
 
 def _told(file: Input, library: Any) -> tuple[list[Told], int]:
-    """The runs of a repository that are indexed, and how many are not. Raises `ReadError` where it is damaged."""
+    """Return the indexed runs of a repository, and the number of others. Raises `ReadError` if it is damaged."""
     try:
         repository = library.Repo(str(file.path.parent.parent))
         found = [Told(run.hash, run[...], list(_points(run))) for run in repository.iter_runs()]
@@ -74,7 +74,7 @@ def _run(file: Input, told: Told) -> Run:
 
 
 def _points(run: Any) -> Iterator[tuple[str, int, Any]]:
-    """Key, step and value of each metric; of the contexts only what tells an evaluation from the training."""
+    """Yield key, step and value of each metric; contexts matter only to distinguish evaluation from training."""
     for metric in run.metrics():
         if metric.name.startswith(_SYSTEM):
             continue

@@ -1,4 +1,4 @@
-"""ClearML's offline session: ``metrics.jsonl``, a list of points on each line; the settings stand in ``task.json``."""
+"""Reads ClearML's offline session: ``metrics.jsonl``, a list of points per line; the settings are in ``task.json``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..values import loaded, number, whole
 FORMAT = "clearml"
 _SCALAR = "training_stats_scalar"
 _SIDES = frozenset(("train", "test", *EVAL))
-"""Variants under which Transformers reports a metric of training or of an evaluation."""
+"""Variants under which Transformers reports a metric of training or evaluation."""
 
 
 def sniff(head: Head) -> int:
@@ -35,7 +35,7 @@ def read(file: Input) -> list[Run]:
 
 
 def _points(file: Input, rows: Rows) -> Iterator[tuple[int, str, float]]:
-    """Step, key and value of every scalar, in the order in which they were reported."""
+    """Yield step, key and value of every scalar in order."""
     for line, text in file.lines():
         events = loaded(text)
         if not isinstance(events, list):
@@ -49,7 +49,7 @@ def _points(file: Input, rows: Rows) -> Iterator[tuple[int, str, float]]:
 
 
 def _key(event: dict[str, Any]) -> str:
-    """The metric's name: title and series, or the title alone where the series says only which side it is of."""
+    """Return the metric's name: title and series, or only the title if the series names training or evaluation."""
     title, series = str(event.get("metric")), str(event.get("variant"))
     if series == "train" or series == title:
         return title

@@ -1,6 +1,7 @@
-"""Rollouts, one a row or many: Parquet, JSONL and JSON of any framework, by the names in ``rollouts/names.csv``.
+"""Reads rollouts, one or many per row: Parquet, JSONL and JSON of any framework, by the names in
+``rollouts/names.csv``.
 
-They become samples, and the statistics of the step that only they can tell: rewards, groups, tool calls, loops.
+They become samples, and give statistics of the step: rewards, groups, tool calls, loops.
 """
 
 from __future__ import annotations
@@ -26,21 +27,21 @@ from . import json_rows
 FORMAT = "completions"
 _PARQUET = b"PAR1"
 _HEADERS = 2
-"""Rows of another type at most that stand before the first completion, such as one of the settings."""
+"""Maximum number of other rows, such as settings, before the first completion."""
 _MOST = 8
-"""Rollouts of a row that are looked at to know what it is."""
+"""Number of rollouts of a row that are inspected to recognise it."""
 _LOOK = 64
-"""Rows after which the budget is looked at."""
+"""Number of rows between checks of the budget."""
 _AT_ONCE = 4_096
-"""Rows of Parquet that are read at once."""
+"""Number of Parquet rows to read at once."""
 _LISTED = 256
-"""Values of a list in each of them; rows with longer lists are read fewer at once."""
+"""Maximum number of list values in them; rows with longer lists are read in smaller batches."""
 _ROOM = 1 << 28
-"""Bytes that the texts of these rows may take."""
+"""Maximum size of the texts in these rows in bytes."""
 _VALUE = 5
-"""Bytes of a document that take as much memory as a value in a list."""
+"""Bytes of a document that need as much memory as a value in a list."""
 _HELD_OUT = re.compile(r"(?i)(?:^|[^a-z])(?:val|validation|evals?|evaluation)(?:[^a-z]|$)")
-"""Names of files and folders that hold the responses of an evaluation."""
+"""Names of files and folders with responses of an evaluation."""
 _TALK = re.compile(r'"(?:role|from)"\s*:\s*"(?:assistant|gpt)"')
 _KEYS = re.compile(r'"(\w{1,40})"\s*:')
 
@@ -64,8 +65,8 @@ def _start(head: Head) -> str:
 
 
 def _sniff_names(text: str) -> int:
-    """Whether a document or a long row, of which this is the beginning, holds rollouts: by the names in it; the reward
-    of a row may be after its texts."""
+    """Return whether a document or a long row, given its beginning, contains rollouts, by the names in it; the reward
+    may come after the texts."""
     keys = {key.lower() for key in _KEYS.findall(text)}
     earned = keys & {*NAMES["reward"], *NAMES["success"], *NAMES["advantage"]} or "\n" not in text
     said = keys & {*NAMES["response"]} and keys & {*NAMES["prompt"]}
@@ -106,13 +107,13 @@ def read(file: Input) -> list[Run]:
 
 
 def _is_training(run: Run, name: str) -> bool:
-    """Whether rollouts are those of a training: rewarded, of a step that is numbered, and not of an evaluation."""
+    """Return whether rollouts are those of a training: rewarded, with a step number, and not of an evaluation."""
     rewarded = "reward_mean" in run.columns or "advantage_std" in run.columns
     return rewarded and bool(run.steps.any()) and _HELD_OUT.search(name) is None
 
 
 def _of_batch(file: Input) -> Run:
-    """A run of one row: the step of a token batch."""
+    """Return a run of one row: the step of a token batch."""
     try:
         batch = read_batch(file.path)
     except BatchError as error:
@@ -125,7 +126,7 @@ def _of_batch(file: Input) -> Run:
 
 
 def _table(file: Input) -> list[Run]:
-    """A table of metrics, or the history of a run as Weights & Biases exports it."""
+    """Read a table of metrics, or the history of a run exported from Weights & Biases."""
     rows = Rows(file, "parquet")
     for row in _parquet(file):
         rows.add({key: value for key, value in row.items() if value is not None})
@@ -148,13 +149,14 @@ def _rows(file: Input) -> Iterator[Mapping[str, Any]]:
 
 
 def _is_document(head: Head) -> bool:
-    """Whether a file is one value over several lines; one in one line is read as a row."""
+    """Return whether a file is one JSON value over several lines; a value in one line is read as a row."""
     first, ended, _ = _start(head).partition("\n")
     return first[:1] == "[" or (bool(ended) and not isinstance(loaded(first), dict))
 
 
 def _document(value: Any) -> Iterator[Mapping[str, Any]]:
-    """The rows of a document: a list of them, a table of columns and data, or one row that holds the others."""
+    """Yield the rows of a document: a list of rows, a table of columns and data, or one row that contains the
+    others."""
     if isinstance(value, dict) and isinstance(value.get("columns"), list) and isinstance(value.get("data"), list):
         for row in value["data"]:
             yield dict(zip(map(str, value["columns"]), row, strict=False))
@@ -174,9 +176,9 @@ def _parquet(file: Input) -> Iterator[Mapping[str, Any]]:
 
 
 def _rows_at_once(group: Any) -> int:
-    """How many rows of a row group are read at once, by what its head says of it. Raises `OverBudgetError`.
+    """Return how many rows of a row group to read at once, by its metadata. Raises `OverBudgetError`.
 
-    A few bytes can hold very long lists, and a long text again and again: one row may hold all the values of a list
+    A few compressed bytes can contain very long lists or repeat a long text: one row may have all values of a list
     column, and each row the longest text of a column.
     """
     columns = [group.column(place) for place in range(group.num_columns)]
@@ -188,7 +190,7 @@ def _rows_at_once(group: Any) -> int:
 
 
 def _names(file: Input) -> list[str]:
-    """The columns of a Parquet file."""
+    """Return the columns of a Parquet file."""
     with _opened(file) as parquet:
         return list(parquet.schema_arrow.names)
 

@@ -1,7 +1,7 @@
-"""The console of a trainer: each line goes to the format that knows it, and the surest format wins.
+"""Reads the console of a trainer: each line goes to the format that recognises it, and the best format wins.
 
-Lines of known trainers are read first; while none has shown up, the general reader looks at every line that has a
-number in it. Completions are printed between the metrics, so a line must look like its neighbours to count.
+Lines of known trainers are read first; before the first of these, the general reader tries every line with a number.
+Trainers also print completions, so a line must be similar to its neighbours to count.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from .indented import Indented
 
 FORMAT = "console"
 _LONGEST = 1 << 16
-"""Characters of a metrics line at most; longer ones are texts."""
+"""Maximum length of a metrics line in characters; longer ones are texts."""
 
 _BRACE, _PERCENT = b"{%"
-"""Bytes as numbers: Python finds them several times as fast as texts."""
+"""Bytes as numbers: Python finds them several times as fast as strings."""
 _OPENS = re.compile(r"\{(['\"])[\w/ .-]{1,80}\1: -?\d[^{}]*$")
-"""The first line of a row that a terminal has wrapped: its first value is a number, and it does not end."""
+"""The first line of a row that a terminal has wrapped: its first value is a number, and the line does not end there."""
 _WRAPPED, _LOST = 40, 2
-"""Lines of such a row at most, and blanks at the end of one that a copy of the terminal may have lost."""
+"""Maximum number of lines of such a row, and of trailing blanks that a copy of the terminal may have lost."""
 _FEWEST = 5
-"""Rows of an RL training that other lines hold at least, besides those of a known trainer."""
+"""Minimum number of rows of an RL training in other lines, in addition to those of a known trainer."""
 _AGREE = "rollout_"
-"""How the fields begin that hold sampler against trainer."""
+"""Prefixes of fields that compare sampler and trainer."""
 _FAILS = b"tensor contains"
-"""What the error of a policy that has become NaN says."""
+"""Text in the error of a policy that has become NaN."""
 _AVERAGES = b" - avg_final_rewards: "
-"""What SkyRL's line of rewards begins with; the mapping of the same step's update follows it."""
+"""Start of SkyRL's line of rewards; the mapping of the same step's update follows it."""
 _PRINTED_BY = re.compile(rb"\([\w./:-]{1,80},? ?pid=\d{1,10}")
-"""What Ray puts before the lines of each process."""
+"""Ray's prefix for the lines of each process."""
 _RANK = re.compile(r"\[(?:rank|default|trainer)[ :]?(\d{1,5})(?:\|\d{1,5})?\]", re.IGNORECASE)
-"""What torchrun and accelerate put before the lines of each process."""
+"""torchrun's and accelerate's prefix for the lines of each process."""
 
 
 _NAMES = re.compile(r"[A-Za-z]\w*\s?[:=] ?[-+.\d]")
-"""A name and its number, as they may stand before a mapping on the same line."""
+"""A name and its number before a mapping on the same line."""
 
 
 def sniff(head: Head) -> int:
@@ -80,7 +80,7 @@ def read(file: Input) -> list[Run]:
 
 
 def _elsewhere(file: Input, known: list[Run]) -> list[Run]:
-    """The RL training that other lines hold, where a known trainer printed another kind of training alone."""
+    """Return the RL training in other lines, if a known trainer printed only another kind of training."""
     if any(run.run_type == "rl" for run in known) or not any(map(len, known)) or known[0].format == keyvalue.FORMAT:
         return []
     own = {line for run in known for line in run.lines.tolist()}
@@ -92,18 +92,18 @@ def _elsewhere(file: Input, known: list[Run]) -> list[Run]:
 
 
 def _speaks(raw: bytes) -> bool:
-    """Whether a line without a mapping holds what is read although the trainer is known."""
+    """Return whether a line without a mapping is read although the trainer is known."""
     return raw.find(_AVERAGES) >= 0 or raw.find(_FAILS) >= 0
 
 
 def _said(text: str) -> dict[str, float]:
-    """The metrics of a line before its mapping: ``rl_loss: 0.2, entropy: 0.8, rewards: {…}``."""
+    """Return the metrics of a line before its mapping: ``rl_loss: 0.2, entropy: 0.8, rewards: {…}``."""
     before = text[: max(text.find("{"), 0)]
     return pairs.metrics(before) if _NAMES.search(before) else {}
 
 
 def _tell_the_end(runs: list[Run], tail: Iterable[tuple[int, str]]) -> None:
-    """Notes how the log ends on the run that it ends with, and as an event of its last row."""
+    """Record how the log ends on its last run, and as an event of the last row."""
     last = max(runs, key=lambda run: int(run.lines[-1]) if len(run) else 0)
     last.ending = end = ending(tail, int(last.lines[-1]) if len(last) else 0)
     if end is not None and end.kind != "finished":
@@ -113,7 +113,7 @@ def _tell_the_end(runs: list[Run], tail: Iterable[tuple[int, str]]) -> None:
 
 
 def of_texts(file: Input, texts: Iterable[tuple[int, str]]) -> list[Run]:
-    """The run of a console whose lines lie in another format."""
+    """Return the run of a console whose lines are inside another format."""
     console = _Console(file)
     for line, text in texts:
         if len(text) <= _LONGEST:
@@ -130,7 +130,7 @@ class _Console:
         self.indented = Indented()
         self.general = keyvalue.General(file)
         self.warned, self.refused = Rows(file, trl_console.FORMAT), Rows(file, verl_console.FORMAT)
-        """What warnings alone tell, of TRL and of verl, where the metrics went to a tracker."""
+        """Metrics in warnings of TRL and verl, for runs whose metrics went to a tracker."""
         self.config = verl_console.Config()
         self.bars = trl_console.Bars()
         self.last = self._rank = ""
@@ -147,12 +147,12 @@ class _Console:
 
     @property
     def _busy(self) -> bool:
-        """Whether lines are held that may belong together."""
+        """Return whether buffered lines may belong together."""
         return bool(self.config.open or self._open or self.wrapped.open or self.indented.open)
 
     @property
     def settled(self) -> bool:
-        """Whether a known trainer prints here, so that other lines need no look."""
+        """Return whether a known trainer prints here, so other lines can be skipped."""
         return bool(self._known) and not (self._busy or self.indented.used)
 
     def see(self, line: int, text: str) -> None:
@@ -218,23 +218,24 @@ class _Console:
             self.general.see(line, text)
 
     def _take_indented(self) -> None:
-        """Adds the row of an indented mapping that has ended."""
+        """Add the row of an indented mapping that has ended."""
         if (row := self.indented.whole()) is not None:
             self._known |= self.verl.add(row.metrics, row.line, row.step)
 
     def _take_averages(self) -> None:
-        """Adds the rewards of a step that no mapping of its update has followed."""
+        """Add the rewards of a step without a following mapping of its update."""
         if self._averages:
             self._known |= self.trl.add(self._averages, self._averaged)
             self._averages = {}
 
     def unwrap(self) -> None:
-        """Reads the line of verl's metrics that was held for more of it."""
+        """Read the buffered line of verl's metrics that waited for its continuation."""
         if self.wrapped.open:
             self._see(*self.wrapped.whole())
 
     def _unwrapped(self, line: int, text: str) -> list[str]:
-        """The lines to be read now: a row once it is whole; what was held for one, where this line ends none."""
+        """Return the lines to read now: a row once it is complete; the buffered lines if this line does not continue
+        them."""
         held = self._open
         if "%|" in text:
             return [text]
@@ -246,12 +247,12 @@ class _Console:
         return held if self._open else [*held, text]
 
     def tell_the_open(self, run: Run) -> None:
-        """Notes a row of a known trainer that the log breaks off in."""
+        """Note an incomplete last row of a known trainer."""
         if self._open and self._known:
             run.notes.append(NotRead(f"line {self._opened} begins a row that never ends, and was skipped"))
 
     def printed(self, raw: bytes) -> None:
-        """The rows that follow are those of the process that a line names."""
+        """Set the process of the following rows from a line."""
         found = _PRINTED_BY.match(raw)
         if found is None:
             return
@@ -264,7 +265,7 @@ class _Console:
             self.trl.origin = self.verl.origin = origin
 
     def _of_another_process(self, text: str) -> bool:
-        """Whether a line is that of a second process of the job, which prints what the first one prints."""
+        """Return whether a line comes from a second process of the job, which repeats the lines of the first."""
         rank = _RANK.match(text) if text[:1] == "[" else None
         if rank is None:
             return False
@@ -272,10 +273,10 @@ class _Console:
         return rank[1] != self._rank
 
     def _mapping(self, line: int, text: str, body: str, before: str) -> bool:
-        """Takes a row of metrics; False for a mapping that is none."""
+        """Read a row of metrics; return False for another mapping."""
         step, of_rollout = trl_console.counted(before)
         if text == self.last or ("epoch" in body and self.last.endswith(body)):
-            return True  # every process of a job prints the same row, some behind its number
+            return True  # every process of a job prints the same row, some with its number first
         said = _said(text)
         at = step if step is not None else self.bars.position
         self._by_bar |= at is not None and step is None
@@ -297,7 +298,7 @@ class _Console:
             self.declare(row)
             return True
         if step is None and (not trl_console.tells(row) or (self.epochs and "epoch" not in row)):
-            return True  # a mapping in a completion, or of one
+            return True  # a mapping in or about a completion
         row, self._averages = {**self._averages, **row}, {}
         if step is None and not trl_console.updates(row):
             if not self._rewarded:
@@ -317,7 +318,7 @@ class _Console:
         return True
 
     def _take_early(self, rewarded: bool) -> None:
-        """Adds the rows that hold a reward and no update; where an update holds its reward too, they are of single
+        """Add the rows that have a reward and no update; if an update has its reward, too, they are single
         responses."""
         self._rewarded |= rewarded
         for row, line, at in () if self._rewarded else self._early:
@@ -325,9 +326,8 @@ class _Console:
         self._early.clear()
 
     def _printed(self, line: int, mapping: dict[str, Any]) -> None:
-        """A mapping over many lines: a row of metrics where it holds nothing but numbers, else the configuration.
-
-        One that tells nothing but how sampler and trainer agree stands beside lines that hold the metrics.
+        """Read a mapping over many lines: a row of metrics if it contains only numbers, else the configuration. If it
+        only compares sampler and trainer, other lines have the metrics.
         """
         metrics = [key for key in mapping if resolve(key) and not declared(key)]
         if metrics and all(resolve(key)[0].field.startswith(_AGREE) for key in metrics) and not self._known:
@@ -343,7 +343,7 @@ class _Console:
             rows.declare(config)
 
     def best(self) -> list[Run]:
-        """The runs of the format that understood most."""
+        """Return the runs of the format that understood most."""
         self.unwrap()
         self._take_averages()
         self._take_indented()
@@ -356,7 +356,7 @@ class _Console:
             self.trl.join(self.rollouts)
         self.trl.by_bar = self._by_bar
         known = max((self.verl, self.trl), key=lambda rows: len(rows) * len(rows.columns))
-        if len(known) and (len(known.columns) > 1 or known is self.verl):  # one held-out score alone may be all of it
+        if len(known) and (len(known.columns) > 1 or known is self.verl):  # a single held-out score may be everything
             known.mends = True
             return known.runs()
         runs = self.general.finish()

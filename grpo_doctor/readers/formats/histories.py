@@ -1,4 +1,5 @@
-"""Whole histories that a program prints at its end, a line a metric: ``rewards: [0.1, 0.2]``, ``loss = [0.9, 0.8]``."""
+"""Reads complete histories that a program prints at its end, one line per metric: ``rewards: [0.1, 0.2]``, ``loss =
+[0.9, 0.8]``."""
 
 from __future__ import annotations
 
@@ -10,16 +11,16 @@ from ..values import number
 
 _LINE = re.compile(r"\W{0,8}([A-Za-z][\w /.()-]{0,40}?)\s?[:=]\s?\[([-+.\w,\s]*)\]\s*")
 _ITEM = re.compile(r"\s{0,8}-\s{1,4}([-+.\w]{1,30})\s*")
-"""One number of a list of YAML, below the name of a metric on a line of its own."""
+"""One number of a YAML list below the name of a metric."""
 _NAME = re.compile(r"\s{0,8}([A-Za-z][\w /.]{0,40}):\s*")
 _OF_GROUPS = frozenset(["advantage_mean"])
-"""What is listed of the responses to one prompt alone: their rewards stand beside it, and are no history either."""
+"""Lists that only occur for the responses to one prompt: rewards next to them are not a history either."""
 _SHORTEST = 5
-"""Values from which a list is a history, where another metric has one as long: groups of four responses are usual."""
+"""Minimum length of a history, with another metric of the same length: groups of four responses are common."""
 
 
 class Histories:
-    """The lists of numbers that stand behind the name of a metric on a line of their own."""
+    """Lists of numbers after the name of a metric on a separate line."""
 
     def __init__(self) -> None:
         self._lists: dict[str, tuple[int, list[float]]] = {}
@@ -27,7 +28,7 @@ class Histories:
         self._below: list[float] | None = None
 
     def see(self, line: int, text: str) -> None:
-        """Takes a line, if it is such a list; one whose name comes again is of each step, and no history."""
+        """Process a line with such a list; a repeated name is per step, and not a history."""
         if self._items(line, text):
             return
         if text[-1:] not in ("]", " ") or (found := _LINE.fullmatch(text)) is None or not resolve(found[1]):
@@ -41,7 +42,7 @@ class Histories:
             self._lists[name] = line, known
 
     def _items(self, line: int, text: str) -> bool:
-        """Takes the name of a list of YAML or one of its numbers; whether the line was one of these."""
+        """Process the name of a YAML list or one of its numbers; return whether the line was one of these."""
         if self._below is not None and (found := _ITEM.fullmatch(text)) and (figure := number(found[1])) is not None:
             self._below.append(figure)
             return True
@@ -55,7 +56,7 @@ class Histories:
         return self._below is not None
 
     def rows(self) -> Iterator[tuple[int, dict[str, float]]]:
-        """The rows of the longest lists that at least two metrics have alike, and the line on which they end."""
+        """Return the rows of the longest lists of at least two metrics, and the line on which they end."""
         if any(alias.field in _OF_GROUPS for name in self._lists for alias in resolve(name)):
             return
         lists = {name: held for name, held in self._lists.items() if name not in self._again}

@@ -1,6 +1,6 @@
-"""EasyR1's console: ``Step 12``, and below it the metrics of that step as a mapping of YAML, a name a line.
+"""Reads EasyR1's console: ``Step 12``, and below it the metrics of that step as a YAML mapping, one name per line.
 
-Its keys are those of verl, cut at their slashes: ``mean`` below ``score`` below ``critic`` is ``critic/score/mean``.
+Its keys are those of verl, split at their slashes: ``mean`` below ``score`` below ``critic`` is ``critic/score/mean``.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ _ENTRY = re.compile(r"( *)([\w./@-]{1,80}):(?: (\S{1,60}))?\s*")
 
 
 _OF_VERL = ("actor/", "critic/", "val/")
-"""How a key of such a mapping begins; one without any is none of verl's."""
+"""Prefixes of keys in such a mapping; without one of them it is not verl's."""
 
 
 class Row(NamedTuple):
-    """The metrics of one step and the line of its headline."""
+    """The metrics of one step and the line of its heading."""
 
     step: float
     line: int
@@ -34,14 +34,14 @@ class Indented:
         self._path: list[tuple[int, str]] = []
         self._metrics: dict[str, str] = {}
         self.used = False
-        """Whether there has been one: then no line may be passed over."""
+        """Whether there has been one: then no line may be skipped."""
 
     @property
     def open(self) -> bool:
         return self._head is not None
 
     def see(self, text: str) -> bool:
-        """Takes a line of a mapping; False for any other."""
+        """Process a line of a mapping; return False for any other."""
         if self._head is not None and (not self._prefix or text.startswith(self._prefix)):
             entry = _ENTRY.fullmatch(text[len(self._prefix) :])
             if entry is not None and (entry[3] is None or self._path):
@@ -50,14 +50,14 @@ class Indented:
         return False
 
     def begins(self, line: int, text: str) -> bool:
-        """Whether a line is the headline of a mapping, if one follows."""
+        """Return whether a line is the heading of a mapping, if one follows."""
         found = _HEAD.fullmatch(text)
         if found is not None:
             self._prefix, self._head = found[1], (float(found[2]), line)
         return found is not None
 
     def ends(self, text: str) -> bool:
-        """Whether a line that is none of the mapping ends it."""
+        """Return whether a line that is not part of the mapping ends it."""
         return self.open and (not self._prefix or text.startswith(self._prefix))
 
     def _take(self, indent: int, key: str, value: str | None) -> None:
@@ -69,7 +69,7 @@ class Indented:
             self._metrics["/".join([*(name for _, name in self._path), key])] = value
 
     def whole(self) -> Row | None:
-        """The row that has ended; None where no mapping followed its headline."""
+        """Return the completed row; None if no mapping followed the heading."""
         known = any(key.startswith(_OF_VERL) for key in self._metrics)
         row = Row(*self._head, self._metrics) if self._head is not None and known else None
         self._head, self._path, self._metrics = None, [], {}

@@ -1,4 +1,4 @@
-"""One JSON document: ``trainer_state.json`` with its ``log_history``, or the tables that it holds."""
+"""Reads one JSON document: ``trainer_state.json`` with its ``log_history``, or the tables in a document."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _SPACE = re.compile(r"[\ufeff\s,]*")
 _LIST = re.compile(r"""\[\s*(?:\[\s*(?:"[^"\n]*"|-?\d[\d.eE+-]*)\s*,|(?:-?\d[\d.eE+-]*\s*,\s*){2})""")
 """A list of numbers, or of rows below a row of names."""
 _HISTORY = re.compile(r"\[\s*(\{[^{}]{1,4000}\})\s*,\s*\{")
-"""A list of rows, as it is pasted below a line or two that say what it is."""
+"""A pasted list of rows below one or two lines of introduction."""
 _END = re.compile(r"\}\s*\]")
 _SAID = 12
-"""Lines above such a list at most."""
+"""Maximum number of lines above such a list."""
 _whole = json.JSONDecoder()
 
 
@@ -47,12 +47,12 @@ def sniff(head: Head) -> int:
 
 
 def _history(text: str) -> int:
-    """Where a pasted list of rows begins, 0 where there is none."""
+    """Return the index at which a pasted list of rows begins, 0 if there is none."""
     found = _HISTORY.search(text)
     if found is None or "{" in (said := text[: found.start()]) or said.count("\n") > _SAID:
         return 0
     if (end := _END.search(text, found.end())) is not None and "{" in text[end.end() :]:
-        return 0  # one of several, as a trainer prints the responses of each step
+        return 0  # one of several, as when a trainer prints the responses of each step
     row = loaded(as_json(found[1]))
     told = [key for key, value in row.items() if number(value) is not None and resolve(key)] if row == row else ()
     return found.start() if len(told) > 1 else 0
@@ -64,7 +64,7 @@ def read(file: Input) -> list[Run]:
         text = text[at : end.end() if (end := _END.search(text, at)) is not None else None]
     value = loaded(text.strip("\ufeff \t\r\n\0"))
     if not isinstance(value, dict | list):
-        text = as_json(text)  # as ``print(trainer.state.log_history)`` has it
+        text = as_json(text)  # as in ``print(trainer.state.log_history)``
         value = loaded(text.strip("\ufeff \t\r\n\0"))
     if not isinstance(value, dict | list) and len(documents := _documents(text)) > 1:
         value = documents
@@ -86,7 +86,7 @@ def _run(file: Input, format: str, table: Table, value: Any, several: bool) -> R
         rows.add(row)
     if isinstance(value, dict):
         own = {k: v for k, v in value.items() if not isinstance(v, list)}
-        if any(row is value for row in table.rows):  # what a schedule has come to is not what was declared
+        if any(row is value for row in table.rows):  # the current value of a schedule was not declared
             own = {k: v for k, v in own.items() if "learning_rate" not in {alias.field for alias in resolve(k)}}
         rows.declare({k: v for k, v in own.items() if k in _CONFIGS or not (several and isinstance(v, dict))})
         if not several:
@@ -96,7 +96,7 @@ def _run(file: Input, format: str, table: Table, value: Any, several: bool) -> R
 
 
 def _passed_over(document: dict[str, Any], rows: Rows) -> dict[str, int]:
-    """The keys of a document of which no row was made, and how many values each holds."""
+    """Return the unread keys of a document, and the number of their values."""
     told = rows.seen | rows.unread.keys()
     left: dict[str, int] = {}
     for key, value in document.items():
@@ -118,7 +118,7 @@ def _passed_over(document: dict[str, Any], rows: Rows) -> dict[str, int]:
 
 
 _FEW = 20
-"""Figures of a part of a document that are told one by one; of a larger one only its name."""
+"""Maximum number of figures of a part of a document that are listed; of a larger part only its name."""
 
 
 def _trainer_state(file: Input, state: dict[str, Any]) -> Run:
@@ -132,7 +132,7 @@ def _trainer_state(file: Input, state: dict[str, Any]) -> Run:
 
 
 def _documents(text: str) -> list[Any]:
-    """Documents that follow each other, such as rows that are printed over several lines; a torn last one is left."""
+    """Yield consecutive documents, such as rows that are printed over several lines, without an incomplete last one."""
     found: list[Any] = []
     at = 0
     while (between := _SPACE.match(text, at)) and between.end() < len(text):
@@ -146,7 +146,7 @@ def _documents(text: str) -> list[Any]:
 
 
 def _salvaged(text: str) -> Any:
-    """The whole objects of a list whose writer was stopped: everything up to the last row that ends."""
+    """Return the complete objects of a list whose writer was stopped."""
     cut = len(text)
     for _ in range(64):
         cut = text.rfind("}", 0, cut)

@@ -1,4 +1,4 @@
-"""Metrics as one JSON object a line, of whatever shape: flat, slash keys, nested, one step over several typed rows."""
+"""Reads metrics as one JSON object per line: flat, with slash keys, nested, or one step over several typed rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..values import loaded
 
 FORMAT = "metrics-jsonl"
 _TEXTS = ("message", "msg", "text", "event", "log", "line")
-"""Keys under which a record of logging holds its line."""
+"""Keys under which a logging record has its message."""
 
 
 def sniff(head: Head) -> int:
@@ -59,7 +59,7 @@ def _objects(file: Input) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _of_key(file: Input, key: str) -> Iterator[tuple[int, str]]:
-    """The texts of a log whose lines are records of logging."""
+    """Return the messages of a log whose lines are logging records."""
     for line, row in _objects(file):
         if isinstance(text := row.get(key), str):
             yield line, text

@@ -1,4 +1,4 @@
-"""The log of a notebook that ran on Kaggle: ``[{"stream_name": "stdout", "time": 1.5, "data": "…"}, …]``."""
+"""Reads the log of a notebook that ran on Kaggle: ``[{"stream_name": "stdout", "time": 1.5, "data": "…"}, …]``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def read(file: Input) -> list[Run]:
 
 
 def _whole_parts(file: Input) -> list[object]:
-    """The parts of a log that was cut: each stands on a line of its own."""
+    """Return the complete parts of a truncated log: each is on a separate line."""
     file.notes.append(NotRead("the JSON is incomplete; the parts before the end were read"))
     found: list[object] = []
     for _, line in file.lines():

@@ -1,9 +1,9 @@
-"""The general reader: metrics that a trainer written by hand prints as ``key: value``, ``key=value`` or ``key value``.
+"""The general reader: reads metrics that custom trainers print as ``key: value``, ``key=value`` or ``key value``.
 
-It knows no trainer. A line with numbers has a shape: the names before its numbers. Shapes that come again and again
-and whose names mean record fields are metrics; names are understood in any language of the alias table. The step
-stands in the line itself (``iter 12``, ``[12/500]``, ``第12步``) or in a headline above it. Headlines must count up,
-which ``Step 1: … Step 2: …`` in the answers of a model do not.
+It does not depend on a trainer. A line with numbers has a shape: the names before its numbers. Repeated shapes whose
+names mean record fields are metrics; the alias table has names in several languages. The step is in the line itself
+(``iter 12``, ``[12/500]``, ``第12步``) or in a heading above it. Headings must count up, unlike ``Step 1: … Step 2: …``
+in the answers of a model.
 """
 
 from __future__ import annotations
@@ -52,98 +52,99 @@ FORMAT = "key-value-console"
 
 _ATTACHED = re.compile(r"(step|iter|iteration|update|epoch|\b(?:it|ep|upd))(?=\d)", re.IGNORECASE)
 _OF_RL = frozenset("kl kl_loss policy_loss clip_fraction ratio_mean advantage_mean advantage_std success_rate".split())
-"""Fields beside which a bare ``R`` is the reward."""
+"""Fields next to which a bare ``R`` is the reward."""
 _BARE = {"R": "reward", "R std": "reward std", "r": "reward", "r std": "reward std"}
 _OF_RECALL = frozenset("P p F F1 f1 precision Precision".split())
 _BESIDE_BARE = 3
-"""Names on a line, beyond which a bare ``R`` is one of its metrics."""
+"""Minimum number of other names on a line for a bare ``R`` to be a metric."""
 _TRAINS = frozenset("reward_mean reward_std grad_norm kl policy_loss".split())
 _LEAST_ROWS = 4
-"""Rows that a table has at least which is read in the place of the lines beside it."""
+"""Minimum number of rows of a table that replaces the surrounding lines."""
 _LETTERS = re.compile(r"[^\W\deE_]")
-"""What a line of numbers alone does not hold, but for the exponents."""
+"""Characters that a line of numbers alone does not contain, except exponents."""
 _LEAST_NAMELESS = 3
-"""Lines of numbers without a name from which they are told, where nothing else is read."""
+"""Minimum number of lines of unnamed numbers to be reported if nothing else is read."""
 _STARTS, _SAME_START, _SHORTEST_START = 3, 0.2, 8
-"""Lines of a start, their share of all of them, and letters of one, from which the program was started again."""
+"""Number of lines of a start, their share of all, and minimum letters in one, from which the program was restarted."""
 _FEWEST_ROWS = 5
-"""Rows of a process from which it is one that trains."""
+"""Minimum number of rows for a process to count as training."""
 _HELD_OUT_TWICE = 2
-"""Lines of an evaluation that are enough: one before the training and one behind it."""
+"""Number of evaluation lines that suffice: one before and one after the training."""
 _LEAST_METRICS = 4
-"""Metrics, one of which only training has, that make lines which come once a row of one step."""
+"""Minimum number of metrics, one of which only training has, for lines with one row per step."""
 _HELD_OUT = re.compile(
     r"(?:^\W*|(?:INFO|DEBUG)\W+)(?:eval|evaluation|val|validation|test)\b"
     r"(?:\s*[|\])@]|\s+#\d|\s*:(?!\s*[-+.\d])|\s*:\s*\d{1,3}%\||\s+(?:step|iter|iteration|epoch|at|after|results?|metrics)\b)"
     r"|[\[(](?:eval|evaluation|val|validation|test)[\])]|\bevaluated \S{1,60} in \d",
     re.IGNORECASE,
 )
-"""What a line of an evaluation begins with: its metrics are not those of training."""
+"""Start of an evaluation line: its metrics are not those of training."""
 _ANNOUNCED = re.compile(
     r"\b(?:evaluating|validating|running (?:evaluation|validation))\b(?:[^\w:=]*$|\s?(?:\.\.\.|…))", re.IGNORECASE
 )
-"""How a line ends, but for what it says behind its dots, that says that an evaluation begins: the metrics that come
-next are of it."""
+"""End of a line (except for the text after its dots) that announces an evaluation: the next metrics belong to it."""
 _OF_A_SAMPLE = re.compile(
     r"\W*(?:sample|completion|response|candidate|generation|answer)\s?[#(\[]?\s?\d{0,6}(?:/\d{1,6})?[)\]]?\s?[:|]",
     re.IGNORECASE,
 )
-"""What a line of one response begins with: its reward is a part of that of a step."""
+"""Start of a line about one response: its reward is part of the step's."""
 _ITS_TEXT = re.compile(
     r"[;,|]\s*(?:response|completion|generation|answer|output|prediction|text)\s?[:=]", re.IGNORECASE
 )
-"""Where the text of a response begins behind its reward."""
+"""Start of the response text after its reward."""
 _OF_AN_ENVIRONMENT = re.compile(
     r"\b(?:action|reward)\b.{1,400}\b(?:done|terminated)\s?[:=]\s?(?:true|false)\b", re.IGNORECASE
 )
-"""A step of an environment, as OpenEnv's transcripts print it: its reward is that of one action, and no update's."""
+"""A step of an environment, as in OpenEnv's transcripts: its reward is that of one action, not of an update."""
 _PHASE = re.compile(r"\b(Started|Finished): '(\w{1,40})'")
-"""What SkyRL prints before and after each part of a step: what stands between those of ``eval`` is held out."""
+"""SkyRL's text before and after each part of a step: lines inside ``eval`` are held out."""
 _HEADING = re.compile(r"(\s*)[^\w\s]{0,3}\s?(\w[\w /]{0,40}?)\s?(?:\([^()]{1,20}\))?\s?:\s*")
-"""A line that names what the statistics below it, which stand further to the right, are of."""
+"""A line that names the indented statistics below it."""
 _AROUND, _LONGEST_NAME = " \t*#:|", 40
-"""What may stand around a name that has a line of its own, above its number, and how long such a name is at most."""
+"""Characters that may surround a name on a separate line above its number, and the maximum length of such a name."""
 _STATISTICS = frozenset("mean std min max median total overall sum".split())
 _LONGEST_LINE = 4096
 _RULE = re.compile(r"\W{6,}$")
 _ASTRAY = 0.2
-"""Share of the rows of a shape that may stand at a step before that of the row above them."""
+"""Maximum share of the rows of a shape whose step is lower than that of the row above them."""
 _FEWEST_COUNTS, _AT_THEIR_PACE = 3, 0.8
-"""Counts from which lines between them can be counted, and the share of them that as many lines lie between."""
+"""Minimum number of counters to count the lines between them, and the share of them with an equal number of lines in
+between."""
 _OFTEN_ABOVE = 0.05
-"""Share of the steps above whose line others stand that are of them."""
+"""Share of the steps above whose line others occur that belong to them."""
 _RARELY = 0.01
-"""Share of the lines of the most frequent shape below which lines may be those of completions."""
+"""Share of the most frequent shape's lines below which lines may be completions."""
 _MOST_SHAPES = 20_000
 _MOST_OTHERS = 1000
 
 
 @lru_cache(maxsize=4096)
 def _of_rl(name: str) -> bool:
-    """Whether a name means a field that supervised training has not."""
+    """Return whether a name means a field that supervised training does not have."""
     return any(alias.field in _OF_RL for alias in resolve(name))
 
 
 def _bare_reward(text: str, names: Sequence[str]) -> bool:
-    """Whether a bare ``R`` stands in a progress bar or among other metrics, as the reward does: the recall stands
-    beside the precision, and the rank of an adapter among settings."""
+    """Return whether a bare ``R`` is in a progress bar or among other metrics, as the reward is: recall comes with
+    precision, and an adapter's rank with settings."""
     alone = _OF_RECALL.isdisjoint(names) and not any(map(declared, names))
     return alone and ("%|" in text or (sum(map(bool, names)) > _BESIDE_BARE and not any(" " in name for name in names)))
 
 
 _PROCESS = re.compile(r"(?:\[\d{1,2}m)?(\([\w./:@-]{1,80},? ?(?:pid|ip|rank)=[^()]{1,60}\))(?:\[\d{1,2}m)? ?")
-"""What Ray puts before the lines of each process, also where a copy has lost the escapes of its colours."""
+"""Ray's prefix for the lines of each process, also without the lost colour escapes of a copy."""
 _CLOCK = re.compile(r"\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?Z?\]?[:,]? ?(?:- )?")
 """The time before a line, as loggers and containers write it."""
 _DIGITS = re.compile(r"\d+")
 _HEAD = ("step", "epoch")
 _Key = TypeVar("_Key")
 _Heads: TypeAlias = "dict[str, Shape]"
-"""Headlines by how they begin, each with the step and the epoch that it names."""
+"""Headings by their start, each with its step and epoch."""
 
 
 class _Plan(NamedTuple):
-    """How lines that differ in their digits alone are taken: their shape, which of their numbers, whether they set."""
+    """How to read lines that differ only in their digits: their shape, their relevant numbers, and whether they are
+    settings."""
 
     shape: Shape
     picks: list[tuple[int, float]]
@@ -176,7 +177,7 @@ class General:
         self._table = text_tables.Below()
 
     def quick(self, line: int, text: str) -> bool:
-        """Takes a line that differs from one before in its digits alone; False for any other."""
+        """Process a line that differs from an earlier one only in its digits; return False for any other."""
         if self._heading is not None or self._bare or self._announced or self._evaluates or not self._plans:
             return False
         text = self._without_prefix(text)
@@ -194,7 +195,7 @@ class General:
         return True
 
     def _learn(self, text: str, shape: Shape, names: tuple[str, ...], picks: list[tuple[int, float]] | None) -> None:
-        """Has lines of the same text but for its digits taken quickly."""
+        """Learn a line so that lines with other digits are processed quickly."""
         calm = self._heading is None and not self._announced and not self._evaluates and not self._essay.document
         listed = text[-1:] in ("]", " ", ":") or text.lstrip().startswith("-")
         if calm and picks and not listed and len(self._plans) < _MOST_SHAPES:
@@ -238,7 +239,7 @@ class General:
                 self._learn(text, shape, names, picks)
 
     def _without_prefix(self, text: str) -> str:
-        """A line without its time and the name of the process that printed it, which is kept."""
+        """Return a line without its time and its process name, which is kept."""
         if text[:1].isdigit() or text[:1] == "[":
             text = _CLOCK.sub("", text, count=1) if _CLOCK.match(text) else text
         process = _PROCESS.match(text) if "=" in text[:140] and text[:1] in "([" else None
@@ -249,7 +250,8 @@ class General:
         return text[process.end() :]
 
     def _without_numbers(self, text: str, heading: re.Match[str] | None) -> None:
-        """A line that may be the heading of statistics, a name above its number, or a rule between two blocks."""
+        """Process a line that may be the heading of statistics, a name above its number, or a rule between two
+        blocks."""
         subject = next(filter(is_metric, _beginnings(heading[2])), "") if heading else ""
         self._heading = (len(heading[1]), subject) if heading and subject else None
         bare = text.strip(_AROUND)
@@ -259,7 +261,7 @@ class General:
             self._breaks.append(self._order)
 
     def _see_start(self, text: str, names: tuple[str, ...], told: bool) -> None:
-        """Notes where lines come again that a program printed before its first row: it was started again there."""
+        """Note repeated lines that a program printed before its first row: it was restarted there."""
         if told and not self._sets(names):
             self._rows_begin()
         elif len(words_only := words_of(text)) >= _SHORTEST_START:
@@ -269,7 +271,7 @@ class General:
                 self._starting |= {hash(words_only)} & self._startup
 
     def _rows_begin(self) -> None:
-        """A row comes: what starts a program again before it has ended."""
+        """Begin a row: confirms a restart of a program that had not ended."""
         self._rowed = True
         if len(self._starting) >= max(_STARTS, _SAME_START * len(self._startup)):
             self._starts.append(self._order)
@@ -277,19 +279,20 @@ class General:
 
     @staticmethod
     def _sets(names: tuple[str, ...]) -> bool:
-        """Whether a line names nothing but how a run is set."""
+        """Return whether a line contains only settings."""
         return all(alias.field in OF_SETTINGS for name in names for alias in resolve(name))
 
     def _rewritten(self, text: str) -> str:
-        """A line as pairs of names and numbers: with the name above it, without its sentence, its lists as means."""
+        """Return a line as pairs of names and numbers: with the name above it, without its sentence, lists as means."""
         if self._bare and number(text.strip(_AROUND)) is not None:
-            text = f"{self._bare}: {text.strip(_AROUND)}"  # its name stands on a line of its own
+            text = f"{self._bare}: {text.strip(_AROUND)}"  # the name is on a separate line
         self._bare = ""
         text = said(text) if " is " in text else counter_first(apart(text))
         return _ATTACHED.sub(r"\1 ", plain(text) if "[" in text or "(" in text else text)
 
     def _named(self, text: str, names: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
-        """The names with what the lines before say of them, and whether any tells of training or its evaluation."""
+        """Return the names with the meaning from the lines above, and whether any belongs to training or its
+        evaluation."""
         names = self._below_heading(text, names)
         if not _BARE.keys().isdisjoint(names) and (any(map(_of_rl, names)) or _bare_reward(text, names)):
             names = tuple(_BARE.get(name, name) for name in names)
@@ -301,7 +304,8 @@ class General:
         return names, told
 
     def _headline(self, line: int, text: str, names: tuple[str, ...], values: Sequence[float]) -> None:
-        """A line without a metric: it names the step of those below it, declares settings, or holds what is unread."""
+        """Process a line without a metric: it may name the step of the lines below, declare settings, or contain unread
+        values."""
         for heads, counts in ((self._heads, is_step), (self._weak_heads, is_weak)):
             for name, value in zip(names, values, strict=True):
                 if counts(name) and not declared(name):
@@ -316,20 +320,20 @@ class General:
                 self._pass_over([name])
 
     def _pass_over(self, names: Iterable[str]) -> None:
-        """Names that nobody reads, which are told where they come again and again."""
+        """Note unknown names, which are reported if they repeat."""
         for name in names:
             if name and name != "#" and (name in self._others or len(self._others) < _MOST_OTHERS):
                 self._others[name] += 1
 
     def _below_heading(self, text: str, names: tuple[str, ...]) -> tuple[str, ...]:
-        """The names of a line with what the heading above says of bare statistics."""
+        """Combine the names of a line with the heading above bare statistics."""
         if self._heading is not None and len(text) - len(text.lstrip()) > self._heading[0]:
             return tuple(f"{self._heading[1]} {n}" if n and words(n) <= _STATISTICS else n for n in names)
         self._heading = None
         return names
 
     def _held_out(self, text: str) -> bool:
-        """Whether a line is one of an evaluation, by what it begins with or by the part of a step that it stands in."""
+        """Return whether a line belongs to an evaluation, by its start or by the part of a step around it."""
         if (phase := _PHASE.search(text)) is not None and "eval" in words(phase[2]):
             self._evaluates = phase[1] == "Started"
         return self._evaluates or _HELD_OUT.search(text, 0, 120) is not None
@@ -347,7 +351,7 @@ class General:
             heads.setdefault(kind, Shape(_HEAD)).add(self._order, line, self._origin, (step, epoch), text)
 
     def finish(self) -> list[Run]:
-        """The runs of the shapes that come again and again, of each process where several print between each other."""
+        """Return the runs of the repeated shapes, separately for each process if several print."""
         parts = self._processes_apart()
         runs = [run for part in parts for run in part._finish()]
         if not any(map(len, runs)):
@@ -360,7 +364,8 @@ class General:
         return runs
 
     def _processes_apart(self) -> list[General]:
-        """A reader for each process that prints rows between those of another; none where only one prints."""
+        """Return a reader for each process whose rows are interleaved with those of another; none if only one
+        prints."""
         metrics = [shape for shape in self._often() if shape.weight() and not shape.evaluates()]
         if len(self._processes) < 2 or not metrics:
             return []
@@ -372,7 +377,7 @@ class General:
         return [self._of_process(int(origin)) for origin in printing]
 
     def _of_process(self, origin: int) -> General:
-        """A reader of the lines of one process."""
+        """Return a reader of the lines of one process."""
         name = next((name for name, number in self._processes.items() if number == origin), "no process named")
         file = self.rows.file
         part = General(Input(file.path, file.mapping, file.notes, shown=f"{file.source} {name}"))
@@ -420,7 +425,7 @@ class General:
         return chosen(first, self._second(first)) if any(map(len, first)) else first
 
     def _add(self, rows: Rows, found: Iterable[tuple[int, int, float, dict[str, float]]]) -> None:
-        """Adds rows; a run ends where the program was started again and counts anew, or does not count at all."""
+        """Add rows; a run ends where the program was restarted and counts again, or does not count at all."""
         starts = iter([*self._starts, math.inf])
         start, begun = next(starts), math.nan
         for place, line, step, row in found:
@@ -434,7 +439,7 @@ class General:
             rows.add(row, line, step)
 
     def _tell_what_was_not_read(self) -> None:
-        """Lines of numbers without a name, and those that name a metric, where no row came of either."""
+        """Report lines of unnamed numbers, and lines that name a metric, if neither gave a row."""
         if len(self._nameless) >= _LEAST_NAMELESS:
             told = f"{len(self._nameless)} lines starting at line {self._nameless[0]} have numbers without names"
             self.rows.notes.append(NotRead(f"{told} and were not read; add a header line above them"))
@@ -445,7 +450,7 @@ class General:
             self.rows.notes.append(NotRead(f"{told}, but they do not repeat like the steps of a log; not read"))
 
     def _second(self, first: list[Run]) -> list[Run]:
-        """The runs of a second reading of the same lines, by their templates alone."""
+        """Return the runs of a second reading of the same lines, by their templates alone."""
         found = mine(self._often(), [*self._heads.values(), *self._weak_heads.values()])
         if found is None:
             return []
@@ -462,7 +467,7 @@ class General:
         return rows.runs()
 
     def _of_table(self) -> list[Run]:
-        """The runs of a table that has more rows than the lines beside it, of which a note tells."""
+        """Return the runs of a table that has more rows than the other lines, with a note."""
         runs = table.below(self.rows.file, self._table.names)
         left = f"{len(self.rows)} rows outside the table at line {self._table.line} were skipped"
         for run in runs if len(self.rows) else ():
@@ -470,8 +475,8 @@ class General:
         return runs
 
     def _often(self) -> list[Shape]:
-        """Shapes that come often enough to be printed by a program, and lines of these that say more at their end; a
-        line of a completion comes once."""
+        """Return shapes that occur often enough to be printed by a program, including those with additional values at
+        the end; a line of a completion occurs once."""
         shapes = self._shapes.values()
         most = max((len(shape.lines) for shape in shapes), default=0)
         often = [s for s in shapes if len(s.lines) >= min(_HELD_OUT_TWICE if s.evaluates() else 3, 0.5 * most)]
@@ -480,7 +485,7 @@ class General:
         return often + [s for s in shapes if s not in often and any(s.names[: len(n)] == n for n in begun)]
 
     def _declare(self, metrics: list[Shape]) -> None:
-        """Lines that came once and name nothing but settings, such as ``group_size = 8``, are settings."""
+        """Read single lines that contain only settings, such as ``group_size = 8``."""
         for shape in self._shapes.values():
             if len(shape.lines) == 1 and shape not in metrics:
                 known = [declared(name) for name in shape.names]
@@ -489,18 +494,18 @@ class General:
                         self.rows.set(str(setting), int(value) if value.is_integer() else value)
 
     def _timeline(self, shapes: list[Shape]) -> _Timeline | None:
-        """Which step it is from which line on; None where the lines are no log of training."""
+        """Return the step of each line; None if the lines are not a training log."""
         breaks = np.array(self._breaks, np.int64)
         counting = [s for s in shapes if s.count() is not None]
         if any(not s.bar and s.counter not in s.positions and len(s.lines) > 1 for s in counting):
-            # lines name their step, so the progress bars count something else: groups of a step, questions of a test
+            # lines contain their step, so the progress bars count something else: groups of a step, test questions
             shapes[:] = [s for s in shapes if not s.bar]
             counting = [s for s in counting if not s.bar]
         own = sorted(counting, key=Shape.weight, reverse=True)
         line = _Timeline.of(own[0], breaks) if own else None
         for shape in own[1:]:
             line = line and line.joined(shape, own[0].weak())
-        if line is not None or self._heads:  # a line that names a step and does not count with the others is a text
+        if line is not None or self._heads:  # a line with a step that does not count with the others is a text
             shapes[:] = [s for s in shapes if s.counter is not None or not any(map(is_step, s.names))]
         if line is not None:
             named = any(
@@ -528,7 +533,7 @@ class General:
         return _Timeline(np.array(main.order), np.arange(1.0, len(main.order) + 1), breaks)
 
     def _epochs(self, places: np.ndarray) -> np.ndarray | None:
-        """The epoch that the headline above each place names, as Keras prints them; None where there are none."""
+        """Return the epoch in the heading above each place, as Keras prints it; None if there is none."""
         for kind, head in self._weak_heads.items():
             epochs = head.table()[:, 0]
             if "epoch" in words(kind) and len(epochs) > 1 and counts_up(epochs):
@@ -538,7 +543,8 @@ class General:
 
     @staticmethod
     def _part(shape: Shape, timeline: _Timeline) -> _Part:
-        """The rows of a shape with the step of each; several lines a step without a step are averaged."""
+        """Return the rows of a shape with the step of each; several lines per step without their own step are
+        averaged."""
         table, places, lines = shape.table(), np.array(shape.order), np.array(shape.lines)
         (at, counted), own = timeline.at(places), np.isin(places, timeline.places)
         if shape.counter is not None and own.any():
@@ -563,19 +569,19 @@ class General:
 
 
 def _beginnings(name: str) -> Iterator[str]:
-    """A name, and what it begins with, longest first: ``Reward calculation complete``, …, ``Reward``."""
+    """Return a name and its prefixes, longest first: ``Reward calculation complete``, …, ``Reward``."""
     found = name.split()
     return (" ".join(found[:count]) for count in range(len(found), 0, -1))
 
 
 def _counting(heads: _Heads) -> list[Shape]:
-    """The headlines that count up."""
+    """Return the headings that count up."""
     return [head for head in heads.values() if len(head.lines) > 1 and counts_up(head.table()[:, 0])]
 
 
 class _Part(NamedTuple):
-    """Rows of one shape: names of metrics to the columns of ``table``, and of each row the index of its step and the
-    place where that is counted, its line and its step."""
+    """Rows of one shape: names of metrics to the columns of ``table``, and for each row the index of its step, the
+    place at which that is counted, its line and its step."""
 
     named: dict[str, int]
     table: np.ndarray
@@ -585,13 +591,14 @@ class _Part(NamedTuple):
     steps: np.ndarray
 
     def beside(self, steps: np.ndarray, fields: Collection[str]) -> _Part:
-        """What it tells beside lines that come once a step: neither steps of its own nor these fields."""
+        """Return the additional information of lines that occur once per step: neither their own steps nor these
+        fields."""
         own = np.isin(self.at, steps) | (not len(steps))
         named = {name: column for name, column in self.named.items() if _means(name) not in fields}
         return _Part(named, *(part[own] for part in self[1:]))
 
     def rows(self) -> Iterator[tuple[int, int, float, dict[str, float]]]:
-        """Place, line, step and metrics, made as they are asked for: a long log would not fit as mappings."""
+        """Yield place, line, step and metrics on demand: mappings of a long log would not fit in memory."""
         for start in range(0, len(self.places), CHUNK):
             part = slice(start, start + CHUNK)
             columns = (self.places[part], self.lines[part], self.steps[part], self.table[part])
@@ -600,23 +607,23 @@ class _Part(NamedTuple):
 
 
 class _Timeline:
-    """Places of a log and the step that begins there; ``breaks`` are the lines that part one block from the next."""
+    """Positions in a log and the step that begins there; ``breaks`` are the lines that separate blocks."""
 
     def __init__(
         self, places: np.ndarray, steps: np.ndarray, breaks: np.ndarray, epochs: np.ndarray | None = None
     ) -> None:
         self.places, self.steps, self.breaks, self.epochs = places, steps, breaks, epochs
         self.begins = int(places[0])
-        """Where its rows may begin: lines before are of it where a program was started again between."""
+        """First possible position of its rows, if a program was restarted in between."""
 
     @classmethod
     def of(cls, shape: Shape, breaks: np.ndarray) -> _Timeline:
         return cls(np.array(shape.order), shape.table()[:, shape.counter or 0], breaks)
 
     def joined(self, shape: Shape, weak: bool) -> _Timeline:
-        """This one with the rows of another shape between, where one of its columns counts with the rows around them.
+        """Merge the rows of another shape if one of its columns counts with the surrounding rows.
 
-        Else that shape has another counter than the main lines, as the updates that a progress bar does not count.
+        Otherwise that shape has another counter, such as updates that a progress bar does not count.
         """
         for column in shape.counters():
             shape.counter = column
@@ -640,7 +647,8 @@ class _Timeline:
         return _Timeline(places, self.steps[keep], self.breaks, epochs(places) if epochs else None)
 
     def refined(self, shape: Shape) -> _Timeline | None:
-        """The steps of lines that name none, of which as many stand between two counts as the count moves on by."""
+        """Return the steps of lines without one, if the number of lines between two counts equals the difference of the
+        counts."""
         marks = self.places[np.diff(self.steps, prepend=math.nan) != 0]
         steps = self.steps[np.diff(self.steps, prepend=math.nan) != 0]
         places = np.array(shape.order)
@@ -662,10 +670,10 @@ class _Timeline:
         return _Timeline(places, own, self.breaks)
 
     def at(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The index of the step of each of the lines of a shape, and the place where that is counted.
+        """Return the index of the step of each line of a shape, and the place at which it is counted.
 
-        It is the next one where the lines stand above those that name it, else the last that began, or the one that its
-        own block still names. Lines before all of them stay where they are, for a run that ended may have printed them.
+        It is the next step if the lines precede those that name it; else the last one that began, or the one that their
+        block names. Lines before all steps are not moved, because an earlier run may have printed them.
         """
         last = np.searchsorted(self.places, places, side="right") - 1
         after = np.minimum(np.searchsorted(self.places, places), len(self.places) - 1)
@@ -681,7 +689,7 @@ class _Timeline:
 
 
 def _pasted(shapes: list[Shape], breaks: np.ndarray, step: float) -> _Timeline | None:
-    """The one step of a row that somebody pasted, over some lines that each came once; None where it is no such row."""
+    """Return the only step of a pasted row that spans several lines; None if it is not such a row."""
     means = {_means(name) for shape in shapes for name in shape.names if not declared(name)} - {""}
     if any(len(shape.lines) > 1 for shape in shapes) or len(means) < _LEAST_METRICS or not means & _TRAINS:
         return None
@@ -689,13 +697,13 @@ def _pasted(shapes: list[Shape], breaks: np.ndarray, step: float) -> _Timeline |
 
 
 def _of_origin(shapes: dict[_Key, Shape], origin: int) -> dict[_Key, Shape]:
-    """The lines of one process."""
+    """Return the lines of one process."""
     kept = {key: np.array(shape.origins) == origin for key, shape in shapes.items()}
     return {key: shapes[key].only(lines) for key, lines in kept.items() if lines.any()}
 
 
 def _alike(run: Run, other: Run) -> bool:
-    """Whether two runs of the same steps hold the same numbers."""
+    """Return whether two runs of the same steps have the same numbers."""
     return run.columns.keys() == other.columns.keys() and all(
         column.dtype == object or np.array_equal(column, other.columns[name], equal_nan=True)
         for name, column in run.columns.items()
@@ -703,6 +711,6 @@ def _alike(run: Run, other: Run) -> bool:
 
 
 def _means(name: str) -> str:
-    """The field that a name means, empty if none."""
+    """Return the field that a name means, empty if none."""
     found = resolve(name)
     return found[0].field if found else ""

@@ -1,7 +1,7 @@
-"""Metrics as MLflow keeps them in files: one file a metric below ``metrics``, a line ``timestamp value step`` each.
+"""Reads MLflow's file store: one file per metric below ``metrics``, with lines ``timestamp value step``.
 
-Any of these files stands for the whole run: all that lie below the same ``metrics`` are read, and the parameters
-beside it.
+Any of these files represents the whole run: all files below the same ``metrics`` are read, and the parameters next to
+it.
 """
 
 from __future__ import annotations

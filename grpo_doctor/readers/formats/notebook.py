@@ -1,7 +1,7 @@
-"""What a notebook printed: the tables and the console of its outputs, from ``.ipynb`` or from its HTML.
+"""Reads the output of a notebook: tables and console, from ``.ipynb`` or from its HTML.
 
-The trainers of notebooks show their metrics as an HTML table, a row each logging step. The outputs of each cell are
-read as a log of their own, so that a notebook that trains twice has two runs.
+Trainers in notebooks show their metrics as an HTML table with one row per logging step. The outputs of each cell are
+read as a separate log, so a notebook that trains twice has two runs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from . import keyvalue
 FORMAT = "notebook"
 _PAGE = re.compile(r"\s*(?:<!doctype html|<html|<table|<div)", re.IGNORECASE)
 _TABLE = re.compile(r"^[^\S\n]*+<table\b", re.IGNORECASE | re.MULTILINE)
-"""A table of a page among other lines, as it is pasted below a question."""
+"""An HTML table among other lines, as pasted below a question."""
 _TOKEN = re.compile(r"<(/?)(table|tr|td|th|pre)\b[^<>]*>|<[^<>]*>|[^<]+|<", re.IGNORECASE)
 
 
@@ -42,7 +42,7 @@ def sniff(head: Head) -> int:
 
 
 def _of_steps(table: str) -> bool:
-    """Whether a table of a page has a column that counts and one that is a metric."""
+    """Return whether an HTML table has a column that counts and one that is a metric."""
     names = table.partition("\n")[0].lower().split("\t")
     return any(name in STEP_KEYS for name in names) and any(map(resolve, names))
 
@@ -67,38 +67,37 @@ def read(file: Input) -> list[Run]:
 
 
 def _once(runs: list[Run]) -> list[Run]:
-    """The runs without tables that show nothing but the loss of another one, which Transformers draws beside a console.
-
-    The table numbers the steps, which the console often does not.
+    """Return the runs without tables that only repeat the loss of another one, which Transformers draws next to a
+    console. The table numbers the steps, which the console often does not.
     """
     left = []
     for table in runs:
         whole = next((run for run in runs if run is not table and _shows_of(table, run)), None)
         if whole is None or table in left:
             continue
-        if whole.steps.tolist() == list(range(1, len(whole) + 1)):  # counted, for want of a number
+        if whole.steps.tolist() == list(range(1, len(whole) + 1)):  # counted, because there is no number
             whole.steps = table.steps
         left.append(table)
     return [run for run in runs if run not in left]
 
 
 def _shows_of(table: Run, run: Run) -> bool:
-    """Whether a table holds the loss of this run, row by row, and nothing that the run lacks."""
+    """Return whether a table has the loss of this run, row by row, and nothing that the run lacks."""
     if len(table) != len(run) or not {"loss"} <= table.columns.keys() < run.columns.keys():
         return False
     return bool(np.allclose(table.columns["loss"], run.columns["loss"], rtol=0, atol=_ROUNDED, equal_nan=True))
 
 
 _ROUNDED = 1e-4
-"""What rounding makes of a loss at most: consoles print four digits behind the point at least."""
+"""Effect of rounding on a loss: consoles print at least four decimals."""
 
 
 _FEW = 2
-"""Rows of a console that nobody knows up to which they may be sentences of completions."""
+"""Maximum number of rows of an unknown console that may be sentences of completions."""
 
 
 def _courses(runs: list[Run]) -> list[Run]:
-    """The runs without outputs of a row or two beside them, such as the summary of one or lines of an example."""
+    """Return the runs without additional outputs of one or two rows, such as a summary or lines of an example."""
     whole = [run for run in runs if len(run) > (_FEW if run.format == keyvalue.FORMAT else 1)]
     left = len(runs) - len(whole)
     if not whole or not left:
@@ -110,11 +109,11 @@ def _courses(runs: list[Run]) -> list[Run]:
 
 
 _UNPRINTED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f]")
-"""Backspaces and the like of progress that draws over itself, of which a file would be taken for binary."""
+"""Backspaces and similar characters of a redrawn progress bar, which would make a file look binary."""
 
 
 def printed(file: Input, output: str) -> list[Run]:
-    """The runs of what a program printed, which lies within another file."""
+    """Return the runs of a program's output inside another file."""
     with tempfile.NamedTemporaryFile() as copy:
         copy.write(_UNPRINTED.sub("", output).encode("utf-8", "replace"))
         copy.flush()
@@ -126,7 +125,7 @@ def printed(file: Input, output: str) -> list[Run]:
 
 
 def _of_output(file: Input, output: str, code: _Said | None) -> list[Run]:
-    """The runs of an output, with what the code above it says of them."""
+    """Return the runs of an output, with the settings from the code above it."""
     runs = printed(file, output)
     for run in runs:
         if code is None or run.run_type == "none":
@@ -141,7 +140,7 @@ def _of_output(file: Input, output: str, code: _Said | None) -> list[Run]:
 
 
 class _Said(NamedTuple):
-    """What the code up to a cell says of the training."""
+    """The settings in the code up to a cell."""
 
     trainer: str
     trains_rl: bool
@@ -149,7 +148,7 @@ class _Said(NamedTuple):
 
 
 def _of_cells(notebook: Any) -> Iterator[tuple[str, _Said | None]]:
-    """The console of each cell, and every table among its outputs, with what the code up to there says."""
+    """Yield the console of each cell, and every table among its outputs, with the settings from the code so far."""
     cells = notebook.get("cells") if isinstance(notebook, dict) else None
     code = SourceCode()
     for cell in cells if isinstance(cells, list) else ():
@@ -168,7 +167,7 @@ def _of_cells(notebook: Any) -> Iterator[tuple[str, _Said | None]]:
             if isinstance(data, dict):
                 *tables, text = _of_page(_joined(data.get("text/html")))
                 yield from ((table, said) for table in tables)
-                console.append(text)  # what rich draws is preformatted, an output a line
+                console.append(text)  # rich draws preformatted text, one element per output
         yield "".join(console), said
 
 
@@ -177,9 +176,8 @@ def _joined(text: Any) -> str:
 
 
 def _of_page(page: str) -> Iterator[str]:
-    """Every table of a page, its cells parted by tabs, and then its preformatted text.
-
-    Of a table that does not end the rows that do are left.
+    """Return every table of a page, with cells separated by tabs, and then its preformatted text. For an incomplete
+    table, the complete rows are kept.
     """
     lines: list[str] = []
     cells: list[str] = []
@@ -204,5 +202,5 @@ def _of_page(page: str) -> Iterator[str]:
         elif inside and cells and match[0][0] != "<":
             cells[-1] += html.unescape(match[0]).replace('"', "'")
     if len(lines) > 1:
-        yield "\n".join(lines)  # the page is cut off within it
+        yield "\n".join(lines)  # the page is truncated inside it
     yield "".join(printed)

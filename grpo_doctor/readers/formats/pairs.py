@@ -1,4 +1,4 @@
-"""The names and numbers of one printed line, whoever printed it."""
+"""Extracts the names and numbers of one printed line of any trainer."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ _COUNTED = re.compile(
     r"(step|iter|iteration|update|epoch)s? #?(\d{1,9})\s?[:=]\s?",
     re.IGNORECASE,
 )
-"""A name with its counter behind it: ``Mean reward after step 5: 0.25``."""
+"""A name followed by its counter: ``Mean reward after step 5: 0.25``."""
 _LISTED = re.compile(
     r"(rewards?(?:\s+\w+)?)\s*[:=]?\s*(?:tensor\()?"
     r"\[\s*(['\"]?[-+\d.eE]+['\"]?(?:(?:\s*,\s*|\s+)['\"]?[-+\d.eE]+['\"]?)*)\s*\]",
     re.IGNORECASE,
 )
-"""Rewards one by one: ``Rewards: [0.5, 0.0, 1.0]``, ``rewards=['0.50', '0.00']``."""
+"""Individual rewards: ``Rewards: [0.5, 0.0, 1.0]``, ``rewards=['0.50', '0.00']``."""
 _TYPED = re.compile(
     r"\b(?:np\.float\d\d|(?:torch\.)?tensor|Array)"
     r"\(\[?([-+]?[\d.][\d.eE+-]{0,30}|-?inf|nan)\]?(?:, ?[a-z]\w{0,20}=[^()]{0,80})?\)"
 )
-"""A number as numpy, torch and jax print it: ``np.float32(0.5)``, ``tensor(0.5000, device='cuda:0')``."""
+"""A number as printed by numpy, torch and jax: ``np.float32(0.5)``, ``tensor(0.5000, device='cuda:0')``."""
 _ROUNDED = re.compile(r"\b\d{1,6}(?:\.\d{1,3})?[KMB]\((\d{1,15})\)")
-"""A rounded number with the exact one after it, as LeRobot prints counters: ``step:15K(15123)``."""
+"""A rounded number followed by the exact one, as LeRobot prints counters: ``step:15K(15123)``."""
 _SOME = re.compile(r"\b(?:few|some|first|examples?|samples?)\b[^:=|]*$", re.IGNORECASE)
-"""What says that a list is of some rewards alone: their spread is not that of the step."""
+"""Words for a list with only some rewards: their spread is not that of the step."""
 _EDGES = re.compile(r"^[\W_]+|[^\w%)]+$")
 _CUTS = re.compile(r"[,|;\t()\[\]{}<>·•→│┃║*#、，；。]|\s-\s|\s{2,}")
 _ARROW = re.compile(r"\s*(?:→|⇒|[-=]>|(?<=\s)-(?=\s))\s*(?=(?:mean|avg|average|std|min|max|median)\b)", re.IGNORECASE)
-"""What stands between a subject and its statistics, as a colon does: ``reward → mean``, ``rewards - Avg``."""
+"""Separators between a subject and its statistics, like a colon: ``reward → mean``, ``rewards - Avg``."""
 _OPENED = re.compile(r"([:=])\s*\($")
 _ALIGNED = re.compile(r"\s+(?=[:=])")
-"""Blanks between a name and what follows it, by which lines below one another are aligned."""
+"""Blanks that align names and values over several lines."""
 _REACHED = re.compile(r"'?\s(?:reached|is now)$")
-"""What Lightning says between a metric and its value: ``'val_loss' reached 2.28``."""
+"""Lightning's text between a metric and its value: ``'val_loss' reached 2.28``."""
 _SPREAD = re.compile(r"\s*(?:±|\+/?-).*")
 _STATISTICS = frozenset("mean std min max median".split())
 _LOG_WORDS = frozenset(
@@ -53,13 +53,13 @@ _LOG_WORDS = frozenset(
     "skip skipped skipping done finished completed with 步 轮 次".split()
 )
 _LEVEL = re.compile(r"^SUCCESS\s+(?=(?i:step|iter|iteration|update|epoch)\b)")
-"""A level of loguru before the counter, as prime-rl prints it; elsewhere that word is a rate."""
+"""A loguru level before the counter, as prime-rl prints it; elsewhere that word is a rate."""
 _JOINED = re.compile(r"(?:^|\s)[A-Za-z][\w/]*:[A-Za-z][\w/]*$")
-"""A name with a colon in it, as tinker writes ``loss:sum``."""
+"""A name that contains a colon, as tinker writes ``loss:sum``."""
 _COUNTER = re.compile(
     r"(?:^|[^\w/])(step|iter|iteration|update|epoch|episode|batch|round)\s?:?\s?[\[(]$", re.IGNORECASE
 )
-"""What stands before the position of a counter in brackets: ``Epoch [3/60]``, ``Step (12``."""
+"""Text before the position of a counter in brackets: ``Epoch [3/60]``, ``Step (12``."""
 _OF_COUNTER = re.compile(
     r"\b(?:in|at|for|of|on|after|during) ((?:(?:global|train|training) )?(?:step|iteration|iter|update|epoch))$",
     re.IGNORECASE,
@@ -70,27 +70,27 @@ _OF_A_PAIR = re.compile(
     r"([-+]?[\d.][\d.eE+-]{0,30})\s?/\s?([-+]?[\d.][\d.eE+-]{0,30})",
     re.IGNORECASE,
 )
-"""What is said of both responses of a pair at once: ``rewards(c/r)=-0.03/-0.02``, ``chosen/rejected: 0.1/-0.2``."""
+"""Two values for both responses of a pair: ``rewards(c/r)=-0.03/-0.02``, ``chosen/rejected: 0.1/-0.2``."""
 _MOST_NUMBERS = 200
 _LONGEST_GAP = 200
-"""Characters before a number that may name it."""
+"""Maximum number of characters between a name and its number."""
 
 
 @lru_cache(maxsize=4096)
 def _share(name: str) -> bool:
-    """Whether a name means a share, which may be printed as ``12/32``."""
+    """Return whether a name means a share, which may be printed as ``12/32``."""
     return any("0 to 1" in MEANINGS[alias.field] for alias in resolve(name))
 
 
 def pairs(text: str) -> tuple[tuple[str, ...], list[float]]:
-    """The names and numbers of a line; ``#`` is a position such as ``12/500`` that has no name."""
+    """Return the names and numbers of a line; ``#`` is a position such as ``12/500`` without a name."""
     names, values, _ = picked(text)
     return names, values
 
 
 def picked(text: str) -> tuple[tuple[str, ...], list[float], list[tuple[int, float]] | None]:
-    """The names and numbers of a line, and which of its numbers these are, with their scales: the same for every line
-    that differs in digits alone. None where that depends on the digits."""
+    """Return the names and numbers of a line, and the index and scale of each number: the same for every line that
+    differs only in its digits. None if that depends on the digits."""
     names: list[str] = []
     values: list[float] = []
     picks: list[tuple[int, float]] | None = []
@@ -129,12 +129,12 @@ def picked(text: str) -> tuple[tuple[str, ...], list[float], list[tuple[int, flo
 
 
 def said(text: str) -> str:
-    """A sentence as pairs, if the whole line says what is what: ``policy_loss is 0.5 and kl is 0.01``."""
+    """Parse a sentence as pairs, if all of it consists of pairs: ``policy_loss is 0.5 and kl is 0.01``."""
     return _SAYS.sub(r" | \1: ", text) if _SAID.match(text) else text
 
 
 def apart(text: str) -> str:
-    """A line with the figures of the chosen and of the rejected response named one by one."""
+    """Name the figures of the chosen and the rejected response separately."""
 
     def named(match: re.Match[str]) -> str:
         of = match[1] or "rewards"
@@ -144,7 +144,7 @@ def apart(text: str) -> str:
 
 
 def counter_first(text: str) -> str:
-    """A line with its counter before the name that it stands behind: ``step 5 | Mean reward: 0.25``."""
+    """Move a counter before the name that it follows: ``step 5 | Mean reward: 0.25``."""
     return (
         _COUNTED.sub(r" | \2 \3 | \1: ", text, count=1)
         if " step " in text or " epoch " in text or "iter" in text
@@ -153,12 +153,12 @@ def counter_first(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """A line with numbers alone where Python prints their types, and the mean and spread of a list of rewards."""
+    """Replace printed Python types by plain numbers, and a list of rewards by its mean and spread."""
     return _LISTED.sub(_of_list, _TYPED.sub(r"\1", _ROUNDED.sub(r"\1", text)))
 
 
 def _of_list(match: re.Match[str]) -> str:
-    """The mean of a list in its place, and its spread where it holds more than one."""
+    """Replace a list by its mean, and its spread if it has more than one value."""
     try:
         figures = [float(figure.strip("'\"")) for figure in match[2].replace(",", " ").split()]
     except ValueError:
@@ -169,14 +169,14 @@ def _of_list(match: re.Match[str]) -> str:
 
 
 def metrics(text: str) -> dict[str, float]:
-    """All that a line names by number, where one of it means a field of training; else nothing."""
+    """Return all named numbers of a line if one of them means a field of training; else nothing."""
     names, values = pairs(text)
     told = any(alias.field != "epoch" for name in names for alias in resolve(name))
     return {name: value for name, value in zip(names, values, strict=True) if name.strip("#")} if told else {}
 
 
 def _decimal(text: str, match: re.Match[str]) -> tuple[float, int]:
-    """The number of a match and where it ends: ``0,53`` is a decimal comma, ``1,234`` are thousands."""
+    """Return the number of a match and its end: ``0,53`` has a decimal comma, ``1,234`` a thousands separator."""
     value, end = float(match[1]), match.end()
     if match[2] or text[end : end + 1] != "," or not text[end + 1 : end + 2].isdigit():
         return value, end
@@ -195,7 +195,7 @@ def _decimal(text: str, match: re.Match[str]) -> tuple[float, int]:
 
 @lru_cache(maxsize=4096)
 def _name(gap: str, after: str, subject: str) -> tuple[str, str]:
-    """The name that the text before a number gives it, and the subject that a bare statistic belongs to."""
+    """Return the name that the text before a number gives it, and the subject of a bare statistic."""
     gap = gap.rstrip("'\"*`")  # marks around the number
     text = gap.rstrip()
     if text.endswith("第") and after in "步轮次":

@@ -1,4 +1,4 @@
-"""Tells a document that speaks of a training from the log of one, which may be pasted into a document too."""
+"""Distinguishes a document about a training from the log of one, which may also be pasted into a document."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from collections.abc import Collection
 
 _DOCUMENTS = (".md", ".markdown", ".rst")
 _RARE = 4
-"""Lines of text for each line of metrics, beyond which these stand in an essay. Of 46 public READMEs and reports that
-name metrics in two lines or more, 33 have from 4.3 to 139 (median 27), those that hold a log or an example 1 to 4."""
+"""Lines of text per line of metrics above which the file is an essay. Of 46 public READMEs and reports that name
+metrics in at least two lines, 33 have 4.3 to 139 (median 27); those that contain a log or an example have 1 to 4."""
 _FENCE = re.compile(r"[\s>]*(```|~~~)\s*(\w*)")
 _CODE = frozenset("python py python3 diff toml yaml yml rust java javascript js typescript ts cpp c go sql".split())
-"""Languages of fenced code, in which a number is set and not measured."""
+"""Languages of fenced code, in which numbers are settings, not measurements."""
 _FEWEST = 5
-"""Lines of metrics that a fence holds at least, if what is fenced is a log: examples of what one may see have fewer."""
+"""Minimum number of metrics lines in a fence that contains a log: examples have fewer."""
 _TEXT, _OF_CODE = 0, -1
-"""Places of a line: outside of every fence, or within one of code; above 0 it is the number of the fence."""
+"""Place of a line: outside of all fences, or inside code; positive numbers count the fences."""
 
 
 class Essay:
-    """The lines of a document; of any other file none, for a log may hold what completions there are."""
+    """The lines of a document; for any other file none, because a log may contain any completions."""
 
     def __init__(self, name: str) -> None:
         self.document = name.lower().endswith(_DOCUMENTS)
@@ -30,7 +30,7 @@ class Essay:
         self._fences = self._place = 0
 
     def see(self, line: int, text: str) -> None:
-        """Takes a line of the document."""
+        """Process a line of the document."""
         if not self.document or not text.strip():
             return
         if (fence := _FENCE.match(text)) is None:
@@ -43,7 +43,7 @@ class Essay:
             self._place = _OF_CODE if fence[2].lower() in _CODE else self._fences
 
     def sentences(self, metrics: Collection[int]) -> set[int]:
-        """Those of these lines of metrics that stand in the text of an essay: few, and in no fence that holds a log."""
+        """Return the lines of metrics that are in the text of an essay: few, and not in a fence with a log."""
         places = dict(zip(self._lines, self._places, strict=True))
         counts = Counter(places[line] for line in metrics if line in places)
         logs = {place for place, count in counts.items() if place > _TEXT and count >= _FEWEST}

@@ -1,4 +1,5 @@
-"""The project's own ``records.jsonl``, with ``config.json`` and ``samples.jsonl`` beside it where they are."""
+"""Reads the project's own ``records.jsonl``, with ``config.json`` and ``samples.jsonl`` in the same folder if they
+exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines that a program prints again and again: their names, a row of numbers for each, and which of these counts."""
+"""Finds lines that a program prints repeatedly: their names, a row of numbers for each, and which number counts."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _WEIGHTS = {
     **dict.fromkeys(("entropy_mean", "advantage_mean", "advantage_std", "reward_std", "clip_fraction"), 2.0),
     **dict.fromkeys(("grad_norm", "learning_rate", "response_length_mean", "value_loss", "ratio_mean"), 1.0),
 }
-"""How much a field says of a training."""
+"""How much a field shows about a training."""
 SAYS_ENOUGH = 2.0
-"""What the names of lines must say of a training at least, where no counter says that they are its rows."""
+"""Minimum evidence in the names of lines that no counter identifies as rows."""
 
 _NUMBERS = str.maketrans("", "", "0123456789+-., \t")
 _MANY_TEXTS, _FEW_TEXTS = 64, 5
-"""Texts of a shape that are told apart, and lines from which their variety means anything."""
+"""Maximum number of distinct texts per shape, and minimum number of lines for their variety to matter."""
 _STEADY = 0.8
-"""Share of the moves of numbers that are the same, where they count although their name does not say so."""
+"""Share of equal increments from which numbers count as a counter although their name does not say so."""
 
 
 class Shape:
-    """Lines of one shape: names, and a row of numbers for each line; ``sample`` where each is of one response."""
+    """Lines of one shape: names, and a row of numbers for each line; ``sample`` if each is about one response."""
 
     def __init__(self, names: tuple[str, ...], sample: bool = False) -> None:
         self.names, self.sample = names, sample
@@ -54,13 +54,13 @@ class Shape:
         self.bar = False
 
     def add(self, order: int, line: int, origin: int, values: Sequence[float], text: str) -> None:
-        """One line of this shape: its place among the lines with numbers, its number, its process and its text."""
+        """Add a line of this shape: its place among the lines with numbers, its number, its process and its text."""
         self.take(order, line, origin, values)
         if len(self.texts) < _MANY_TEXTS:
             self.texts.add(hash(words_of(text)))
 
     def take(self, order: int, line: int, origin: int, values: Sequence[float]) -> None:
-        """One line whose text is known."""
+        """Add a line with a known text."""
         self.order.append(order)
         self.lines.append(line)
         self.origins.append(origin)
@@ -68,20 +68,20 @@ class Shape:
 
     @property
     def varied(self) -> bool:
-        """Whether the words of its lines vary, as those of generated text do."""
+        """Return whether the words of its lines vary, as in generated text."""
         return len(self.lines) >= _FEW_TEXTS and 2 * len(self.texts) > min(len(self.lines), _MANY_TEXTS)
 
     @property
     def printed(self) -> bool:
-        """Whether its lines differ in their numbers alone, which have names, as those that a program prints."""
+        """Return whether its lines differ only in their named numbers, as in lines that a program prints."""
         return len(self.texts) == 1 and 2 * sum(map(bool, self.names)) > len(self.names)
 
     def weight(self) -> int:
-        """How much the lines of this shape tell."""
+        """Return how much the lines of this shape show."""
         return len(self.lines) * len(self.fields)
 
     def count(self) -> int | None:
-        """Finds the column that counts the rows, the surest kind of name first."""
+        """Find the column that counts the rows, the most reliable kind of name first."""
         table = self.table()
         for column in self.counters():
             if counts_up(table[:, column]) or (is_step(self.names[column]) and len(table) == 1):
@@ -92,7 +92,8 @@ class Shape:
         return self.counter
 
     def counters(self) -> list[int]:
-        """The columns that may count the rows, the surest kind of name first; responses do not count them."""
+        """Return the columns that may count the rows, the most reliable kind of name first; responses do not count
+        them."""
         if self.sample:
             return []
         named = [i for i, name in enumerate(self.names) if is_step(name)]
@@ -100,19 +101,19 @@ class Shape:
         return [*named, *self.positions, *weak]
 
     def evaluates(self) -> bool:
-        """Whether every metric in it is one of an evaluation."""
+        """Return whether every metric belongs to an evaluation."""
         return bool(self.fields) and all("eval" in words(self.names[place]) for place in self.fields)
 
     def updates(self) -> bool:
-        """Whether a metric in it is of an update."""
+        """Return whether a metric belongs to an update."""
         return any(alias.field in UPDATED for place in self.fields for alias in resolve(self.names[place]))
 
     def weak(self) -> bool:
-        """Whether the rows are counted by epochs or the like: such rows sum up those that name their step."""
+        """Return whether the rows are counted by epochs or similar: such rows summarise those that name their step."""
         return self.counter is not None and is_weak(self.names[self.counter])
 
     def only(self, kept: np.ndarray) -> Shape:
-        """This one with some of its lines alone."""
+        """Return this shape with only some of its lines."""
         part = Shape(self.names, self.sample)
         part.texts, part.bar = self.texts, self.bar
         for name in ("order", "lines", "origins"):
@@ -125,18 +126,18 @@ class Shape:
 
 
 def words_of(text: str) -> str:
-    """A text without its numbers, which tells one kind of line from another."""
+    """Return a text without its numbers, which identifies the kind of line."""
     return text.translate(_NUMBERS)
 
 
 def says(names: Iterable[str]) -> float:
-    """How much names say of a training."""
+    """Return how much the names show about a training."""
     return sum(_WEIGHTS.get(field, 0.0) for field in {alias.field for name in names for alias in resolve(name)[:1]})
 
 
 @lru_cache(maxsize=4096)
 def is_metric(name: str) -> bool:
-    """Whether a name means a field that tells of training; epochs and temperatures alone do not."""
+    """Return whether a name means a field about a training; epochs and temperatures alone do not count."""
     return any(alias.field not in ("epoch", "temperature", "wall_time") for alias in resolve(name))
 
 
@@ -148,7 +149,7 @@ def is_step(name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def counts_as(name: str, word: str) -> bool:
-    """Whether a name is this word, said alone or of the training: ``epoch``, ``RL training epoch``."""
+    """Return whether a name is this word, alone or for the training: ``epoch``, ``RL training epoch``."""
     found = words(name)
     return word in found and not found - {word} - _BESIDE
 
@@ -159,19 +160,19 @@ def is_weak(name: str) -> bool:
 
 
 def _steady(values: np.ndarray) -> bool:
-    """Whether numbers go up by the same step: they count, whatever they are called."""
+    """Return whether numbers increase by equal steps: then they are a counter, whatever their name."""
     moves = np.diff(values)
     whole = len(moves) >= _FEW_TEXTS and bool((values == np.floor(values)).all())
     return whole and bool((moves > 0).all() and (moves == moves[0]).mean() >= _STEADY)
 
 
 def backs(steps: np.ndarray) -> int:
-    """How often numbers go back."""
+    """Return how often numbers decrease."""
     return int((np.diff(steps) < 0).sum())
 
 
 def counts_up(steps: np.ndarray) -> bool:
-    """Whether numbers are those of a counter: whole, and rarely going back."""
+    """Return whether numbers are a counter: whole, and rarely decreasing."""
     moves = np.diff(steps)
     whole = bool((steps == np.floor(steps)).all())
     return whole and bool((moves > 0).any()) and backs(steps) <= 0.2 * int(np.count_nonzero(moves))

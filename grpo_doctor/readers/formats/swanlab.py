@@ -1,4 +1,4 @@
-"""The binary ``.swanlab`` file of SwanLab, local or offline, read without it; the settings stand beside it."""
+"""Reads SwanLab's binary ``.swanlab`` file without SwanLab; the settings are in the same folder."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read(file: Input) -> list[Run]:
 
 
 def _points(stream: BinaryIO, rows: Rows) -> Iterator[tuple[int, str, float]]:
-    """Step, key and value of every scalar of the file."""
+    """Yield step, key and value of every scalar of the file."""
     for record in records(stream, rows):
         try:
             yield from _scalars(record)
@@ -43,7 +43,7 @@ def _points(stream: BinaryIO, rows: Rows) -> Iterator[tuple[int, str, float]]:
 
 
 def _scalars(record: bytes) -> list[tuple[int, str, float]]:
-    """Step, key and value of the scalars of a record. Raises `WireError`."""
+    """Yield step, key and value of the scalars of a record. Raises `WireError`."""
     found = []
     for number, scalar in fields(record):
         if number != _SCALAR or not isinstance(scalar, bytes):
@@ -58,7 +58,8 @@ def _scalars(record: bytes) -> list[tuple[int, str, float]]:
 
 
 def _settings(file: Input, rows: Rows) -> None:
-    """``files/config.yaml`` holds ``value: …`` below the name of each setting, whose order and description follow."""
+    """Read ``files/config.yaml``, which has ``value: …`` below the name of each setting, followed by order and
+    description."""
     path = file.path.parent / "files" / "config.yaml"
     if not path.is_file():
         return

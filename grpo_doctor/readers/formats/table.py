@@ -1,7 +1,7 @@
-"""Tables with one row a step and the names of the metrics above them: CSV, TSV, Markdown, columns parted by spaces.
+"""Reads tables with one row per step and a header of metric names: CSV, TSV, Markdown, columns separated by spaces.
 
-Exports of Weights & Biases name the run in every column (``run - reward``, with ``__MIN`` and ``__MAX`` beside it), and
-each is a run of its own. An export of TensorBoard holds one scalar, whose name stands in the name of the file.
+Exports of Weights & Biases name the run in every column (``run - reward``, also with ``__MIN`` and ``__MAX``); each
+becomes a separate run. An export of TensorBoard has one scalar, named in the file name.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FORMAT = "csv"
 _DELIMITERS = ",\t;"
 _STATISTICS = frozenset("mean std min max".split())
 _SCALARS = ({"wall time", "step", "value"}, {"step", "timestamp", "value"})
-"""The columns of the exports of TensorBoard and of Neptune, which hold one scalar."""
+"""The columns of TensorBoard and Neptune exports, which have one scalar."""
 _TAG = re.compile(r"-tag-([^()]+?) ?(?:\(\d+\))?\.csv", re.IGNORECASE)
 _EXPORTED = re.compile(r"(?P<run>.+) - (?P<key>.+?)(?P<extreme>__MIN|__MAX)?")
 
@@ -35,7 +35,7 @@ def sniff(head: Head) -> int:
     lines = _lines(head)
     if _header(lines, head.name):
         names, *rows = [split(line, _delimiter(lines[0])) for line in lines[: 12 if len(lines) > 12 else None]]
-        rows = rows[:-1] if len(rows) == len(lines) - 1 > 1 else rows  # the last line of the file may be torn
+        rows = rows[:-1] if len(rows) == len(lines) - 1 > 1 else rows  # the last line of the file may be incomplete
         return 2 if all(len(row) == len(names) for row in rows) else 0
     if "{'" not in head.text and (text_tables.found(lines) or text_tables.turned(lines)):
         return 1
@@ -72,13 +72,13 @@ def read(file: Input) -> list[Run]:
 
 
 def _tables(file: Input, names: list[str]) -> list[_Table]:
-    """The tables that one headline begins, one a run."""
+    """Return the tables below one header, one per run."""
     return [_Table(Rows(replace(file, shown=f"{file.source} ({run})") if run else file, FORMAT), columns)
             for run, columns in _columns(file.path.name, names).items()]  # fmt: skip
 
 
 def _plain(file: Input, delimiter: str, names: list[str]) -> list[_Table]:
-    """The tables of a file that holds nothing else."""
+    """Return the tables of a file that contains nothing else."""
     tables, below = _tables(file, names), False
     for line, text in file.lines():
         cells = split(text.replace(",", ".") if below and delimiter == ";" else text, delimiter)
@@ -93,12 +93,12 @@ def _plain(file: Input, delimiter: str, names: list[str]) -> list[_Table]:
 
 
 def below(file: Input, names: list[str]) -> list[Run]:
-    """The runs of the tables between bars within a text, the first of which has this headline."""
+    """Return the runs of the tables with bars within a text, the first of which has this header."""
     return [run for table in _drawn(file, "|", names) for run in table.rows.runs()]
 
 
 def _drawn(file: Input, delimiter: str, names: list[str]) -> list[_Table]:
-    """The tables that are drawn in a text."""
+    """Return the drawn tables in a text."""
     found: dict[tuple[str, ...], list[_Table]] = {}
     lines = ((line, text, split(text, delimiter)) for line, text in file.lines())
     for above, line, cells in text_tables.rows(lines, delimiter, names):
@@ -111,7 +111,8 @@ def _drawn(file: Input, delimiter: str, names: list[str]) -> list[_Table]:
 
 
 class _Table:
-    """The rows of one run and its columns by place; once they are known, full rows are read without a mapping each."""
+    """The rows of one run and its columns by position; when these are known, full rows are read without a mapping
+    each."""
 
     def __init__(self, rows: Rows, columns: Mapping[int, str]) -> None:
         self.rows, self.columns = rows, columns
@@ -132,7 +133,7 @@ class _Table:
 
 
 def _rows(file: Input, delimiter: str, names: list[str]) -> list[dict[str, str]]:
-    """The rows of a table as they stand."""
+    """Yield the rows of a table."""
     table = [split(text, delimiter) for _, text in file.lines()]
     return [dict(zip(names, cells, strict=True)) for cells in table if len(cells) == len(names) and cells != names]
 
@@ -145,7 +146,8 @@ def _run(file: Input, part: Sequence[Mapping[str, Any]]) -> Run:
 
 
 def _lines(head: Head) -> list[str]:
-    """The lines that are neither empty nor a comment or a headline; names in a comment right above numbers are none."""
+    """Yield the lines that are not empty, comments or headers; names in a comment directly above numbers are
+    headers."""
     lines = [line for line in head.lines if line.strip()]
     kept = [line for line in lines if not line.startswith("#")]
     at = lines.index(kept[0]) if kept else 0
@@ -163,13 +165,13 @@ def _delimiter(line: str) -> str:
 
 
 def _header(lines: list[str], file: str) -> list[str]:
-    """The names in the first line of a file that is one table; empty if it is none."""
+    """Return the names in the first line of a file that is one table; empty if it is not."""
     delimiter = _delimiter(lines[0]) if len(lines) > 1 else ""
     names = split(lines[0], delimiter) if delimiter else []
     if not names or any(number(name) is not None for name in names):
         return []
     if not any(map(_counts, names)) and any(map(_worded, split(lines[1], delimiter))):
-        return []  # a table of models or of data sets: none of its rows is a step
+        return []  # a table of models or datasets: its rows are not steps
     keys = [key for columns in _columns(file, names).values() for key in columns.values()]
     known = [key for key in keys if _counts(key) or resolve(key)]
     long = any(map(_counts, names)) and melted(dict.fromkeys(names, "x")).keys() != set(names)
@@ -177,14 +179,13 @@ def _header(lines: list[str], file: str) -> list[str]:
 
 
 def _holds_a_scalar(names: list[str]) -> bool:
-    """Whether a table holds one scalar, whose name stands in the name of the file."""
+    """Return whether a table has one scalar, named in the file name."""
     return len(names) == 3 and {name.lower() for name in names} in _SCALARS
 
 
 def _of_others(head: Head) -> list[str]:
-    """The names of the columns of a plain table without metrics, whose cells no reader of consoles should look into.
-
-    Questions of a benchmark and summaries of experiments hold sentences such as "accuracy 0.7" in their cells.
+    """Return the column names of a plain table without metrics, whose cells the console reader must not parse.
+    Questions of a benchmark and summaries of experiments have sentences such as "accuracy 0.7" in their cells.
     """
     try:
         rows = [row for row in csv.reader(head.text.splitlines(keepends=True)) if row]
@@ -197,13 +198,13 @@ def _of_others(head: Head) -> list[str]:
 
 
 _COLUMN = re.compile(r"\ufeff?[^\W\d](?:[^=:|{}\[\]\n\d]|\d(?!\.\d)){0,100}")
-"""A name of a column, in which no number stands as one does in a line of a console."""
+"""A column name without a number as in a console line."""
 _LEAST_ROWS, _LEAST_COLUMNS = 3, 3
-"""From how many rows, the names too, and how many columns on lines that are alike are a table."""
+"""Minimum number of rows, including the header, and of columns for similar lines to be a table."""
 
 
 def _worded(cell: str) -> bool:
-    """Whether a cell holds a word rather than a number, nothing or a time."""
+    """Return whether a cell contains a word rather than a number, nothing or a time."""
     return bool(cell) and number(cell) is None and not cell[0].isdigit() and cell.lower() not in ("nan", "none", "null")
 
 
@@ -212,7 +213,7 @@ def _counts(name: str) -> bool:
 
 
 def _columns(file: str, names: list[str]) -> dict[str, dict[int, str]]:
-    """The names of the columns of every run in the table, by place; what they do not say the name of the file does."""
+    """Return the column names of every run in the table, by position; if they are missing, the file name is used."""
     if _holds_a_scalar(names):
         low, tag = [name.lower() for name in names], _TAG.search(file)
         told = tag[1] if tag else curve(file.rpartition(".")[0])
@@ -236,7 +237,7 @@ def _columns(file: str, names: list[str]) -> dict[str, dict[int, str]]:
 
 
 def split(line: str, delimiter: str = ",") -> list[str]:
-    """The cells of one line, none where its quotes are torn."""
+    """Return the cells of one line, none if its quotes are unbalanced."""
     if delimiter in text_tables.PARTED:
         return text_tables.split(line, delimiter)
     if '"' not in line:

@@ -1,9 +1,9 @@
-"""A second reading of the lines that a program prints again and again, against which the first one is held.
+"""Reads repeatedly printed lines in a second way, which is compared with the first one.
 
-It asks for structure alone. Lines of one shape are a template; of all templates the one that says most of a training
-is the main one, and a number in it that counts up begins its rows. Where it has none, a headline counts that moves on
-with nearly every row, or that encloses several lines, which are averaged. Templates that recur as often as the rows
-join them. Lines whose words vary are generated text: without a counter they give no row.
+It uses only structure. Lines of one shape are a template. The template that shows most about a training is the main
+one, and a number that counts up in it numbers its rows. Without such a number, a heading counts if it advances with
+nearly every row, or encloses several lines, which are averaged. Templates that occur as often as the rows are joined
+with them. Lines whose words vary are generated text: without a counter they give no row.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 from .repeated_lines import SAYS_ENOUGH, Shape, backs, is_step, says
 
 _ALIKE = 0.6
-"""Share of their names from which two templates are one with optional fields."""
+"""Share of common names from which two templates are one with optional fields."""
 _FALLS = 0.1
-"""Share of the moves of a counter that may go back, where runs begin anew."""
+"""Maximum share of decreases of a counter, where runs begin again."""
 _ADVANCES = 0.8
-"""Share of the rows with which a headline moves on that counts them."""
+"""Share of the rows with which a heading that counts them advances."""
 _MOST = 40
-"""Templates that are looked at, the most frequent first."""
+"""Maximum number of templates, the most frequent first."""
 
 
 class Table:
@@ -36,7 +36,7 @@ class Table:
 
     @classmethod
     def of(cls, shape: Shape) -> Table:
-        """The lines of a shape, and the name in it that counts them."""
+        """Return the lines of a shape, and the name that counts them."""
         names = list(dict.fromkeys(name for name in shape.names if name))
         values = shape.table()[:, [shape.names.index(name) for name in names]]
         table = cls(names, values, *(np.array(of) for of in (shape.order, shape.lines, shape.origins)))
@@ -50,12 +50,12 @@ class Table:
 
     @property
     def score(self) -> float:
-        """How surely it is the template of the rows."""
+        """Return how certainly this is the template of the rows."""
         trust = 1.0 if self.counter is not None else 0.35
         return says(self.names) * trust * (0.25 + 0.75 * min(len(self.order), 6) / 6)
 
     def absorb(self, other: Table) -> bool:
-        """Takes the lines of a template that differs by optional fields; whether it is one."""
+        """Merge a template that differs only in optional fields; return whether it did."""
         shared = len(set(self.names) & set(other.names))
         names = list(dict.fromkeys((*self.names, *other.names)))
         alike = shared >= _ALIKE * len(names) or (shared > 1 and shared == len(other.names))
@@ -73,7 +73,7 @@ class Table:
         return True
 
     def grouped(self, groups: np.ndarray) -> Table:
-        """The lines of each group as one row of their means, where its first line is."""
+        """Return the lines of each group as one row of their means, at the first line."""
         sorts = np.argsort(groups, kind="stable")
         begins = np.flatnonzero(np.diff(groups[sorts], prepend=-1))
         known = ~np.isnan(self.values[sorts])
@@ -87,7 +87,7 @@ class Table:
 
 
 def _counts(values: np.ndarray) -> bool:
-    """Whether numbers are whole and move, and go back only where runs begin anew."""
+    """Return whether numbers are whole and change, and decrease only where runs begin again."""
     moves = np.diff(values)
     if not (values == np.floor(values)).all():
         return False
@@ -105,7 +105,8 @@ def _templates(shapes: Sequence[Shape]) -> list[Table]:
 
 
 def mine(shapes: Sequence[Shape], heads: Sequence[Shape]) -> tuple[Table, np.ndarray] | None:
-    """The rows of the template that says most of a training, and the step of each, NaN where nothing counts them.
+    """Return the rows of the template that shows most about a training, and the step of each, NaN if nothing counts
+    them.
 
     Args:
         shapes: shapes with metrics.
@@ -131,7 +132,7 @@ def mine(shapes: Sequence[Shape], heads: Sequence[Shape]) -> tuple[Table, np.nda
 
 
 def _turns(keys: np.ndarray, origins: np.ndarray) -> np.ndarray:
-    """A number for each turn of a counter: lines of one process that follow each other with the same count."""
+    """Return a number for each period of a counter: consecutive lines of one process with the same count."""
     out = np.zeros(len(keys), np.int64)
     turn = 0
     for origin in np.unique(origins):
@@ -142,7 +143,7 @@ def _turns(keys: np.ndarray, origins: np.ndarray) -> np.ndarray:
 
 
 def _counted(main: Table, others: Sequence[Table]) -> tuple[Table, np.ndarray] | None:
-    """The rows of a template that does not count itself, by another that moves on with them or encloses them."""
+    """Return the rows of a template without a counter, by another template that advances with them or encloses them."""
     best: tuple[tuple[float, ...], Table, np.ndarray] | None = None
     first, last = main.order[0], main.order[-1]
     for other in others:
@@ -169,7 +170,7 @@ def _counted(main: Table, others: Sequence[Table]) -> tuple[Table, np.ndarray] |
 
 
 def _join(rows: Table, other: Table) -> None:
-    """Puts the means of another template's numbers into the rows, before whose line or behind it they are printed."""
+    """Add the means of another template's numbers to the rows that are printed after or before it."""
     below = other.order[0] < rows.order[0] and other.order[-1] < rows.order[-1]
     place = np.searchsorted(rows.order, other.order, side="right") - (not below)
     inside = (place >= 0) & (place < len(rows.order))

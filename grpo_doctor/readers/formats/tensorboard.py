@@ -1,4 +1,4 @@
-"""TensorBoard event files, read without TensorBoard: scalars of both generations, and settings logged as text."""
+"""Reads TensorBoard event files without TensorBoard: scalars of both generations, and settings logged as text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..values import loaded
 FORMAT = "tensorboard"
 _LARGEST = 1 << 26
 _TYPES = {1: "<f", 2: "<d", 3: "<i", 9: "<q"}
-"""Data types of TensorFlow that a scalar may have."""
+"""TensorFlow data types of scalars."""
 _HEADER, _FOOTER = 12, 4
 
 
@@ -67,7 +67,7 @@ def _scalars(stream: BinaryIO, rows: Rows) -> Iterator[tuple[int, str, float]]:
 
 
 def _value(data: bytes) -> tuple[bytes, float | None, str]:
-    """Tag, number and text of a summary value."""
+    """Return tag, number and text of a summary value."""
     tag, scalar, words = b"", None, ""
     for number, value in fields(data):
         if number == 1 and isinstance(value, bytes):
@@ -80,7 +80,7 @@ def _value(data: bytes) -> tuple[bytes, float | None, str]:
 
 
 def _tensor(data: bytes) -> tuple[float | None, str]:
-    """The scalar or the text of a tensor."""
+    """Return the scalar or the text of a tensor."""
     kind, words = 0, ""
     for number, value in fields(data):
         if number == 1 and isinstance(value, int):
@@ -107,7 +107,7 @@ def _packed(value: bytes | float, code: str) -> float | None:
 
 
 def _settings(rows: Rows, words: str) -> None:
-    """Transformers writes its arguments as JSON into a text summary."""
+    """Read the arguments that Transformers writes as JSON in a text summary."""
     start = words.find("{")
     config: Any = loaded(words[start : words.rfind("}") + 1]) if start >= 0 else math.nan
     if isinstance(config, dict):

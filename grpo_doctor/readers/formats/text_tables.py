@@ -1,8 +1,8 @@
-"""Tables that are drawn for readers, within any text: where one begins, its cells, and what its columns are called.
+"""Finds tables that are drawn for people within any text: their start, their cells, and their column names.
 
-Bars of Markdown, grids, boxes, columns of spaces as pandas prints them. A table may lie on its side, with a row for
-each metric and a column for each step. Cells are read without the marks of Markdown, and ``~0.5`` as 0.5; the first one
-may say its step as ``step 40``, ``31-40`` or ``2k``.
+Supported: Markdown bars, grids, boxes, columns of spaces as pandas prints them. A table may be transposed, with a row
+per metric and a column per step. Cells are read without Markdown marks, and ``~0.5`` as 0.5; the first one may contain
+its step as ``step 40``, ``31-40`` or ``2k``.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from ..row_buffer import Rows
 from ..values import number
 
 PARTED = ("|", "  ", " ")
-"""What parts the cells of a drawn table: bars, two spaces or more, spaces."""
+"""Separators of the cells of a drawn table: bars, two or more spaces, spaces."""
 _DELIMITERS = ("|", "\t", "  ", " ", ",")
 _BARS = str.maketrans("│┃║", "|||")
-"""How bars are drawn, those of the headline often thicker than those below it."""
+"""Characters of bars; those of the header are often thicker."""
 _MARKS = "*`~≈ "
 INDEX = ""
-"""The name of an index, which pandas prints before each row and puts no name above."""
+"""The name of an index column, which pandas prints without a header."""
 RULE = re.compile(r"[-=+|: ─-╿]+")
 _DEEPEST = 300
-"""Lines above a drawn table at most."""
+"""Maximum number of lines above a drawn table."""
 _ROW = re.compile(r"[\s|]{0,40}\d{1,9}\s*\|")
-"""How a row between bars begins that a number counts."""
+"""Start of a row between bars that a number counts."""
 _SPACES = re.compile(r"\s{2,}")
 _COUNTER = re.compile(r"(?:global |train |training )?(?:step|iter|iteration|update|checkpoint|ckpt)s?", re.IGNORECASE)
-"""What the column of the steps is called, where it is none of the names by which trainers call it."""
+"""Name of the step column if it has no known name."""
 _STEP = re.compile(
     rf"(?:{_COUNTER.pattern}[ _-]?)?[@#]?(?:\d{{1,12}} ?(?:-|–|…|\.\.|to) ?)?(\d{{1,12}})(k?)", re.IGNORECASE
 )
 
 
 def found(lines: Sequence[str]) -> tuple[str, list[str]] | None:
-    """What parts the columns of a table within a text, and its headline: one cell counts and one is a metric."""
+    """Return the separator of a table within a text, and its header: one cell counts and one is a metric."""
     rows = [line for line in lines[:_DEEPEST] if not RULE.fullmatch(line)]
     for above, below in pairwise(rows):
         for delimiter in _DELIMITERS:
@@ -48,7 +48,7 @@ def found(lines: Sequence[str]) -> tuple[str, list[str]] | None:
                 continue
             names = _cells(above, delimiter)
             if delimiter.isspace() and len(above.split()) == len(cells):
-                names = above.split()  # of columns so narrow that one space parts their names
+                names = above.split()  # narrow columns whose names are separated by one space
             elif delimiter.isspace() and len(cells) == len(names) + 1 and cells[0].isdigit():
                 names = [INDEX, *names]
             if len(names) == len(cells) and _heads(names, cells):
@@ -57,13 +57,13 @@ def found(lines: Sequence[str]) -> tuple[str, list[str]] | None:
 
 
 def _heads(names: list[str], cells: list[str]) -> bool:
-    """Whether names stand above numbers, one of which counts the rows and one is a metric."""
+    """Return whether names are above numbers, one of which counts the rows and one is a metric."""
     numbers = sum(number(cell) is not None for cell in cells[1:]) + 1
     return numbers > len(cells) / 2 and _tells(names)
 
 
 def _tells(names: list[str]) -> bool:
-    """Whether one of some names counts the rows and another is a metric."""
+    """Return whether one of some names counts the rows and another is a metric."""
     counts = [name == INDEX or _counts(name) for name in titles(names)]
     return (
         len(names) > 1
@@ -75,9 +75,9 @@ def _tells(names: list[str]) -> bool:
 def rows(
     lines: Iterable[tuple[int, str, list[str]]], delimiter: str, names: list[str]
 ) -> Iterator[tuple[list[str], int, list[str]]]:
-    """Headline, line and cells of each row of the table with these names, and of every other one between bars.
+    """Yield header, line and cells of each row of the table with these names, and of every other one between bars.
 
-    A row of words with a rule below it is another headline, and what stands below that is none of the table above.
+    A row of words with a rule below it is another header; the rows below it do not belong to the table above.
     """
     above: list[str] = []
     held: tuple[int, list[str]] | None = None
@@ -93,7 +93,7 @@ def rows(
 
 
 class Below:
-    """A table between bars that stands below other output: its headline, where it is, and how many rows it has."""
+    """A table between bars below other output: its header, its position, and its number of rows."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -112,20 +112,20 @@ class Below:
 
 
 def titles(names: list[str], row: Sequence[str] = ()) -> list[str]:
-    """The names of the columns, of which the first may count the rows under a name that trainers do not use, or under
-    none, where the cells of a row say ``step 40`` themselves."""
+    """Return the column names. The first column may count the rows with an unknown or missing name if the cells of a
+    row contain ``step 40``."""
     unnamed = names[0] == INDEX and bool(row) and _COUNTER.match(row[0]) is not None and _step(row[0]) is not None
     return ["step", *names[1:]] if unnamed or (_COUNTER.fullmatch(names[0]) and not _counts(names[0])) else names
 
 
 def counted(cells: list[str]) -> list[str]:
-    """The cells of a row, with the step of the first as a number."""
+    """Return the cells of a row, with the step of the first as a number."""
     step = None if number(cells[0]) is not None else _step(cells[0])
     return cells if step is None else [f"{step:.0f}", *cells[1:]]
 
 
 def turned(lines: Sequence[str]) -> tuple[str, list[str]] | None:
-    """What parts the columns of a table of which each is a step and each row a metric, and its first row."""
+    """Return the separator of a transposed table, with a column per step and a row per metric, and its first row."""
     rows = [line for line in lines[:_DEEPEST] if not RULE.fullmatch(line)]
     for above, below in pairwise(rows):
         for delimiter in _DELIMITERS:
@@ -140,7 +140,7 @@ def turned(lines: Sequence[str]) -> tuple[str, list[str]] | None:
 
 
 def by_metric(file: Input, format: str) -> list[Run]:
-    """The run of a table with a row for each metric."""
+    """Return the run of a table with a row per metric."""
     at = turned(file.head().lines)
     rows = Rows(file, format)
     if at is None:
@@ -160,7 +160,7 @@ def by_metric(file: Input, format: str) -> list[Run]:
 
 
 def split(line: str, delimiter: str) -> list[str]:
-    """The cells of one line, without the marks of Markdown."""
+    """Return the cells of one line, without Markdown marks."""
     if delimiter == "|":
         text = line.translate(_BARS).strip()
         inner = text[1:].removesuffix("|") if text.startswith("|") else text
@@ -169,14 +169,14 @@ def split(line: str, delimiter: str) -> list[str]:
 
 
 def _cells(line: str, delimiter: str) -> list[str]:
-    """The cells of one line of which nobody knows yet whether it is one of a table."""
+    """Return the cells of a line that may or may not be a table row."""
     if delimiter in PARTED:
         return split(line, delimiter)
     return [cell.strip() for cell in line.split(delimiter)]
 
 
 def _step(cell: str) -> float | None:
-    """The step that a cell names; of a range the last; None where it is none."""
+    """Return the step in a cell; of a range the last; None if there is none."""
     match = _STEP.fullmatch(cell)
     return None if match is None else float(match[1]) * (1000 if match[2] else 1)
 

@@ -1,4 +1,4 @@
-"""Rows that trainers print as a Python or JSON mapping on one line: TRL, Transformers, slime, accelerate."""
+"""Reads rows printed as a Python or JSON mapping on one line: TRL, Transformers, slime, accelerate."""
 
 from __future__ import annotations
 
@@ -21,23 +21,22 @@ _BARE_PAIR = re.compile(r"""(['"])[\w/ .()-]{1,80}\1: -?[\d.]""")
 _KEY = re.compile(r"""['"]([\w/ .()-]{1,80})['"]: """)
 _FLAT = re.compile(r"\{['\"][^{}]*\}")
 _LEAST_METRICS = 3
-"""Metrics on a line without braces that make it a row: two may be settings that are named alike."""
+"""Minimum number of metrics on a line without braces: two may be settings with similar names."""
 _OF_FORM = frozenset("valid_rate success_rate truncated_rate response_length_mean".split())
-"""Fields whose names the parts of a reward bear too: ``format``, ``correct``, ``length``."""
+"""Fields whose names are also names of reward components: ``format``, ``correct``, ``length``."""
 _MOST_FOREIGN = 4
-"""Keys of a mapping for each that is known, where only such fields are."""
+"""Maximum number of unknown keys per known one in a mapping with only such fields."""
 _BARE = re.compile(r"(?<=\d)%(?= +\d{1,12}/\d{1,12} \[)")
 
 
 def drawn(text: str) -> str:
-    """A line in which progress bars without a bar (``19% 58/300 [21:38<…]``, where the width is 0) have one."""
+    """Return a line with bars for progress bars without a bar (``19% 58/300 [21:38<…]``, printed at width 0)."""
     return _BARE.sub("%||", text) if "/" in text and "[" in text else text
 
 
 def mapping(text: str) -> tuple[str, str] | None:
-    """The mapping that ends a line, and what stands before it; None where there is no mapping.
-
-    A row that was pasted without its braces is one, where it names enough metrics.
+    """Return the mapping at the end of a line, and the text before it; None if there is no mapping. A row that was
+    pasted without braces counts if it has enough metrics.
     """
     text = (_BAR_BEHIND.sub("", text) if "%|" in text else text).rstrip()
     start = text.find("{")
@@ -50,31 +49,31 @@ def mapping(text: str) -> tuple[str, str] | None:
 
 
 def several(text: str) -> list[str]:
-    """The rows of a line that holds more than one mapping of numbers, as where line ends were lost; else none."""
+    """Return the rows of a line with several mappings of numbers, for example after lost line ends; else none."""
     rows = _FLAT.findall(text)
     return rows if len(rows) > 1 and "{" not in _FLAT.sub("", text) else []
 
 
 def averages(text: str) -> dict[str, str]:
-    """The mean reward and length of a step of SkyRL, which it prints in a line of their own; empty for any other."""
+    """Return the mean reward and length of a step, which SkyRL prints on a separate line; empty for any other line."""
     found = _AVERAGES.search(text) if "avg_final_rewards" in text else None
     return {} if found is None else {"avg_final_rewards": found[1], "avg_response_length": found[2]}
 
 
 def counted(before: str) -> tuple[float | None, bool]:
-    """The step that stands before a mapping, if one does, and whether it counts rollouts, not updates."""
+    """Return the step before a mapping, if any, and whether it counts rollouts rather than updates."""
     names, values = pairs(before)
     found = next(((name, value) for name, value in zip(names, values, strict=True) if is_step(name)), None)
     return (found[1], "rollout" in words(found[0])) if found else (None, False)
 
 
 def json(body: str) -> str:
-    """A mapping of Python as JSON, as far as quotes make the difference."""
+    """Return a Python mapping as JSON, as far as they differ in quotes."""
     return body.replace("'", '"') if body[1] == "'" else body
 
 
 def row(body: str) -> dict[str, Any] | None:
-    """The pairs of a mapping; None where they are no row of metrics."""
+    """Return the pairs of a mapping; None if it is not a row of metrics."""
     value = loaded(json(body))
     if not isinstance(value, dict):
         value = _loose(body)
@@ -82,21 +81,21 @@ def row(body: str) -> dict[str, Any] | None:
 
 
 def tells(row: dict[str, Any]) -> bool:
-    """Whether a mapping is a row of metrics rather than how the reward of one response is made up.
+    """Return whether a mapping is a row of metrics rather than the reward components of one response.
 
-    Of that a name or two may be known, and none is of a loss, a gradient or a whole reward.
+    The latter may have one or two known names, but no loss, gradient or total reward.
     """
     known = _fields(row)
     return bool(known - _OF_FORM) or _MOST_FOREIGN * len(known) >= len(row)
 
 
 def updates(row: dict[str, Any]) -> bool:
-    """Whether a row tells of an update, or of an evaluation: the rewards of one response stand in a mapping too."""
+    """Return whether a row contains an update or an evaluation: the rewards of one response are a mapping, too."""
     return bool(_fields(row) - _OF_FORM - {"reward_mean"})
 
 
 def rewards(row: dict[str, Any]) -> bool:
-    """Whether a row holds the reward."""
+    """Return whether a row has the reward."""
     return "reward_mean" in _fields(row)
 
 
@@ -105,14 +104,15 @@ def _fields(row: dict[str, Any]) -> set[str]:
 
 
 def _scored(row: dict[str, Any]) -> dict[str, Any]:
-    """slime's evaluation names a score by its data set alone: ``eval/aime``, beside ``eval/aime-truncated_ratio``."""
+    """Rename slime's evaluation score, which is named only after the dataset: ``eval/aime``, next to
+    ``eval/aime-truncated_ratio``."""
     sets = [key.removesuffix(_CUT) for key in row if key.startswith("eval/") and key.endswith(_CUT)]
     scores = [score for key in sets if (score := number(row.get(key))) is not None]
     return {**row, "eval/all/avg_score": sum(scores) / len(scores)} if scores else row
 
 
 def _loose(body: str) -> dict[str, Any]:
-    """The pairs of a mapping that is no JSON: ``nan``, ``None``, ``np.float64(0.5)`` and the like among its values."""
+    """Return the pairs of a mapping that is not JSON, with values such as ``nan``, ``None`` or ``np.float64(0.5)``."""
     quote = body[1]
     found = {}
     for part in body[2:-1].split(f", {quote}"):
@@ -124,21 +124,21 @@ def _loose(body: str) -> dict[str, Any]:
 
 
 class Bars:
-    """Positions of progress bars: the last bar without a description before the first row is the trainer's own."""
+    """Positions of progress bars: the last bar without a description before the first row belongs to the trainer."""
 
     def __init__(self) -> None:
         self._total = self._last = ""
         self.position: float | None = None
 
     def see(self, text: str) -> bool:
-        """Takes a line with bars; whether it begins another bar behind one that came to its end."""
+        """Process a line with bars; return whether it begins a new bar after a completed one."""
         percent = text.find("%|")
         if percent < 0:
             return False
-        before = text[text.rfind("}", 0, percent) + 1 : percent]  # a row may stand before its bar
+        before = text[text.rfind("}", 0, percent) + 1 : percent]  # a row may come before its bar
         described = bool(before.strip().rstrip("0123456789"))
         begun = False
-        for place in sorted({percent, text.rfind("%|")}):  # where carriage returns were lost, bars stand on one line
+        for place in sorted({percent, text.rfind("%|")}):  # without carriage returns, bars are on one line
             match = _BAR.search(text, place + 2, place + 400)
             if match is None:
                 continue
@@ -152,5 +152,5 @@ class Bars:
         return begun
 
     def settle(self) -> None:
-        """From now on only bars of this length count: the others are of evaluations and data sets."""
+        """Count only bars of the last length henceforth: others belong to evaluations and datasets."""
         self._total = self._last

@@ -1,4 +1,5 @@
-"""verl's console: ``step:34 - actor/entropy:0.22 - …``, with Ray prefixes, and the configuration it prints first."""
+"""Reads verl's console: ``step:34 - actor/entropy:0.22 - …``, with Ray prefixes, and the configuration printed
+first."""
 
 from __future__ import annotations
 
@@ -23,16 +24,16 @@ _GOES_ON = re.compile(
     r"""\s*(?:$|["'{}\])(]|[-+]?[\d.][\d.eE+-]*\s*[]),}]|\[\s*(?:$|["'\[{(\]]|[-+]?[\d.][\d.eE+-]*\s*[\],])"""
     r"""|(?:True|False|None|nan|inf|true|false|null)\b)"""
 )
-"""What a line within a mapping may begin with; another line ends a mapping that was never closed."""
+"""Start of a line within a mapping; any other line ends an unclosed mapping."""
 _MOST_WRAPPED = 100
-"""Lines at most of one that a terminal has wrapped."""
+"""Maximum number of lines that a terminal has wrapped."""
 _TORN_VALUE = re.compile(r"[\d.eE+naif-]{1,30} - [\w./@-]{1,80}:")
-"""How a line begins that goes on within a value."""
+"""Start of a line that continues a value."""
 _VALUE = r":(?:np\.float64\()?([^ ()\r\x1b]*)\)?"
 
 
 class Lines:
-    """Reads the lines of metrics; where the keys are those of the line before, only the values that are wanted."""
+    """Reads the lines of metrics; if the keys are those of the previous line, only the wanted values."""
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
@@ -40,14 +41,14 @@ class Lines:
         self._shape: _Shape | None = None
 
     def quick(self, line: int, raw: bytes) -> bool:
-        """Takes a line that has the keys of the one before; False for any other."""
+        """Process a line with the keys of the previous one; return False for any other."""
         if self._shape is None or not self._shape.take(raw.decode("utf-8", "replace"), line):
             return False
         self.rows.hold(self._shape)
         return True
 
     def see(self, line: int, text: str) -> bool:
-        """Takes a line of metrics; False for any other."""
+        """Process a line of metrics; return False for any other."""
         start = _start(text)
         first, *parts = text[start + 5 :].split(" - ") if start >= 0 else ("",)
         step = number(first)
@@ -60,7 +61,7 @@ class Lines:
         if len(row) < 0.5 * len(parts):
             return False
         self.rows.add(row, line, step)
-        if torn:  # it breaks off, perhaps within its last number
+        if torn:  # it is incomplete, perhaps within its last number
             self.rows.notes.append(
                 NotRead(f"line {line} is incomplete: its last value and everything after it were not read")
             )
@@ -72,7 +73,7 @@ class Lines:
 
 
 class Wrapped:
-    """A line of metrics that a terminal has wrapped: over many lines, torn in the middle of a value or of a key."""
+    """A line of metrics that a terminal has wrapped: over many lines, split within a value or a key."""
 
     def __init__(self) -> None:
         self._held = ""
@@ -83,14 +84,14 @@ class Wrapped:
         return bool(self._held)
 
     def begins(self, line: int, text: str) -> bool:
-        """Holds a line of metrics until the next one shows whether it goes on there; False for any other."""
+        """Buffer a line of metrics until the next one shows whether it continues it; return False for any other."""
         if "step:" not in text or " - " not in text or _start(text) < 0:
             return False
         self._held, self._line, self._lines = text, line, 1
         return True
 
     def goes_on(self, text: str) -> bool:
-        """Whether a line is more of the one that is held, which takes it."""
+        """Append a line that continues the buffered one; return False for any other."""
         text = text.rstrip()
         held = self._held.rstrip()
         parted = held.endswith(" -") or text.startswith("- ")
@@ -102,13 +103,13 @@ class Wrapped:
         return True
 
     def whole(self) -> tuple[int, str]:
-        """The line that was held, and its number."""
+        """Return the buffered line and its number."""
         held, self._held = self._held, ""
         return self._line, held
 
 
 def _start(text: str) -> int:
-    """Where the metrics of a line begin; -1 where it has none."""
+    """Return the index at which the metrics of a line begin; -1 if it has none."""
     start = text.find("step:")
     return start if start <= 0 or text[start - 1] in " )]:|" else -1
 
@@ -123,7 +124,7 @@ def _whole(parts: list[str]) -> dict[str, Any]:
 
 
 class _Shape(Shape):
-    """Lines of as many keys that have the wanted ones in the same places: a pattern without a choice in it."""
+    """Lines with the same number of keys and the wanted ones in the same positions: a pattern without alternatives."""
 
     def __init__(self, order: list[str], keys: Iterable[str], wanted: list[str]) -> None:
         super().__init__(keys)
@@ -137,7 +138,7 @@ class _Shape(Shape):
         self._rest = len(order) - len(known)
 
     def take(self, text: str, line: int) -> bool:
-        """Holds a line of this shape; False for any other, and for one whose numbers are not all finite."""
+        """Buffer a line of this shape; return False for any other, and for one with a non-finite number."""
         match = self._match(text, max(_start(text), 0))
         if match is None or text.count(" - ", match.end()) != self._rest:
             return False
@@ -156,7 +157,7 @@ class _Shape(Shape):
 
 
 class Config:
-    """A mapping printed over many lines, each behind the prefix of its process, or behind none after the first."""
+    """A mapping printed over many lines, each with the prefix of its process, or without one after the first."""
 
     def __init__(self) -> None:
         self._prefix: str | None = None
@@ -170,7 +171,7 @@ class Config:
         return self._prefix is not None
 
     def see(self, text: str) -> dict[str, Any] | None:
-        """Takes a line, if it belongs to a mapping, which ``took`` tells; the mapping once it is whole."""
+        """Process a line, if it belongs to a mapping (see ``took``); return the mapping when it is complete."""
         self.took = False
         if self._prefix is None:
             start = _begins(text)
@@ -180,7 +181,7 @@ class Config:
             self.before = self._prefix[-40:]
         if self._prefix and text.startswith(self._prefix):
             text = text[len(self._prefix) :]
-        elif "pid=" in self._prefix:  # a line of another process between
+        elif "pid=" in self._prefix:  # a line of another process in between
             return None
         if self._lines and not (_GOES_ON if len(self._lines) > 1 or len(self._lines[0].strip()) > 1 else _KEY).match(
             text
@@ -199,7 +200,7 @@ class Config:
 
 
 def _begins(text: str) -> int:
-    """Where a mapping begins in a line that holds none before, -1 if nowhere."""
+    """Return the index at which a mapping begins in a line outside a mapping, -1 if nowhere."""
     start = text.find("{'")
     if start < 0 and text.rstrip().endswith("{"):
         start = text.rindex("{")
@@ -218,7 +219,7 @@ def _literal(text: str) -> object:
 
 
 def settled(config: dict[str, Any]) -> dict[str, Any]:
-    """The configuration with the KL coefficient that is in force: none where neither loss nor reward uses KL."""
+    """Return the configuration with the effective KL coefficient: none if neither loss nor reward uses KL."""
     actor = config.get("actor_rollout_ref", {}).get("actor", {})
     algorithm = config.get("algorithm", {})
     if not isinstance(actor, dict) or not isinstance(algorithm, dict) or "use_kl_in_reward" not in algorithm:
@@ -230,7 +231,7 @@ def settled(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def overrides(text: str) -> dict[str, str]:
-    """Settings on the command line: ``actor_rollout_ref.rollout.n=8``."""
+    """Read settings on the command line: ``actor_rollout_ref.rollout.n=8``."""
     found = {}
     for word in text.replace('"', " ").replace("'", " ").split():
         key, equals, value = word.lstrip("+").partition("=")

@@ -1,4 +1,4 @@
-"""The binary ``.wandb`` file of Weights & Biases, read without it: history, and the settings of the run."""
+"""Reads the binary ``.wandb`` file of Weights & Biases without wandb: history, and the settings of the run."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _take(rows: Rows, number: int, data: bytes) -> None:
 
 
 def _items(data: bytes, wanted: int) -> dict[str, object]:
-    """Key and value of the items of a history or a configuration; values are JSON."""
+    """Yield key and value of the items of a history or a configuration; values are JSON."""
     found: dict[str, object] = {}
     for number, item in fields(data):
         if number != wanted or not isinstance(item, bytes):
@@ -71,7 +71,7 @@ def _items(data: bytes, wanted: int) -> dict[str, object]:
 
 
 def records(stream: BinaryIO, rows: Rows) -> Iterator[bytes]:
-    """The records of a LevelDB log: pieces in blocks of 32 KiB, whose first block begins with the file's header."""
+    """Yield the records of a LevelDB log: pieces in blocks of 32 KiB; the first block begins with the file header."""
     parts = bytearray()
     room = _BLOCK - len(stream.read(len(_MAGIC)))
     while True:
