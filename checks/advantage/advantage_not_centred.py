@@ -24,7 +24,7 @@ def advantage_not_centred(
     and a warning otherwise.
 
     ## Thresholds
-    - `same`: relative difference within which mean and standard deviation of A equal those of the rewards.
+    - `same`: relative difference up to which mean and standard deviation of A count as equal to those of the rewards.
 
     ## Why it matters
     If every sample is its own group, its mean is itself: verl then takes mean 0 and deviation 1, so the raw reward

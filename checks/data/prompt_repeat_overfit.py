@@ -34,8 +34,8 @@ def prompt_repeat_overfit(
     reward_mean: 0.2->0.78x30
     eval_score: 0.3x30
     ```
-    Warning at step 21: After 14 passes over the prompts, the reward has risen, but the held-out score went from 0.3
-    to 0.3.
+    Warning at step 21: After 14 passes over the prompts, the reward has risen, but the held-out score changed from
+    0.3 to 0.3.
 
     ```text
     epoch: 0->14.5x30
@@ -56,7 +56,7 @@ def prompt_repeat_overfit(
     flat = (eval_shown == eval_shown) & ~eval_gained & ~eval_solved
     return fires(
         (epoch >= passes) & reward_gained & flat,
-        "After {epoch:.0f} passes over the prompts, the reward has risen, but the held-out score went from "
+        "After {epoch:.0f} passes over the prompts, the reward has risen, but the held-out score changed from "
         "{first:.3g} to {level:.3g}.",
         epoch=epoch,
         first=eval_first,

@@ -27,7 +27,7 @@ def lexical_diversity_fall(
     differs from the first by more than a factor of 1.5, are left out.
 
     ## Thresholds
-    - `fallen_below_share`: share of the first distinct-2 below which diversity has fallen.
+    - `fallen_below_share`: share of the first distinct-2 below which diversity counts as fallen.
 
     ## Why it matters
     Lexical diversity falls before distinct responses do: answers converge on one phrasing, then on one text.

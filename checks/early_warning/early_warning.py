@@ -27,7 +27,7 @@ def early_warning(
     while the reward does not rise, and a warning while the reward also falls by more than 2. Held on 3 of 5 rows.
 
     ## Thresholds
-    - `moved_sigmas`: change, in units of the noise from row to row, above which an indicator has moved.
+    - `moved_sigmas`: change, in units of the noise from row to row, above which an indicator counts as moved.
     - `least_moved`: number of the six indicators that must have moved.
 
     ## Why it matters

@@ -61,8 +61,8 @@ def entropy_collapse(
 
     ## Thresholds
     - `low_start_nats`: entropy, nats per token, below which a run that started low stays low.
-    - `spent_below_share`: share of the first entropy below which entropy has collapsed.
-    - `floor_nats`: entropy, nats per token, below which it has collapsed regardless of its first value.
+    - `spent_below_share`: share of the first entropy below which entropy counts as collapsed.
+    - `floor_nats`: entropy, nats per token, below which it counts as collapsed regardless of its first value.
     - `solved_share`: reward, as a share of 1 or of the largest single reward, above which low entropy is expected.
     - `live_below_share`: share of groups with equal rewards, 0 to 1, below which responses still differ.
     - `rows`: minimum number of rows and of recorded rewards at which the lack of a gain counts.

@@ -41,7 +41,7 @@ def probe_seams(
         raise probes.Unjudged("a copy of the model generates, and neither sync nor step shows when it receives weights")
     before_copies = [(c, {n: p.detach().clone() for n, p in c.named_parameters()}) for c in copies]
     if not _moved(model, ids, real):
-        raise probes.Unjudged("the trainable weights have no say in the model's next token")
+        raise probes.Unjudged("the trainable weights do not affect the model's next token")
     if sync is not None:
         sync()
     elif steps:

@@ -24,7 +24,7 @@ def grad_norm_vanishing(
     norm that has been 0 since the first row.
 
     ## Thresholds
-    - `vanished_below_share`: share of the first level below which the gradient has vanished.
+    - `vanished_below_share`: share of the first level below which the gradient counts as vanished.
     - `dead`: share of zero-variance groups, 0 to 1, above which a small gradient is expected.
     - `rows`: rows in a row.
 

@@ -42,12 +42,12 @@ def kl_explosion(
     a gain in reward it is an outcome. The onset is where the KL rose above 0.5 and stayed there.
 
     ## Thresholds
-    - `exploded_nats`: KL, nats per token, above which it has exploded if it grew.
+    - `exploded_nats`: KL, nats per token, above which a KL that has grown counts as exploded.
     - `onset_nats`: KL, nats per token, at which the explosion counts as begun.
     - `grown_factor`: factor over the first row's KL.
     - `sudden_nats`: KL, nats per token, above which a sudden rise counts.
-    - `extreme`: KL, nats per token, above which it has exploded regardless of its first value.
-    - `lasting`: median KL, nats per token, above which it has exploded regardless of its first value: the text is
+    - `extreme`: KL, nats per token, above which it counts as exploded regardless of its first value.
+    - `lasting`: median KL, nats per token, above which it counts as exploded regardless of its first value: the text is
       implausible under the reference.
     - `beyond`: KL, nats per token, above which it is an error without a gain in reward.
 

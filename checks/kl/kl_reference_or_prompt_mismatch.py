@@ -43,7 +43,7 @@ def kl_reference_or_prompt_mismatch(
 
     ## Thresholds
     - `warn`: KL of the first row, nats per token, for a warning.
-    - `back`: share of the first KL below which it has fallen.
+    - `back`: share of the first KL below which the KL counts as fallen.
     - `far`: KL of the first row, nats per token, for an error, or for a warning if the log starts late.
     - `absurd`: first KL of a log that starts late, nats per token, for an error, even with an adapter.
     - `into`: fraction of an epoch after which a single row is probably not the first of its run.

@@ -42,7 +42,7 @@ def length_collapse(
     is not where it collapsed.
 
     ## Thresholds
-    - `collapsed_below_share`: share of the first response length below which it has collapsed.
+    - `collapsed_below_share`: share of the first response length below which it counts as collapsed.
     - `shortest`: tokens up to which it is an error regardless of the reward.
     - `single`: tokens up to which it is critical.
     - `ordinary`: tokens of the first row below which the task asks for short answers.

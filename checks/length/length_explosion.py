@@ -47,7 +47,7 @@ def length_explosion(
     - `grown_factor`: factor over the first response length.
     - `since_best`: factor over the length at the best reward for an error.
     - `cut_rise`: rise of the share of truncated responses that must accompany the growth.
-    - `limit_share`: share of max_new_tokens, 0 to 1, that the mean length must exceed instead.
+    - `limit_share`: share of max_new_tokens, 0 to 1, above which the mean length is close to the limit.
     - `invalid_rise`: rise of the share of invalid responses for an error.
     - `early_rewards`: number of rewards up to which a reward that has not fallen may still rise.
 

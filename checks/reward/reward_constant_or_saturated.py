@@ -77,8 +77,8 @@ def reward_constant_or_saturated(
     - `least_rewards`: recorded rewards among them.
     - `proving_rewards`: recorded rewards, all without spread and with a gradient of 0, that prove a constant.
     - `solved_from`: success rate, or reward of 0 to 1, at or above which the task is solved.
-    - `low_up_to`: reward of 0 to 1 up to which a constant is a low one.
-    - `low_below_share`: share of the largest single reward below which a constant is a low one.
+    - `low_up_to`: reward of 0 to 1 up to which a constant reward counts as low.
+    - `low_below_share`: share of the largest single reward below which a constant reward counts as low.
     - `chance_probability`: probability above which batches without spread are chance.
 
     ## Why it matters

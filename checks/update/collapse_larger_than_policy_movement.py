@@ -3,7 +3,7 @@ import math
 from grpo_doctor import Fires, check, fires, once_known
 from grpo_doctor.series import Column, fmax, previous, total, where
 
-_WHY = "the policy almost did not change between the healthy and the collapsed rollout"
+_WHY = "the policy barely changed between the healthy and the collapsed rollout"
 
 
 @check(
@@ -27,7 +27,7 @@ def collapse_larger_than_policy_movement(
     small_nats: float = 0.01,
     least_steps: int = 3,
 ) -> Fires:
-    """The output collapses within one step although the policy almost did not change.
+    """The output collapses within one step although the policy barely changed.
 
     ## What it sees
     Steps whose share of invalid responses is at least 50 points above that of the step before, while the update between

@@ -305,8 +305,8 @@ def moved_by_anchor(
     responses: Sequence[Ids],
     log_ratios: Sequence[float],
 ) -> list[float]:
-    """Return for each sample how much more a step raises the logit of its first token, without advantages, if the
-    passes without gradient lower its log-probability by the log-ratio; none without an effect."""
+    """Return how much more a step without advantages raises the logit of each sample's first token, if the passes
+    without gradient lower its log-probability by the log-ratio. Empty without an effect."""
     none = torch_of([0.0] * len(responses), model)
     with without_dropout(model):
         places = detached(loss, [model], prompts, responses, spread(len(responses), model) + 0.25)

@@ -224,7 +224,7 @@ def forwards(models: Sequence[Any], handle: Callable[[Forward], Tensor | None]) 
     known = list(dict.fromkeys(language_model(m) for m in models if m is not None))
     handled = 0
     silent: set[tuple[Any, ...]] = set()
-    """Calls of models that return no logits, for an error message."""
+    """Call signatures of models that returned no logits."""
 
     def whole(call: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
         nonlocal handled
@@ -341,9 +341,9 @@ _AFTER_THE_HEAD = (
 
 
 def _ends_of(model: Any) -> tuple[Any, list[Any], Any] | None:
-    """Return the modules that take the ids and return the hidden states, and the head, of a model whose backbone and
-    head may be called separately: for models that are not from transformers, the token embedding, every layer, and the
-    layer with the width of the vocabulary."""
+    """Return the modules that take the ids, those that return the hidden states, and the head, if they may be called
+    separately. For a model that is not from transformers, these are the token embedding, every layer, and the layer
+    with the width of the vocabulary."""
     if hasattr(model, "get_output_embeddings"):
         config = model.config.get_text_config() if hasattr(model.config, "get_text_config") else model.config
         if any(getattr(config, name, None) not in (None, 1.0) for name in _AFTER_THE_HEAD):

@@ -325,8 +325,8 @@ class Standing:
 
     @cached_property
     def _collapsed(self) -> bool:
-        """Return whether the last two values of a short run are further below all values before the last window than
-        those vary."""
+        """Return whether the last two values of a short run are below all values before the last window, by more than
+        the range of those values."""
         before = self._means[:-WINDOW]
         if not LEAST <= len(before) < SINGLES:
             return False
