@@ -21,6 +21,26 @@ def normaliser_not_as_declared(advantages: Any, settings: Any = None, *, limit: 
     The scale of a group's update then depends on the rest of its batch, and the run is compared with others under the
     wrong name.
 
+    ## Example
+    ```python
+    settings = {"normaliser": "group"}
+
+
+    def advantages(rewards):  # (groups, responses)
+        return (rewards - rewards.mean(1, keepdim=True)) / (rewards.std() + 1e-4)
+    ```
+    Error: The declared advantage normaliser is group, but a group's advantages change by 48% when another group's
+    rewards change.
+
+    ```python
+    settings = {"normaliser": "group"}
+
+
+    def advantages(rewards):  # (groups, responses)
+        return (rewards - rewards.mean(1, keepdim=True)) / (rewards.std(1, keepdim=True) + 1e-4)
+    ```
+    No finding.
+
     ## What this certifies, and what it does not
     It certifies the scope of the normaliser, but neither centring (ADV006) nor size (ADV007). Without a declaration
     nothing is judged, because either scope is valid.

@@ -18,6 +18,21 @@ def rl_prompts_seen_in_supervision(
     ## Why it matters
     Memorised prompts get a single answer: entropy is low before RL starts, groups tie and nothing is learned.
 
+    ## Example
+    ```python
+    from my_trainer import prompts, render
+
+    supervised = [(prompt, "done") for prompt in prompts]
+    ```
+    Warning: 100% of the RL prompts were already answered in the supervised stage.
+
+    ```python
+    from my_trainer import prompts, render
+
+    supervised = [(prompts[0], "done")]
+    ```
+    No finding.
+
     ## What this certifies, and what it does not
     It certifies the share of exact matches among the prompts and pairs that the adapter provides. It does not detect
     paraphrases, or data that the adapter omits.

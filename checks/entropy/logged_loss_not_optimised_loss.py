@@ -35,6 +35,25 @@ def logged_loss_not_optimised_loss(
     The logged loss and its terms then describe a different optimisation and do not show a flipped sign, a detached KL
     term or a lost micro-batch.
 
+    ## Example
+    ```python
+    from my_trainer import loss, model, prompts, render, tokenizer
+
+
+    def backward(prompts, responses, advantages):
+        loss(prompts, responses, advantages.clamp(min=0)).backward()
+    ```
+    Error: The cosine between the applied gradient and the gradient of the logged loss is 0.61.
+
+    ```python
+    from my_trainer import loss, model, prompts, render, tokenizer
+
+
+    def backward(prompts, responses, advantages):
+        loss(prompts, responses, advantages).backward()
+    ```
+    No finding.
+
     ## What this certifies, and what it does not
     It certifies the direction of the whole gradient before clipping, but not its length, and not what the optimizer
     does with it. ENT006 and GRD006 identify the term at fault.

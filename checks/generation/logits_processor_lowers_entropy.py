@@ -19,6 +19,31 @@ def logits_processor_lowers_entropy(
     ## Why it matters
     The policy is not the cause: the processor makes the responses alike, and the loss does not account for it.
 
+    ## Example
+    ```python
+    from my_trainer import model, prompts, render, tokenizer
+
+
+    def only_best(tokens, logits):
+        return logits.masked_fill(logits < logits.amax(-1, keepdim=True), float("-inf"))
+
+
+    processors = {"only_best": only_best}
+    ```
+    Warning: The logits processor only_best lowers the first token's entropy from 3.79 to 0 nats.
+
+    ```python
+    from my_trainer import model, prompts, render, tokenizer
+
+
+    def unchanged(tokens, logits):
+        return logits
+
+
+    processors = {"unchanged": unchanged}
+    ```
+    No finding.
+
     ## What this certifies, and what it does not
     It certifies the first token of a response, each processor alone. Processors that act later (repetition, minimum
     length) or only in combination are not covered; GEN004 compares the complete distribution.

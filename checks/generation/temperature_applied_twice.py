@@ -21,6 +21,34 @@ def temperature_applied_twice(
     At 1.5 answers become incoherent (2.25), at 0.5 groups become copies (0.25), and the setting reported in logs and
     papers is wrong. The log-probabilities of the loss, which apply the temperature once, no longer match the samples.
 
+    ## Example
+    ```python
+    from my_trainer import model, prompts, render, tokenizer
+
+    settings = {"temperature": 2.0}
+
+
+    def sample(input_ids, attention_mask):
+        return model.generate(
+            input_ids, attention_mask=attention_mask, do_sample=True, top_k=0, max_new_tokens=16, temperature=2.0,
+            logits_processor=[lambda tokens, logits: logits / 2.0],
+        )
+    ```
+    Error: The sampler uses a temperature of 4, the square of the declared 2.
+
+    ```python
+    from my_trainer import model, prompts, render, tokenizer
+
+    settings = {"temperature": 2.0}
+
+
+    def sample(input_ids, attention_mask):
+        return model.generate(
+            input_ids, attention_mask=attention_mask, do_sample=True, top_k=0, max_new_tokens=16, temperature=2.0
+        )
+    ```
+    No finding.
+
     ## What this certifies, and what it does not
     It certifies the sampler's temperature within 12 %. It does not certify that the loss uses the same (GEN004), and
     it cannot judge a declared temperature of 1, which equals its square.

@@ -21,6 +21,31 @@ def temperature_without_effect(
     A group of greedy samples contains one answer K times: rewards do not differ, and nothing is learned. Experiments
     with a setting that has no effect only measure noise.
 
+    ## Example
+    ```python
+    from my_trainer import model, prompts, render, tokenizer
+
+    settings = {"temperature": 0.5}
+
+
+    def sample(input_ids, attention_mask):
+        return model.generate(input_ids, attention_mask=attention_mask, do_sample=True, top_k=0, max_new_tokens=16)
+    ```
+    Error: The sampler uses a temperature of 1, but 0.5 is declared.
+
+    ```python
+    from my_trainer import model, prompts, render, tokenizer
+
+    settings = {"temperature": 0.5}
+
+
+    def sample(input_ids, attention_mask):
+        return model.generate(
+            input_ids, attention_mask=attention_mask, do_sample=True, top_k=0, max_new_tokens=16, temperature=0.5
+        )
+    ```
+    No finding.
+
     ## What this certifies, and what it does not
     It certifies the effect of the temperature within 12 %. GEN004 judges the other sampler settings (top-p,
     penalties) together.

@@ -37,6 +37,37 @@ def clip_without_effect(
     copy of the parameters, to another model, before the backward pass or after the step, the bug stays hidden until
     that batch.
 
+    ## Example
+    ```python
+    from my_trainer import loss, model, optimizer, prompts, render, tokenizer
+    from torch.nn.utils import clip_grad_norm_
+
+    settings = {"max_grad_norm": 1.0}
+
+
+    def step(prompts, responses, advantages):
+        optimizer.zero_grad()
+        loss(prompts, responses, advantages).backward()
+        optimizer.step()
+        clip_grad_norm_(model.parameters(), 1.0)
+    ```
+    Error: The optimizer receives a gradient of norm 1.18e+05, but the declared clipping limit is 1.
+
+    ```python
+    from my_trainer import loss, model, optimizer, prompts, render, tokenizer
+    from torch.nn.utils import clip_grad_norm_
+
+    settings = {"max_grad_norm": 1.0}
+
+
+    def step(prompts, responses, advantages):
+        optimizer.zero_grad()
+        loss(prompts, responses, advantages).backward()
+        clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+    ```
+    No finding.
+
     ## What this certifies, and what it does not
     It certifies that the norm is bounded when the optimizer reads it, for one process and one optimizer. It does not
     certify that the limit is sensible (GRD004), nor clipping by value.

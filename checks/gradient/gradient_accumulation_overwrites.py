@@ -42,6 +42,34 @@ def gradient_accumulation_overwrites(
     changes the balance with clipping and weight decay. Where every micro-batch is divided by its own token count,
     tokens in micro-batches of short responses have more weight, and the result depends on the available memory.
 
+    ## Example
+    ```python
+    from my_trainer import loss, model, optimizer, prompts, render, tokenizer
+
+
+    def backward(prompts, responses, advantages, micro_batches=1):
+        size = len(prompts) // micro_batches
+        for start in range(0, len(prompts), size):
+            part = slice(start, start + size)
+            optimizer.zero_grad()
+            share = sum(map(len, responses[part])) / sum(map(len, responses))
+            (share * loss(prompts[part], responses[part], advantages[part])).backward()
+    ```
+    Critical: The micro-batch gradient has a cosine of 0.256 with the full-batch gradient and 0.15 times its norm.
+
+    ```python
+    from my_trainer import loss, model, optimizer, prompts, render, tokenizer
+
+
+    def backward(prompts, responses, advantages, micro_batches=1):
+        size = len(prompts) // micro_batches
+        for start in range(0, len(prompts), size):
+            part = slice(start, start + size)
+            share = sum(map(len, responses[part])) / sum(map(len, responses))
+            (share * loss(prompts[part], responses[part], advantages[part])).backward()
+    ```
+    No finding.
+
     ## What this certifies, and what it does not
     It certifies accumulation for samples of equal and of unequal length, in the tested numbers of micro-batches.
 

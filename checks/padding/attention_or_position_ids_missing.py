@@ -41,6 +41,30 @@ def attention_or_position_ids_missing(
     Without an attention mask the model attends to padding; with position ids that count padding every token moves.
     The policy is then scored on a text that was not generated, and ratio and KL measure the padding.
 
+    ## Example
+    ```python
+    from my_trainer import model, prompts, render, tokenizer
+    from my_trainer import batch as mask
+
+
+    def logprobs(input_ids, attention_mask):
+        logits = model(input_ids).logits[:, :-1]
+        return logits.log_softmax(-1).gather(-1, input_ids[:, 1:, None])[:, :, 0]
+    ```
+    Critical: Log-probabilities change by up to 0.623 nats when the sample is padded in a batch.
+
+    ```python
+    from my_trainer import model, prompts, render, tokenizer
+    from my_trainer import batch as mask
+
+
+    def logprobs(input_ids, attention_mask):
+        positions = (attention_mask.cumsum(-1) - 1).clamp(min=0)
+        logits = model(input_ids, attention_mask=attention_mask, position_ids=positions).logits[:, :-1]
+        return logits.log_softmax(-1).gather(-1, input_ids[:, 1:, None])[:, :, 0]
+    ```
+    No finding.
+
     ## What this certifies, and what it does not
     It certifies the scoring of the loss against padding, at the lengths of the probe's prompts, and the mask that
     generation is given. It does not certify what another generator makes of it (RAT004 compares the two), packing

@@ -26,6 +26,33 @@ def loss_not_as_declared(
     A mean over tokens weighs long responses more than a mean over responses does, and a constant divisor changes the
     size of the step. Comparing runs by their declared loss then compares something else.
 
+    ## Example
+    ```python
+    import torch
+
+    settings = {"loss_type": "grpo"}
+
+
+    def objective(logprobs, old_logprobs, reference_logprobs, advantages, mask, entropy):
+        ratio, advantages = (logprobs - old_logprobs).exp(), advantages[:, None]
+        clipped = torch.min(ratio * advantages, ratio.clamp(0.8, 1.2) * advantages)
+        return -(clipped * mask).sum() / mask.sum()
+    ```
+    Error: loss_type=grpo declares aggregation 'sequence mean', measured is 'token mean'.
+
+    ```python
+    import torch
+
+    settings = {"loss_type": "grpo"}
+
+
+    def objective(logprobs, old_logprobs, reference_logprobs, advantages, mask, entropy):
+        ratio, advantages = (logprobs - old_logprobs).exp(), advantages[:, None]
+        clipped = torch.min(ratio * advantages, ratio.clamp(0.8, 1.2) * advantages)
+        return -((clipped * mask).sum(1) / mask.sum(1)).mean()
+    ```
+    No finding.
+
     ## What this certifies, and what it does not
     It certifies the form of the loss on one batch. The average over micro-batches and ranks is not seen: what a trainer
     divides by outside its loss is missing. The KL and the entropy bonus are measured on the `objective` only.

@@ -19,6 +19,35 @@ def wrong_answer_paid(reward: Any, graded: Any) -> Fires | None:
     A policy finds what is rewarded. A verifier that searches for a substring teaches the policy to list answers; one
     that gives the maximum when the gold answer cannot be parsed rewards any response.
 
+    ## Example
+    ```python
+    graded = [
+        ("What is 2 + 10?", "12", "<answer>12</answer>", "<answer>13</answer>"),  # prompt, gold, right, wrong
+        ("What is 2 + 3?", "5", "<answer>5</answer>", "<answer>4</answer>"),
+    ]
+
+
+    def reward(prompts, responses, answers):
+        return [float(answer in response) for response, answer in zip(responses, answers)]
+    ```
+    Error: The reward function gives a wrong, the right and a wrong response one after the other a reward of 1; the
+    right response gets 1.
+
+    ```python
+    import re
+
+    graded = [
+        ("What is 2 + 10?", "12", "<answer>12</answer>", "<answer>13</answer>"),  # prompt, gold, right, wrong
+        ("What is 2 + 3?", "5", "<answer>5</answer>", "<answer>4</answer>"),
+    ]
+
+
+    def reward(prompts, responses, answers):
+        found = [re.findall(r"<answer>(.*?)</answer>", response) for response in responses]
+        return [float(texts == [answer] and answer != "") for texts, answer in zip(found, answers)]
+    ```
+    No finding.
+
     ## What this certifies, and what it does not
     It certifies the crafted responses for the graded examples, in text. It does not certify that all right responses
     are rewarded, and it does not try to deceive a judge model beyond one sentence of injection.

@@ -14,6 +14,27 @@ def lora_b_zero(model: Any, render: Any, tokenizer: Any, step: Any, prompts: Any
     ## Why it matters
     The policy remains the base model, regardless of the loss, and evaluation repeats the base model's scores.
 
+    ## Example
+    ```python
+    import torch
+    from my_trainer import loss, model, prompts, render, tokenizer
+    from peft import LoraConfig, get_peft_model
+
+    model = get_peft_model(model, LoraConfig(target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM"))
+    optimizer = torch.optim.AdamW([p for name, p in model.named_parameters() if "lora_A" in name], lr=1e-2)
+    ```
+    Error: All 2 lora_B matrices are still zero after two updates.
+
+    ```python
+    import torch
+    from my_trainer import loss, model, prompts, render, tokenizer
+    from peft import LoraConfig, get_peft_model
+
+    model = get_peft_model(model, LoraConfig(target_modules=["q_proj", "v_proj"], task_type="CAUSAL_LM"))
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-2)
+    ```
+    No finding.
+
     ## What this certifies, and what it does not
     It certifies that B moves in training. It does not certify that the adapter is active in the rollout (GEN002) nor
     that it is saved and loaded.

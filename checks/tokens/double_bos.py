@@ -17,6 +17,31 @@ def double_bos(
     A chat template writes BOS, and a tokenizer that adds special tokens writes it again. The policy then reads a
     beginning that it was not trained on; where only one path does it, generator and loss score different sequences.
 
+    ## Example
+    ```python
+    from my_trainer import tokenizer
+
+    template = "{{ bos_token }}{% for message in messages %}{{ message.content }}{% endfor %}"
+
+
+    def render(prompt):
+        text = tokenizer.apply_chat_template(prompt, chat_template=template, tokenize=False)
+        return [tokenizer.bos_token_id, *tokenizer.encode(text)]
+    ```
+    Error: Sequences begin with BOS twice in render.
+
+    ```python
+    from my_trainer import tokenizer
+
+    template = "{{ bos_token }}{% for message in messages %}{{ message.content }}{% endfor %}"
+
+
+    def render(prompt):
+        text = tokenizer.apply_chat_template(prompt, chat_template=template, tokenize=False)
+        return tokenizer.encode(text)
+    ```
+    No finding.
+
     ## What this certifies, and what it does not
     It certifies the first two ids of the paths that the adapter gives. It does not see the text path of an inference
     server, which tokenises again on its own side.

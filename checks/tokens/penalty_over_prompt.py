@@ -19,6 +19,28 @@ def penalty_over_prompt(
     A presence or frequency penalty over the prompt punishes the very words that the task asks for, and lifts EOS, which
     is rare in the prompt, by as many nats: exp(8) is 2,981. Answers shrink to one token.
 
+    ## Example
+    ```python
+    from my_trainer import render, tokenizer
+    from transformers import RepetitionPenaltyLogitsProcessor
+
+
+    def penalize(tokens, logits, prompt_length):
+        return RepetitionPenaltyLogitsProcessor(1.3)(tokens, logits)
+    ```
+    Error: The penalised logits change by up to 0.586 with the words of the prompt; EOS gains up to 0.586 nats
+    relative to them.
+
+    ```python
+    from my_trainer import render, tokenizer
+    from transformers import RepetitionPenaltyLogitsProcessor
+
+
+    def penalize(tokens, logits, prompt_length):
+        return RepetitionPenaltyLogitsProcessor(1.3)(tokens[:, prompt_length:], logits)
+    ```
+    No finding.
+
     ## What this certifies, and what it does not
     It certifies that penalties do not look at the prompt. That they are missing from the log-probabilities of the
     loss is another fault, which penalties of any scope have: GEN004.

@@ -27,9 +27,11 @@ def page(catalogue: Catalogue, check: Check) -> str:
         )
     explained = [f"{code} {catalogue.checks[code].name}" for code in check.explains if code in catalogue.checks]
     if explained:
-        holds = "where it holds" if check.explains_from is Severity.INFO else f"from {check.explains_from} on"
+        holds = "while it holds" if check.explains_from is Severity.INFO else f"at {check.explains_from} or above"
         facts.append(f"Explains, {holds}: " + ", ".join(explained) + ".")
-    text = _with_defaults(check.page, limits).replace("## Example\n```text\n", f"## Example\n{NOTATION}\n\n```text\n")
+    text = _with_defaults(check.page, limits)
+    for start, notation in NOTATIONS.items():
+        text = text.replace(f"## Example\n{start}", f"## Example\n{notation}\n\n{start}")
     title, *sections = re.split(r"^## ", text, flags=re.MULTILINE)
     made = (_rivals(check), _remedies(check), _measured(check))
     parts = sorted((part.strip() for part in (*sections, *made) if part), key=_place)
@@ -37,10 +39,14 @@ def page(catalogue: Catalogue, check: Check) -> str:
     return "\n\n".join([*head, *(f"### {part}" for part in parts)])
 
 
-NOTATION = (
-    "Each line is a record field with its value at every step: `0.5x10` repeats a value, `1->0x5` are five values from "
-    "1 to 0, `?` is unknown."
-)
+NOTATIONS = {
+    "```text\n": (
+        "Each line is a record field with its value at every step: `0.5x10` repeats a value, `1->0x5` are five values "
+        "from 1 to 0, `?` is unknown."
+    ),
+    "```python\nfrom my_trainer": "An adapter; `my_trainer` is a trainer without bugs.",
+}
+"""Introduction of an example on the page, by the beginning of the example."""
 ORDER = (
     "What it sees", "What the probe does", "Why it matters", "Example", "Remedy", "Steps", "What else it could be",
     "Thresholds", "Known false alarms", "What this certifies, and what it does not", "Measured on the engine's faults",
