@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 import grpo_doctor
-from grpo_doctor.diagnosis.catalogue import load
+from grpo_doctor.compare import arms_of, compare
+from grpo_doctor.diagnosis.catalogue import Catalogue, load
 from grpo_doctor.diagnosis.check import Check, Finding
 from grpo_doctor.diagnosis.examine import diagnose
 from grpo_doctor.readers import read
-from grpo_doctor.run import Sample
-from grpo_doctor.testing import run_check, series
+from grpo_doctor.run import Run, Sample
+from grpo_doctor.testing import make_run, run_check, series
 
 SECTION = re.compile(r"^## Example\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 BLOCK = re.compile(r"```(\w+)\n(.*?)```\n(.*?)(?=```|\Z)", re.DOTALL)
@@ -80,7 +82,7 @@ def is_probe(check: Check, example: Example) -> bool:
 
 
 def found_in(check: Check, example: Example, folder: Path) -> Finding | None:
-    """Run an example: an adapter, a configuration, a log, or the fields of a run."""
+    """Run an example: an adapter, a configuration, a log, the fields of a run, or those of two runs."""
     if is_probe(check, example):
         (path := folder / "adapter.py").write_text(example.text, encoding="utf-8")
         return probed(check, path)
@@ -90,26 +92,47 @@ def found_in(check: Check, example: Example, folder: Path) -> Finding | None:
     if example.language == "log":
         (path := folder / "train.log").write_text(example.text, encoding="utf-8")
         return diagnose(read(path)[0]).finding(check.code)
+    if example.text.startswith("base."):
+        (base,), (new,) = (arms_of([diagnose(side(name, example.text))]) for name in ("base", "new"))
+        found = compare(base, new, catalogue=Catalogue([check], preview=True)).findings
+        return found[0] if found else None
+    settings, columns, samples = fields(example.text.splitlines())
+    return run_check(check.code, settings, samples=samples, eager=True, **(columns or {"loss": series("0")}))
+
+
+def fields(lines: Iterable[str]) -> tuple[dict[str, Any], dict[str, Any], dict[int, list[Sample]]]:
+    """Parse the settings, columns and samples of an example."""
     settings: dict[str, Any] = {}
     columns: dict[str, Any] = {}
     samples: dict[int, list[Sample]] = {}
-    for line in example.text.splitlines():
+    for line in lines:
         name, text = line.split(": ", 1)
         if name.startswith("settings."):
             settings[name[9:]] = setting(text)
         elif name.startswith("samples."):
-            samples[int(name[8:])] = [Sample(**{"step": int(name[8:]), "response": "", **of}) for of in values(text)]
+            first, _, last = name[8:].partition("-")
+            for step in range(int(first), int(last or first) + 1):
+                samples[step] = [Sample(**{"step": step, "response": "", **of}) for of in values(text)]
         else:
             columns[name] = values(text)
-    return run_check(check.code, settings, samples=samples, eager=True, **(columns or {"loss": series("0")}))
+    return settings, columns, samples
+
+
+def side(name: str, text: str) -> Run:
+    """Return one run of a comparison: the lines that begin with its name."""
+    lines = [line.removeprefix(f"{name}.") for line in text.splitlines() if line.startswith(f"{name}.")]
+    settings, columns, samples = fields(lines)
+    run = make_run(settings, **columns)
+    run.samples = {step - 1: responses for step, responses in samples.items()}
+    return run
 
 
 def sentence(finding: Finding | None, example: Example) -> str:
     """Describe the result of an example as a page does; without fields there are no steps."""
     if finding is None:
         return "No finding."
-    fields = [line for line in example.text.splitlines() if not line.startswith("settings.")]
-    onset = f" at step {finding.onset_step}" if example.language == "text" and fields else ""
+    rows = [line for line in example.text.splitlines() if not line.startswith(("settings.", "base.", "new."))]
+    onset = f" at step {finding.onset_step}" if example.language == "text" and rows else ""
     return f"{finding.severity.capitalize()}{onset}: {finding.message}"
 
 

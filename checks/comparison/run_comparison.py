@@ -24,6 +24,19 @@ def run_comparison(found: Comparison) -> Fires | None:
     yunsoft2019/Lever-Plus after a fix without effect) is noise, and so is 1.6. Scoring the two runs prompt by prompt
     is more sensitive: only prompts that one run alone gets right count (McNemar's test).
 
+    ## Example
+    ```text
+    base.reward_mean: 0.2->0.8x60
+    new.reward_mean: 0.2x60
+    ```
+    Error: The reward is lower (0.653 → 0.2).
+
+    ```text
+    base.kl: 0.1x20
+    new.kl: 0.2x20
+    ```
+    No finding.
+
     ## Known false alarms
     One run per side. The variation between seeds is then estimated as a share of how far the metric moved; with three
     seeds per side (`--base`, or a folder) it is measured. If the reward function changed, the two figures measure

@@ -32,6 +32,20 @@ def lexical_diversity_fall(
     ## Why it matters
     Lexical diversity falls before distinct responses do: answers converge on one phrasing, then on one text.
 
+    ## Example
+    ```text
+    loss: 0x12
+    samples.1-4: {"response": "add two and three to get five"} x10
+    samples.5-12: {"response": "five five five five five five five"} x10
+    ```
+    Info at step 8: The share of distinct word pairs fell from 10% to 2%.
+
+    ```text
+    loss: 0x12
+    samples.1-12: {"response": "add two and three to get five"} x10
+    ```
+    No finding.
+
     ## Known false alarms
     A policy that learns a fixed form repeats it. Text without spaces (Chinese, code without spaces) has few pairs.
 

@@ -27,7 +27,7 @@ def entropy_exhausted_at_a_plateau(
     - `nats`: entropy, nats per token, below which a policy repeats itself: one token in ten is a choice among three.
     - `none`: share of the first entropy, 0 to 1, and nats per token, for a warning: published runs that keep learning
       end at 5 to 10 % of their first entropy.
-    - `share`: minimum minimum share of the steps, 0 to 1, that the plateau covers.
+    - `share`: minimum share of the steps, 0 to 1, that the plateau covers.
 
     ## Why it matters
     Rewards are compared within a group. A policy without entropy gives the same response K times, so groups have no

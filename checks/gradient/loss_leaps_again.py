@@ -27,7 +27,7 @@ def loss_leaps_again(
     - `tall`: size of the loss up to which spikes are expected in a run whose loss is near 0 by construction.
     - `again`: number of spikes that form a pattern; a single one may be chance.
     - `within`: rows within which that many spikes must occur.
-    - `often`: number of number of spikes above which a run without a gain is failing.
+    - `often`: number of spikes above which a run without a gain is failing.
 
     ## Why it matters
     With ratios near 1 and advantages of size 1, the surrogate loss is at most 1. A loss of thousands comes from a few

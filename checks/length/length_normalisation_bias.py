@@ -31,6 +31,19 @@ def length_normalisation_bias(
     With a mean per response each token of a long wrong answer is punished less than each of a short one, so wrong
     answers grow: length rises without reasoning.
 
+    ## Example
+    ```text
+    wrong_chars_mean: 60->86x14
+    right_chars_mean: 50x14
+    ```
+    Info at step 12: Wrong answers grew from 60 to 86 characters, while right answers have 50 characters.
+
+    ```text
+    wrong_chars_mean: 60->86x14
+    right_chars_mean: 60->86x14
+    ```
+    No finding.
+
     ## Known false alarms
     Few samples per step. Prompts whose difficulty drifts. Characters instead of tokens: fine within one language.
 

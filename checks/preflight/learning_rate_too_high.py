@@ -42,8 +42,7 @@ def learning_rate_too_high(
     - `full_info_rate`: learning rate of full fine-tuning above which it is an info.
     - `full_warning_rate`: learning rate of full fine-tuning at which it is a warning.
     - `highest_adapter_rate`: learning rate of LoRA at which it is a warning.
-    - `large_model_billions`: size of the size of the smallest model, in billions of parameters, for which these limits
-      hold.
+    - `large_model_billions`: size of the smallest model, in billions of parameters, for which these limits hold.
     - `flies_kl`: KL, nats per token, above which the rate is too high for an unknown kind of training.
     - `flies_norm`: gradient norm above which the rate is too high for an unknown kind of training.
 

@@ -16,21 +16,43 @@ def knob_not_wired(found: Comparison, *, places: int = 3) -> Fires | None:
     """A setting was changed, but the metrics are identical.
 
     ## What it sees
-    Two sides whose declared settings differ in something that training should feel (the seed counts, names, lengths
-    and logging do not), and whose metrics are equal to the last printed digit at every shared step. Every metric that
-    varies: an error. Only those of the responses (reward, advantages, length, entropy) while others differ: a warning,
-    since what was changed has no way to them.
+    Both sides differ in a declared setting that should affect training (a seed does; names, lengths and logging do
+    not), but their metrics are equal to the last printed digit at every shared step. If this holds for every metric
+    that varies, it is an error. If it holds only for metrics of the responses (reward, advantages, length, entropy)
+    while others differ, it is a warning: the changed setting does not reach them.
 
     ## Thresholds
-    - `places`: number of number of shared steps at or above which equality is not chance.
+    - `places`: number of shared steps at or above which equality is not chance.
 
     ## Why it matters
-    Weeks go into settings that no code reads. Two runs of a stochastic trainer never repeat a reward to four digits; if
-    they do, the second is the first one repeated.
+    Teams spend weeks on settings that no code reads. Two runs of a stochastic trainer never repeat a reward to four
+    digits; if they do, the second run only repeats the first.
+
+    ## Example
+    ```text
+    base.settings.learning_rate: 1e-6
+    base.reward_mean: 0.2->0.3x20
+    base.loss: 0.1->0.2x20
+    new.settings.learning_rate: 1e-5
+    new.reward_mean: 0.2->0.3x20
+    new.loss: 0.1->0.2x20
+    ```
+    Error: All 2 metrics that vary are identical to the last digit at all 20 shared steps, although a setting
+    changed: learning_rate 1e-06 → 1e-05. The setting has no effect, or nothing is trained.
+
+    ```text
+    base.settings.learning_rate: 1e-6
+    base.reward_mean: 0.2->0.3x20
+    base.loss: 0.1->0.2x20
+    new.settings.learning_rate: 1e-5
+    new.reward_mean: 0.2->0.5x20
+    new.loss: 0.1->0.3x20
+    ```
+    No finding.
 
     ## Known false alarms
-    Figures that are printed with two digits, over few steps. Runs on stored responses: their rewards, and so their
-    advantages, come from the data and not from the update. A setting that acts only after the last logged step.
+    Values printed with two digits, over few steps. Runs on stored responses, whose rewards and advantages come from the
+    data and not from the update. A setting that acts only after the last logged step.
 
     ## Remedy
     Print the setting where it is used.

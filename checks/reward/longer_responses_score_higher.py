@@ -27,6 +27,20 @@ def longer_responses_score_higher(
     A policy finds a bonus for length within tens of steps. It then writes more to say the same, until the limit cuts
     it.
 
+    ## Example
+    ```text
+    length_reward_correlation: 0.9x40
+    response_chars_mean: 250x20 500x20
+    ```
+    Warning at step 25: Longer responses score higher: the correlation of reward and length within a step is 0.90,
+    and the mean length grew from 250 to 500 characters.
+
+    ```text
+    length_reward_correlation: 0.2x40
+    response_chars_mean: 250x20 500x20
+    ```
+    No finding.
+
     ## Known false alarms
     Tasks whose answer is a length, such as counting and listing. Saved responses that were chosen by their reward.
 

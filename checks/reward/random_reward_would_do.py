@@ -19,19 +19,37 @@ def random_reward_would_do(found: Comparison) -> Fires | None:
     """A Qwen model improved, but no control run with a random reward was made.
 
     ## What it sees
-    A model of the Qwen2 family that learns, compared only with runs whose reward, task or name does not mark a control
-    (random, spurious, shuffled, format only). Where BASE is such a control and NEW is not better beyond noise: the
-    same, reported as such.
+    NEW is a model of the Qwen2 family that learns, and neither reward, task nor name marks BASE as a control run
+    (random, spurious, shuffled, format only). The check also fires if BASE is such a control run and NEW is not better
+    beyond noise.
 
     ## Why it matters
     Qwen2.5-Math-7B gained 21.4 points on MATH-500 under a random reward, 16.4 under one for the format, and 29.1 under
-    the true one: most of the gain was not the reward's. Llama-3.1-8B-Instruct lost 6.4 under the random one.
+    the true one: most of the gain did not come from the reward. Llama-3.1-8B-Instruct lost 6.4 under the random one.
+
+    ## Example
+    ```text
+    base.settings.model: Qwen/Qwen2.5-Math-7B
+    base.reward_mean: 0.2->0.7x60
+    new.settings.model: Qwen/Qwen2.5-Math-7B
+    new.reward_mean: 0.2->0.8x60
+    ```
+    Info: Qwen/Qwen2.5-Math-7B also improves under a random reward: run one control with a random reward to measure
+    the effect of this one.
+
+    ```text
+    base.settings.model: meta-llama/Llama-3.1-8B
+    base.reward_mean: 0.2->0.7x60
+    new.settings.model: meta-llama/Llama-3.1-8B
+    new.reward_mean: 0.2->0.8x60
+    ```
+    No finding.
 
     ## Known false alarms
-    Tasks that no pretraining has seen. It is a remark: nothing is wrong with the run.
+    Tasks that are not in any pretraining data. The finding is a remark: nothing is wrong with the run.
 
     ## Remedy
-    One more run with the same settings and a reward drawn at random; what it gains is not the reward's doing.
+    Train one more run with the same settings and a random reward. Its gain does not come from the reward.
 
     ## Sources
     Shao et al., Spurious Rewards, arXiv 2506.10947.

@@ -16,9 +16,9 @@ def identical_policy_across_epochs_or_runs(
     """Two runs or two epochs have identical policies, although their settings differ.
 
     ## What it sees
-    Responses to the same prompt at the same step: 99.9 % and more are the same text on both sides, and a setting that
-    training should feel differs. Or, with `compare --weights BASE NEW`: every tensor of both checkpoints differs by
-    less than 1e-4 of its norm; factors of a LoRA adapter are multiplied first.
+    At least 99.9 % of the responses to the same prompt at the same step have the same text on both sides, although a
+    setting differs that should affect training. With `compare --weights BASE NEW`, the check also fires if every tensor
+    of both checkpoints differs by less than 1e-4 of its norm; factors of a LoRA adapter are multiplied first.
 
     ## Thresholds
     - `same`: share of responses with identical text, 0 to 1.
@@ -26,16 +26,38 @@ def identical_policy_across_epochs_or_runs(
     - `still_below`: relative change of a tensor's norm below which it has not moved.
 
     ## Why it matters
-    What does not move is not trained: a learning rate that is lost in rounding, frozen parameters, a setting that does
-    not reach the code, or one checkpoint evaluated under two names. Every figure of the second run is then that of the
-    first, and so is every conclusion.
+    Identical policies mean that training had no effect: a learning rate that is lost in rounding, frozen parameters, a
+    setting that does not reach the code, or one checkpoint evaluated under two names. Every result of the second run is
+    then a result of the first.
+
+    ## Example
+    ```text
+    base.settings.learning_rate: 1e-6
+    base.reward_mean: 0.2->0.3x20
+    base.samples.1: {"prompt": "1 + 1?", "response": "2"} x30
+    new.settings.learning_rate: 1e-5
+    new.reward_mean: 0.2->0.4x20
+    new.samples.1: {"prompt": "1 + 1?", "response": "2"} x30
+    ```
+    Error: Both sides have the same policy: 30 of 30 responses are identical.
+
+    ```text
+    base.settings.learning_rate: 1e-6
+    base.reward_mean: 0.2->0.3x20
+    base.samples.1: {"prompt": "1 + 1?", "response": "2"} x30
+    new.settings.learning_rate: 1e-5
+    new.reward_mean: 0.2->0.4x20
+    new.samples.1: {"prompt": "1 + 1?", "response": "3"} x30
+    ```
+    No finding.
 
     ## Known false alarms
     The first step of runs that share seed and start. A short run at a small learning rate: 1e-6 over a hundred steps of
     Adam moves a weight by 1e-4 at most, which is small against large weights; if the reward rose, the change mattered.
 
     ## Remedy
-    Check that the setting reaches the code, the learning rate, and that the parameters are in the optimizer.
+    Check that the setting reaches the code, that the learning rate is large enough, and that the parameters are in the
+    optimizer.
 
     ## Sources
     yunsoft2019/Lever-Plus: four learning rates and KL coefficients, the same 55.85 % and the same choices to 100 %.

@@ -30,7 +30,7 @@ def collapse_heals_without_update(
     fires when three or more collapses ended without one, and they are at least 80 % of all that ended.
 
     ## Thresholds
-    - `least_ends`: minimum number of minimum number of collapses that ended without an update.
+    - `least_ends`: minimum number of collapses that ended without an update.
     - `ended_share`: share of all ended collapses, 0 to 1.
 
     ## Why it matters

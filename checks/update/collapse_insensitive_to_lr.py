@@ -25,8 +25,9 @@ def collapse_insensitive_to_lr(
     """Rollouts collapse after updates equally often at a different learning rate.
 
     ## What it sees
-    Two sides whose learning rates differ at least fivefold. On both the rollout after an update has collapsed (nearly
-    all responses invalid) in a share that is surely above 0.3 (lower Wilson bound); these shares differ by at most 0.1.
+    The learning rates of both sides differ at least fivefold. On both, a share of updates above 0.3 (lower Wilson
+    bound) is followed by a collapsed rollout, in which nearly all responses are invalid. The two shares differ by at
+    most 0.1.
 
     ## Thresholds
     - `ratio`: ratio of the two learning rates.
@@ -35,18 +36,44 @@ def collapse_insensitive_to_lr(
 
     ## Why it matters
     The effect of a gradient grows with the step size. A collapse that does not depend on the step size is not caused by
-    a gradient: neither the size of the learning rate nor that of the advantages explains it. What an update also
-    changes is the state of the model: train mode, checkpointing, a cache, weights that are not handed to the generator.
+    a gradient: neither the size of the learning rate nor that of the advantages explains it. An update also changes the
+    state of the model: train mode, checkpointing, a cache, or weights that do not reach the rollout engine.
+
+    ## Example
+    ```text
+    base.settings.learning_rate: 2e-5
+    base.update_applied: 1 0 0 1 0 0 1 0 0 1 0 0 1 0 0
+    base.fallback_rate: 0 1 0 0 1 0 0 1 0 0 1 0 0 1 0
+    base.reward_mean: 0.1x15
+    new.settings.learning_rate: 2e-6
+    new.update_applied: 1 0 0 1 0 0 1 0 0 1 0 0 1 0 0
+    new.fallback_rate: 0 1 0 0 1 0 0 1 0 0 1 0 0 1 0
+    new.reward_mean: 0.1x15
+    ```
+    Error: The rollout collapsed after 5 of 5 updates at learning rate 2e-05 and after 5 of 5 at 2e-06: the step
+    size is not the cause.
+
+    ```text
+    base.settings.learning_rate: 2e-5
+    base.update_applied: 1 0 0 1 0 0 1 0 0 1 0 0 1 0 0
+    base.fallback_rate: 0 1 0 0 1 0 0 1 0 0 1 0 0 1 0
+    base.reward_mean: 0.1x15
+    new.settings.learning_rate: 2e-6
+    new.update_applied: 1 0 0 1 0 0 1 0 0 1 0 0 1 0 0
+    new.fallback_rate: 0 0 0 0 0 0 0 0 0 0 0 0 0 1 0
+    new.reward_mean: 0.1x15
+    ```
+    No finding.
 
     ## Known false alarms
     Learning rates that are both far too high.
 
     ## Remedy
-    Look at what else an update changes: generate in eval mode with checkpointing off.
+    Check the other effects of an update: generate in eval mode with checkpointing off.
 
     ## Sources
-    beita6969/colab-grpo: learning rate 2e-5 (2 of 2 updates) and 2e-6 (37 of 38); the rollout was drawn in train mode
-    with gradient checkpointing on.
+    beita6969/colab-grpo: learning rate 2e-5 (2 of 2 updates) and 2e-6 (37 of 38); the rollout was generated in train
+    mode with gradient checkpointing on.
     """
     rates = [arm.settings.get("learning_rate") for arm in (found.base, found.new)]
     if not all(isinstance(r, int | float) and r > 0 for r in rates):

@@ -40,6 +40,10 @@ def page(catalogue: Catalogue, check: Check) -> str:
 
 
 NOTATIONS = {
+    "```text\nbase.": (
+        "Each line is a setting or a record field of BASE or NEW: `0.5x10` repeats a value, `1->0x5` are five values "
+        "from 1 to 0."
+    ),
     "```text\n": (
         "Each line is a record field with its value at every step: `0.5x10` repeats a value, `1->0x5` are five values "
         "from 1 to 0, `?` is unknown."
