@@ -145,3 +145,13 @@ def test_an_example_of_a_page_has_the_quoted_result(check: Check, example: Examp
     if is_probe(check, example):  # the last digits of a measurement depend on the version of torch
         told, expected = NUMBER.sub("N", told), NUMBER.sub("N", expected)
     assert told == expected
+
+
+WITHOUT = {"TOK007": "judges the policy and not code; tests/probes/test_deep.py executes it"}
+"""Checks without an example, and why."""
+
+
+def test_every_page_has_an_example_that_fires_and_one_that_does_not() -> None:
+    silent = {check.code: [example.expected == "No finding." for example in examples(check)] for check, _ in ALL}
+    assert {code for code, of in silent.items() if not any(of) or all(of)} == set()
+    assert load().checks.keys() - silent.keys() == WITHOUT.keys()
