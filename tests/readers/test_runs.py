@@ -223,7 +223,7 @@ def test_a_colon_within_a_name_is_part_of_it(tmp_path: Path) -> None:
 
 
 def test_a_step_that_is_not_yet_whole_does_not_undo_the_means_of_those_before(tmp_path: Path) -> None:
-    """Each step has four updates, of which the log, cut at any line, tells the mean; the last step has what was written."""
+    """Each step has four updates; the log, cut at any line, gives their mean; the last step has the written part."""
     rows = [{"step": 1 + i // 4, "reward": float(i), "loss": 0.5} for i in range(12)]
     lines = [json.dumps(row) + "\n" for row in rows]
     for end in (9, 10, 12):
@@ -297,7 +297,7 @@ def test_steps_that_begin_again_with_each_epoch_are_one_run(tmp_path: Path, line
 
 
 def test_epochs_in_separate_headings_are_one_run(tmp_path: Path) -> None:
-    """As Keras prints them, with the batches of each counted anew."""
+    """As Keras prints them, with batches that restart in each epoch."""
     batches = "".join(f"batch {i * 500} - loss {{}}.{9 - i}\n" for i in range(8))
     (run,) = runs(tmp_path, "fit.log", "".join(f"Epoch {e}/3\n" + batches.format(*[5 - e] * 8) for e in (1, 2, 3)))
     assert (len(run), run.steps[0], run.steps[-1]) == (24, 0, 23 * 500)

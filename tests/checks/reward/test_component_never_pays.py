@@ -45,7 +45,8 @@ def test_a_penalised_wrong_answer_is_not_a_reward() -> None:
 
 @pytest.mark.parametrize(("paid", "fires"), [((4, 11, 17, 33), True), (range(0, 45, 6), False), (range(25, 45), False)])
 def test_a_component_that_is_rarely_rewarded_counts_as_stuck(paid: Sequence[int], fires: bool) -> None:
-    """At its floor on 85 % of the rows; what pays on a sixth of them does, and so does what has begun to."""
+    """At its minimum on 85 % of the rows; a component above it on a sixth of the rows, or recently, does not count as
+    stuck."""
     rising = [0.2 + 0.02 * i for i in range(45)]
     rows = [{"layout": reward, "correct": float(i in paid)} for i, reward in enumerate(rising)]
     found = run_check("REW011", reward_mean=rising, reward_components=rows)
@@ -78,7 +79,7 @@ def test_what_moves_below_0_on_every_row_is_a_cost(name: str, levels: tuple[floa
         ("0.02 0.06x29", False),  # at the ceiling of a small scale
         ("-0.05x3 0x27", False),  # a penalty at its best
         ("0x27 -0.05x3", True),
-        ("0x30", False),  # never due, or never paid: its name does not tell
+        ("0x30", False),  # never expected, or always 0: the name does not show which
     ],
 )
 def test_the_top_of_its_own_range_is_not_a_minimum(part: str, fires: bool) -> None:
