@@ -1,8 +1,8 @@
-"""Forwards that are made once: a probe asks for the same ids under the same weights again and again.
+"""Caches forward passes, because probes repeat the same ids under the same weights many times.
 
-Where only the gradient on the logits counts (`intercept.ending_at_logits`), it ends there: a forward gives logits that
-were computed before, from which a gradient of 0 leads to the weights. A forward that draws random numbers, or that
-returns more than logits and a cache, is made each time.
+If only the gradient on the logits counts (`intercept.ending_at_logits`), it ends there: a cached pass returns the
+earlier logits, whose gradient on the weights is 0. A pass that draws random numbers, or that returns more than logits
+and a cache, is never cached.
 """
 
 from __future__ import annotations
@@ -19,32 +19,33 @@ from torch import Tensor
 from .intercept import ENDING, PRECISIONS, Precision, around, language_model, logits_in, precision, with_logits
 
 MOST = 2**30
-"""Bytes of logits that are kept."""
+"""Maximum size of the cached logits in bytes."""
 
 _PLAIN = (type(None), bool, int, float, str)
 
 
 class KnownForwards:
-    """The outputs of the forwards of some models, the oldest first."""
+    """The cached outputs of some models, the oldest first."""
 
     def __init__(self, models: Sequence[Any]) -> None:
         self.models = list(dict.fromkeys(language_model(m) for m in models if m is not None))
         self._known: OrderedDict[Any, tuple[Any, Precision]] = OrderedDict()
         self._size = 0
         self._odd: set[Any] = set()
-        """How models are called that must be called each time."""
+        """Kinds of calls that are never cached."""
         self._parts: dict[int, tuple[list[torch.nn.Module], list[Tensor]]] = {}
         """The modules and the weights of each model."""
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Forwards inside the block are taken from here, where the gradient ends at the logits."""
+        """Answer forward passes inside the block from the cache if the gradient ends at the logits."""
         self._parts.clear()
         with around("forward", self.models, self._forward):
             yield
 
     def _key(self, module: torch.nn.Module, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """What the logits depend on: inputs, weights, and the settings of the modules; None where that is not known."""
+        """Return the values that determine the logits: inputs, weights, and the settings of the modules; None if
+        unknown."""
         given = [*enumerate(args), *sorted(kwargs.items())]
         if any(value.requires_grad if isinstance(value, Tensor) else type(value) not in _PLAIN for _, value in given):
             return None
@@ -84,7 +85,7 @@ class KnownForwards:
 
 
 def _computed(call: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, Precision]:
-    """The output of a forward without a gradient; None of one that must be made each time."""
+    """Return the output of a forward pass without a gradient; None if it must not be cached."""
     with torch.random.fork_rng(), torch.no_grad(), precision() as precise:
         before = _random()
         output = call(*args, **kwargs)
@@ -105,7 +106,7 @@ def _bytes(value: Any) -> Any:
 
 
 class _Scored(torch.autograd.Function):
-    """Logits as if they came from these parameters, whose gradient is 0: trainers look at it before a step."""
+    """Connects logits to these parameters with a gradient of 0, which trainers inspect before a step."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, *parameters: Tensor) -> Tensor:
