@@ -33,13 +33,12 @@ def length_collapse(
 
     ## What it sees
     The length (median, else mean) is below a quarter of that of the first row, before any update, on 3 of 5 rows, and
-    three standard errors below it by the noise of single rows on a log scale: a warning. It is an error when the reward
-    is known, has not gone half of what would show as a gain and is not near its top on 6 of the last 10 rows (after
-    20 rewards, if it has not fallen and 8 tokens are left), or when the length is at most 2 tokens; at most 1.5
-    tokens is critical. Where the task was solved while it trained, in more tokens, it is an info. Runs whose first row
-    has fewer than 8 tokens are left out: there short answers are the task. The onset is where the length left 90 % of
-    its first value, or, once the reward has moved, of its value at the best reward: what shrank while the reward held
-    is not where it collapsed.
+    three standard errors below it by the noise of single rows on a log scale: a warning. It is an error if the reward
+    is known, has moved by less than half of the smallest detectable gain and is not near its top on 6 of the last 10
+    rows. If the reward has not fallen and 8 tokens are left, this needs 20 rewards. A length of at most 2 tokens is an
+    error too, and at most 1.5 tokens is critical. It is an info if the run solved its task with longer responses. Runs
+    whose first row has fewer than 8 tokens are not judged, because their task asks for short answers. The onset is
+    where the length fell below 90 % of its first value or, once the reward has moved, of its value at the best reward.
 
     ## Thresholds
     - `collapsed_below_share`: share of the first response length below which it counts as collapsed.
@@ -64,8 +63,8 @@ def length_collapse(
     No finding.
 
     ## Known false alarms
-    A dip that recovers clears (public runs of ShibukiZero/assignment5-alignment: 305 → 30 → 400 tokens, a healthy
-    run). A gain in reward keeps it at a warning: leaving out filler is learning.
+    A dip that recovers clears the finding (public runs of ShibukiZero/assignment5-alignment: 305 → 30 → 400 tokens, a
+    healthy run). If the reward gains, it stays a warning, because dropping filler is learning.
 
     ## Remedy
     Read ten responses first. Then check, in this order: penalties over the prompt, the EOS set, a reward for the form

@@ -11,13 +11,13 @@ def mask_from_token_identity(
 
     ## What it sees
     The pad token is made equal to EOS, and a response that ends with EOS is put through the trainer's mask. Its EOS
-    must be trained. A second response with an EOS in its middle shows whether the cause is token identity (left out as
-    well, where the tokenizer's own pad is EOS), or by the EOS coming back once pad is another id. Where the tokenizer's
-    own pad is another token the fault sleeps, and the finding is a remark.
+    must be trained. A second response with an EOS in its middle shows whether token identity is the cause: that EOS is
+    masked too, or the EOS is trained once pad is another id. If the tokenizer's own pad is another token, the fault has
+    no effect yet, and the finding is a remark.
 
     ## Why it matters
-    The EOS is then never trained: a policy that was never taught to stop runs into the limit, and one that knows how
-    to stop is not corrected when it forgets.
+    The EOS is then never trained: a policy that has not learned to stop runs to the limit, and one that forgets to stop
+    is not corrected.
 
     ## Example
     ```python
@@ -51,7 +51,7 @@ def mask_from_token_identity(
     None known. A trainer that refuses pad == EOS with an exception is right and is not judged.
 
     ## Remedy
-    Masks from lengths or from the generator's finish reason; or a separate pad token (Llama 3.1 ships
+    Build masks from lengths or from the generator's finish reason, or use a separate pad token (Llama 3.1 ships
     `<|finetune_right_pad_id|>`).
 
     ## Sources

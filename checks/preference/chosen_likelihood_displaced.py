@@ -23,7 +23,7 @@ def chosen_likelihood_displaced(
     ## What it sees
     Means of 5 rows, the first against the last: the margin has grown, and the implicit reward of the chosen responses
     is negative and has fallen by 1 and by 5 standard errors; if none is logged, their log-probability has fallen by 20
-    %. What falls much further is PRF003.
+    %. PRF003 reports a much larger fall.
 
     ## Thresholds
     - `rows`: rows over which a mean is computed.
@@ -32,8 +32,8 @@ def chosen_likelihood_displaced(
     - `times`: factor on the log-probability where no implicit reward is logged.
 
     ## Why it matters
-    The loss contains only the difference of the two. Where both fall, the likelihood goes to responses that are in no
-    pair, and those were never judged.
+    The loss contains only the difference of the two. If both fall, the likelihood moves to responses outside all pairs,
+    which were never judged.
 
     ## Example
     ```text

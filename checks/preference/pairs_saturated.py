@@ -22,9 +22,9 @@ def pairs_saturated(
     ## What it sees
     At least 90 % of the last 10 losses are at most 0.001. For a loss of -log sigmoid(m) the gradient of a pair is
     weighted by 1 - sigmoid(m), which equals the loss if that is small, and 0.5 at the start of training: 0.001 is a
-    five-hundredth of it. **info** while it has been so on less than half of the run: it has finished. **warning** from
-    half of the run, and then it is an outcome, unless the held-out loss is below its first value or as low, or the
-    held-out accuracy has gained.
+    five-hundredth of it. It is an **info** while this holds for less than half of the run: training has finished. After
+    that it is a **warning** and an outcome, unless the held-out loss is not above its first value or the held-out
+    accuracy has gained.
 
     ## Thresholds
     - `left`: loss up to which a pair has no gradient left.
@@ -33,9 +33,9 @@ def pairs_saturated(
     - `mostly_share`: share of the run, 0 to 1, that must be in this state.
 
     ## Why it matters
-    Steps without a gradient teach nothing, and what is left of them (weight decay, rare pairs, Adam's momentum) moves
-    the weights at random. A reward accuracy of 1 after a dozen updates means that the pairs were easy, or that
-    something other than quality identifies the rejected response; from then the margin is unbounded.
+    Steps without a gradient teach nothing, and their other effects (weight decay, rare pairs, Adam's momentum) move the
+    weights at random. A reward accuracy of 1 after a dozen updates means that the pairs were easy, or that something
+    other than quality identifies the rejected response; from then the margin is unbounded.
 
     ## Example
     ```text
@@ -50,9 +50,9 @@ def pairs_saturated(
     No finding.
 
     ## Known false alarms
-    A reward model for pairs that one rule decides is right to end here. Losses that are not of this form (IPO, a hinge)
-    reach 0 where their target is met. A loss that has been below 0 on any row is certainly not of this form, and no
-    level of it is judged.
+    A reward model for pairs that one rule decides is expected to end here. Losses that are not of this form (IPO, a
+    hinge) reach 0 where their target is met. A loss that has been below 0 on any row is certainly not of this form, and
+    no level of it is judged.
 
     ## Remedy
     Find out what distinguishes the pairs. Hold out some of them, stop when their accuracy reaches a plateau, and use a

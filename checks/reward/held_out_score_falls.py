@@ -26,8 +26,8 @@ def held_out_score_falls(
     ## What it sees
     The trajectory of the held-out score (`series.trajectory`): its last window is below its best by more than the noise
     explains, or, with few evaluations, they go down by rank since the highest. **warning** when it has lost 15 % of its
-    best level and a quarter of the range that it has moved in, **error** from 30 % and half of that range. A It is also
-    a **warning** if the last quarter is below the first by more than the smallest detectable gain: less is lost, but
+    best level and a quarter of the range that it has moved in, **error** from 30 % and half of that range. It is also a
+    **warning** if the last quarter is below the first by more than the smallest detectable gain: less is lost, but
     training lowered the score that it should raise.
 
     ## Why it matters
@@ -50,7 +50,7 @@ def held_out_score_falls(
 
     ## Remedy
     Roll back to the checkpoint with the best held-out score. If the reward rose at the same time, check what it rewards
-    (REW002); where it fell too, the cause of that fall is the cause of this one (REW009).
+    (REW002); if it fell too, both have the same cause (REW009).
 
     ## Sources
     arXiv 2210.10760 (the gold reward falls while its proxy rises). Bihan/dstack-configs: PPO at a training reward of

@@ -15,9 +15,9 @@ def reward_function_breaks(reward: Any, graded: Any, tokenizer: Any = None, rend
     `<think>`, a right response without that tag must get the same reward as one with it.
 
     ## Why it matters
-    A policy that explores writes every one of these texts within its first hundred steps. A raise ends the run, a NaN
-    reaches the advantages of its whole group, and a format reward that waits for a tag which the template has already
-    written never gets a reward.
+    A policy that explores writes every one of these texts within its first hundred steps. An exception ends the run,
+    and a NaN reaches the advantages of its whole group. A format reward that requires a tag which the template has
+    already written is always 0.
 
     ## Example
     ```python
@@ -58,7 +58,7 @@ def reward_function_breaks(reward: Any, graded: Any, tokenizer: Any = None, rend
     A function that does not take texts, such as one over ids.
 
     ## Remedy
-    Catch what parsing raises; return 0 or None.
+    Catch exceptions of parsing, and return 0 or None.
 
     ## Sources
     huggingface/trl documentation of custom reward functions; the template of DeepSeek-R1's distilled models, which

@@ -47,12 +47,11 @@ def score_stands_still(
     """The success rate or the held-out score is constant: the policy gives the same answers.
 
     ## What it sees
-    A success rate (or a held-out score if none is recorded) that has been one and the same number, other than 0 and 1,
-    on its last eight values and on half of all, after it had moved there by 0.02 or more at once, or that has more than
-    three digits, so that no rounding made it so. **warning**, and **error** if that number is 30 % below the highest
-    value. If it has gained, it is reported only if the loss has been exactly 0 on its last eight rows: then no update
-    has moved the policy any more, and what it gained is the share of its one answer. It begins at the first of the
-    equal values.
+    A success rate (or a held-out score if none is recorded) whose last eight values, and half of all values, are the
+    same number other than 0 and 1. Rounding must not explain it: the number has more than three digits, or the last
+    change before was 0.02 or more. It is a **warning**, and an **error** if the number is 30 % below the highest value.
+    If the score has gained, it is reported only if the loss has been exactly 0 on the last eight rows, because no
+    update then changes the policy. The onset is the first of the equal values.
 
     ## Thresholds
     - `measured`: number of consecutive equal values.
@@ -60,9 +59,8 @@ def score_stands_still(
     - `lost_share`: loss at or above which it is an error, as a share of the highest value, 0 to 1.
 
     ## Why it matters
-    Samples of a policy that still changes are right now more, now less often. The same number to the last digit, time
-    after time, shows that the same prompts get the same answers: the policy has collapsed to one answer, or is not
-    trained.
+    The score of a changing policy varies. The same number to the last digit at every evaluation shows that the same
+    prompts get the same answers: the policy has collapsed to one answer, or is not trained.
 
     ## Example
     ```text
@@ -80,8 +78,8 @@ def score_stands_still(
     to the checks of the reward.
 
     ## Remedy
-    Read what the policy answers. Go back to before it came to rest; an entropy bonus, smaller updates, or a reward that
-    does not reward that answer.
+    Read the responses. Roll back to a checkpoint before the onset. Then use an entropy bonus, smaller updates, or a
+    reward that does not reward that answer.
 
     ## Sources
     esmaeil-abedi-dev/verifier-as-reward: REINFORCE from an accuracy of 0.99 to one of 0.6, at which it stays for 17

@@ -23,7 +23,7 @@ def pad_equals_eos_label_mask(
 
     ## Why it matters
     `DataCollatorForLanguageModeling` masks labels by pad id. With pad equal to EOS it masks the EOS as well: the model
-    is never taught to stop, and RL begins with answers that run into the limit.
+    does not learn to stop, and RL begins with answers that run to the limit.
 
     ## Example
     ```python
