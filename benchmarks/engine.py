@@ -1,8 +1,8 @@
 """Logit statistics, step time, share of records: ``python -m benchmarks.engine [logits|step|records|records-smollm2]``.
 
-Every figure stands beside its baseline of the same run: one read of the tensor, the naive formulation and TRL's
-helpers for the statistics; TRL's trainer on the same model, task and batch for the step. Times are CPU time of one
-thread, medians over rounds that interleave the variants.
+Every figure is next to its baseline of the same run: one read of the tensor, the naive formulation and TRL's helpers
+for the statistics; TRL's trainer on the same model, task and batch for the step. Times are CPU time of one thread,
+medians over rounds that interleave the variants.
 """
 
 from __future__ import annotations

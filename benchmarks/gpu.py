@@ -64,7 +64,7 @@ def logits() -> None:
 
 
 def extra(x: torch.Tensor) -> str:
-    """The most memory that the statistics hold beside the tensor, as a share of it."""
+    """Return the peak memory of the statistics in addition to the tensor, as a share of it."""
     from grpo_doctor.engine.logits import logit_statistics
 
     if not CUDA:
@@ -76,7 +76,7 @@ def extra(x: torch.Tensor) -> str:
 
 
 def attach() -> None:
-    """The doctor's share of a step of TRL's trainer."""
+    """Return the share of grpo-doctor in a step of TRL's trainer."""
     clock, weights = measured(30 if CUDA else 3, CUDA, now)
     whole, own = (statistics.median(column) * 1e3 for column in zip(*clock.steps, strict=True))
     shares = sorted(own / (whole - own) for whole, own in clock.steps)
@@ -85,7 +85,7 @@ def attach() -> None:
 
 
 def probes() -> None:
-    """What the probes say of the embedded engine on this device and on the CPU, and how long they take."""
+    """Compare the results and the time of the probes on the embedded engine, on this device and on the CPU."""
     from grpo_doctor.probes import run_probes
 
     told = {}

@@ -55,9 +55,9 @@ FIXED: dict[str, Any] = {
     "value_explained_variance": 0.6,
 }  # fmt: skip
 ELSEWHERE = frozenset("chosen_logp chosen_reward rejected_logp rejected_reward reward_margin teacher_kl".split())
-"""What only preference training and distillation record."""
+"""Fields that only preference training and distillation record."""
 COUNTED = {"epoch": 0.001, "wall_time": 20, "tokens_seen": 60_000, "optimizer_step": 1}
-"""What grows by this much a step."""
+"""Fields that grow by this much per step."""
 
 
 SETTINGS = {
@@ -65,7 +65,7 @@ SETTINGS = {
     "gradient_checkpointing": False, "lora_dropout": 0.0, "reference": "initial", "max_grad_norm": 1.0,
     "kl_estimator": "k3", "loss_type": "dapo",
 }  # fmt: skip
-"""What the run declares, so that the checks of settings run too."""
+"""Declared settings, so that the checks of settings run too."""
 SAVED = 8
 """Responses saved a step, of WORDS words each."""
 WORDS = 60
@@ -96,7 +96,7 @@ def record(step: int, rng: random.Random) -> StepRecord:
 def main(last: int) -> None:
     rng = random.Random(0)
     bare, whole = LiveDoctor(SETTINGS), LiveDoctor(SETTINGS)
-    for start in range(0, last, SPAN):  # so many steps are made first: making them is no part of the cost
+    for start in range(0, last, SPAN):  # these steps are made first: making them is not part of the cost
         steps = [(record(step, rng), samples(step, rng)) for step in range(start, min(start + SPAN, last))]
         alone = [cost(bare.push, known) for known, _ in steps]
         with_texts = [cost(whole.push, known, texts) for known, texts in steps]

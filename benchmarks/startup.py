@@ -1,7 +1,7 @@
-"""How long a user waits for `grpo-doctor analyze`: ``python -m benchmarks.startup [LOG]``.
+"""Time that a user waits for `grpo-doctor analyze`: ``python -m benchmarks.startup [LOG]``.
 
-Each command runs in a process of its own, as a user's would, and is set against starting Python with numpy in the same
-round; medians. The log of 1,000 records is written here; a longer console log can be named beside it.
+Each command runs in a separate process, as a user's would, and is compared with starting Python with numpy in the same
+round; medians. The log of 1,000 records is written here; a longer console log can be named in addition.
 """
 
 from __future__ import annotations

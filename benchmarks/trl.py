@@ -1,8 +1,8 @@
-"""What `attach` costs TRL: ``python -m benchmarks.trl [steps]``.
+"""Cost of `attach` in TRL: ``python -m benchmarks.trl [steps]``.
 
 CPU time of one thread on a random model of about 8 million weights (hidden 256, four layers, vocabulary 8,192), 4
-prompts of 8 responses of 32 tokens. The doctor's functions are timed where the trainer calls them and set against the
-rest of the same steps: two trainings, one with the doctor and one without, differ by more than it costs.
+prompts of 8 responses of 32 tokens. The functions of grpo-doctor are timed where the trainer calls them and compared
+with the rest of the same steps: two trainings, one with and one without it, differ by more than its cost.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ TEXTS = frozenset(("rollouts_of", "with_rollouts"))
 
 
 class Clock:
-    """Time of the steps, and of the doctor's functions within them."""
+    """Measures the time of the steps, and of grpo-doctor's functions within them."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.now = now
@@ -84,7 +84,7 @@ class Clock:
 
 
 def measured(steps: int, cuda: bool = False, now: Callable[[], float] = time.process_time) -> tuple[Clock, int]:
-    """Seconds of so many steps, whole and the doctor's own, and the weights of the model."""
+    """Return the seconds of these steps, whole and in grpo-doctor, and the weights of the model."""
     from transformers import TrainerCallback
 
     from grpo_doctor.integrations import session, trl_record
@@ -95,7 +95,7 @@ def measured(steps: int, cuda: bool = False, now: Callable[[], float] = time.pro
     clock = Clock(now)
 
     class Steps(TrainerCallback):
-        """Stands before the doctor's callback, so that a step is counted one call later: its end is within."""
+        """Runs before grpo-doctor's callback, so that a step is counted one call later and includes its end."""
 
         def on_step_begin(self, args: Any, state: Any, control: Any, **named: Any) -> None:
             if clock.began:

@@ -28,7 +28,7 @@ for line in sys.stdin:
 """Twenty steps of a run of which everything is known, with the whole catalogue; at step 0 a new run begins."""
 RUNS, LENGTH = 4, 1400
 RANGES = ((40, 200), (200, 1000), (1000, LENGTH))
-"""Rows of which a step is told: early in a run it judges what became of the reward at every row, later at few."""
+"""Rows at which a step is judged: early in a run every row, later few."""
 WHOLE = """
 import sys, time
 sys.path.insert(0, ".")
@@ -81,7 +81,7 @@ def compared(spent: list[tuple[float, float]], unit: float) -> str:
 
 
 def main(other: Path) -> None:
-    """Prints both comparisons; what comes first in a process is left out."""
+    """Print both comparisons, without the first measurement of a process."""
     steps = [*range(0, LENGTH, 20)] * (RUNS + 1)
     spent = list(zip(steps, measured(other, STEP, steps), strict=True))[LENGTH // 20 :]
     for first, last in RANGES:

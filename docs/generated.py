@@ -139,5 +139,5 @@ def _copied() -> dict[str, str]:
 
 
 def _moved(text: str, folder: str) -> str:
-    """Links of a page of the repository that lead to what is no page of the site become plain words."""
+    """Turn links of a repository page to something outside the site into plain words."""
     return re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]+\)", r"\1", text)

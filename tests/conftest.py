@@ -1,5 +1,5 @@
-"""What holds for every test: one thread, for matrices are small; examples of hypothesis that depend neither on time nor
-on chance, and are few, for they are the same ones each time: ``python -m tests.fuzz`` looks for new ones."""
+"""Settings for every test: one thread, because matrices are small, and few examples of hypothesis. The examples depend
+neither on time nor on chance, so they are the same each time: ``python -m tests.fuzz`` searches for new ones."""
 
 import gc
 import os

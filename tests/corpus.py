@@ -1,9 +1,9 @@
-"""What the doctor makes of the real logs: ``python -m tests.corpus``, or ``make corpus``.
+"""Diagnoses of the real logs: ``python -m tests.corpus``, or ``make corpus``.
 
-Holds verdict, first sentence and onset against ``labels.csv``, run by run and weighted by repository, so that one
-project with many runs does not decide, and lists every run that is judged wrongly. ``--all`` prints what was read and
-found of every file; ``--write`` also stores the figures in docs/evidence/accuracy.md, which the README quotes. Exit
-code 1 when anything is wrong.
+Compares verdict, first sentence and onset with ``labels.csv``, run by run and weighted by repository, so that one
+project with many runs does not decide, and lists every wrong run. ``--all`` prints what was read and found in every
+file; ``--write`` also stores the figures in docs/evidence/accuracy.md, which the README quotes. Exit code 1 if anything
+is wrong.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ ONSETS = {
     **{"R064": 23, "R065": 85, "R066": 45, "R067": 140, "R068": 29, "R072": 123, "R074": 78, "R075": 40, "R082": 157},
     **{"R133": 5, "R121": 20, "R032": 35},
 }
-"""Step at which the run went wrong, by eye on its curves (of R028 and R133 by the first NaN and the first collapse)."""
+"""Step at which the run began to fail, judged by its curves (for two of them, the first NaN and the first
+collapse)."""
 WORST = ("failing", "suspect", "healthy", "unproven", "unjudged")
 """The answer to a file with several runs is that of the worst, as its exit code is."""
 NEAR = 0.1
@@ -70,7 +71,7 @@ class Scored(msgspec.Struct):
 
     @property
     def told(self) -> bool:
-        """Whether the first sentence of a sick run names an illness that its label names."""
+        """Return whether the first sentence of a failing run names a problem in its label."""
         wanted = set(self.label["families"].split())
         said = [f for f in self.diagnosis.findings if f.message.removesuffix(".") in self.diagnosis.headline]
         named = {f.code[:-3] for f in said if f.level >= Severity.WARNING}
@@ -240,7 +241,7 @@ labelled logs (`grpo-doctor lab --evidence docs/evidence --logs FOLDER`):
 
 
 def _misjudged(scored: list[Scored]) -> list[str]:
-    """What is wrong, run by run."""
+    """Return the wrong results, run by run."""
     lines = [s.line() for s in scored if not s.right]
     lines += [f"{s.line()} names none of {s.label['families']}" for s in scored if s.sick and s.right and not s.told]
     for s in scored:

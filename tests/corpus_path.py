@@ -1,8 +1,8 @@
-"""Where the real logs are. They are third-party data: read by path, never copied.
+"""Location of the real logs. They are third-party data: read by path, never copied.
 
-`tests.data` has logs of the project's own, on which what can be asked anywhere is asked anywhere. Without the corpus,
-the verdicts on named public runs and the tests over all of it are not run, and pytest's summary says how many
-(`tests/conftest.py`). ``make corpus-fetch`` brings the corpus.
+`tests.data` has the project's own logs, and every test that does not need real ones uses these. Without the corpus, the
+verdicts on named public runs and the tests over all of it are not run, and pytest's summary gives their number
+(`tests/conftest.py`). ``make corpus-fetch`` downloads the corpus.
 """
 
 import os

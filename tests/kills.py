@@ -1,9 +1,9 @@
-"""``python -m tests.kills [run] [watch] [compare] [fleet] [--kills 24]``: kills each at random moments and goes on.
+"""``python -m tests.kills [run] [watch] [compare] [fleet] [--kills 24]``: kills each at random moments and continues.
 
-After every kill of a run each finished step must be readable, and in the end the records must be those of a run that
-was left alone. A watch must leave the log that it follows as it is, and the last one must find what `analyze` finds.
-A report of a comparison or of a fleet is the old one or the new one and whole; a fleet forgets no run that it has read.
-Takes some minutes; the suite does it with few kills.
+After every kill of a run each finished step must be readable, and in the end the records must be those of an
+undisturbed run. A watch must leave its log unchanged, and the last one must find what `analyze` finds. A report of a
+comparison or of a fleet is the old one or the new one, complete; a fleet forgets no run that it has read. Takes some
+minutes; the suite does it with few kills.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ RUNS = 6
 
 
 def fleets_are_whole(rng: random.Random, kills: int) -> bool:
-    """Whether a fleet that is killed over and over forgets nothing that it has read, and tells the same in the end."""
+    """Check that a fleet that is killed repeatedly forgets nothing that it has read, and ends with the same result."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         logs = [written_log(folder / "sweep" / f"{seed}" / "train.jsonl", seed) for seed in range(RUNS)]
@@ -193,7 +193,7 @@ def fleets_are_whole(rng: random.Random, kills: int) -> bool:
 
 
 def pages(room: Path) -> dict[str, bytes]:
-    """What stands on each page of a run."""
+    """Return the content of each page of a run."""
     return {path.name: path.read_bytes() for path in (room / PAGES).glob("*.html")}
 
 

@@ -23,11 +23,11 @@ Every message of every check, with sample values. `‹name›` stands for a word
 phrases are listed below the message. `make messages` writes this page.
 """
 PATTERN = re.compile(r"[\\|^$]|\{[^a-z]")
-"""What only a regular expression holds: those are no phrases of a message."""
+"""Regular expressions are not phrases of a message."""
 
 
 class Texts(NamedTuple):
-    """What one check can write: whole sentences, and the phrases that fill its sentences."""
+    """The texts that one check can write: whole sentences, and the phrases that fill its sentences."""
 
     sentences: list[str]
     phrases: list[str]
@@ -43,7 +43,7 @@ def sample(message: str) -> str:
 
 
 def source(check: Check) -> ast.Module:
-    """The code of a check, with that of a probe in a file of its own."""
+    """Return the code of a check, including that of a probe in a separate file."""
     functions = (check.predicate, check.conclusion, check.across, check.probe)
     files = dict.fromkeys(function.__code__.co_filename for function in functions if function is not None)
     return ast.parse("\n".join(Path(file).read_text(encoding="utf-8") for file in files))

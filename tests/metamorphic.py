@@ -48,7 +48,7 @@ GRAVITY = {"healthy": 0, "unproven": 0, "unjudged": 0, "suspect": 1, "failing": 
 
 
 def with_its_top(run: Run) -> Run:
-    """The run with its largest reward recorded where the scale of its rewards, 0 to 1, is all that tells it."""
+    """Record the largest reward of the run if only its scale, 0 to 1, shows the maximum."""
     rewards = run.columns["reward_mean"]
     known = rewards[np.isfinite(rewards)]
     out = copy.copy(run)
@@ -133,16 +133,17 @@ def said(diagnosis: Diagnosis) -> dict[str, Any]:
 
 
 def different(one: dict[str, Any], other: dict[str, Any]) -> str:
-    """What two of them say otherwise."""
+    """Return the differences of two diagnoses."""
     keys = sorted(one.keys() | other.keys())
     return ", ".join(f"{k}: {one.get(k)} → {other.get(k)}" for k in keys if one.get(k) != other.get(k))
 
 
 def scale_of_the_reward(run: Run) -> Iterator[str]:
-    """The unit of the reward changes no verdict, and a constant that is added to it makes none worse.
+    """The unit of the reward changes no verdict, and adding a constant makes none worse.
 
-    What a scale of 0 to 1 tells of its top (that a run is solved, that a constant reward is a low one) is true of the
-    scaled reward too, so it is recorded with it. A fall is a share of its level, so a constant makes it weigh less.
+    On a scale of 0 to 1 the maximum is known, so a run may be solved or a constant reward low. The scaled reward is
+    recorded with its maximum for the same reason. A fall is a share of its level, so a constant makes the same fall
+    count less.
     """
     if "reward_mean" not in run.columns:
         return
@@ -155,7 +156,8 @@ def scale_of_the_reward(run: Run) -> Iterator[str]:
 
 
 def rows_to_come(run: Run) -> Iterator[str]:
-    """What is found after some rows is the same whole, in a run that ends there, and live in one that goes on."""
+    """The findings after some rows are the same in the whole log, in a run that ends there, and in a live run that
+    continues."""
     if not 1 < len(run) <= LONGEST or run.run_type not in ("rl", "supervised", "preference"):
         return
     records = list(run.records())
@@ -197,9 +199,9 @@ def _merged(run: Run) -> bool:
 
 
 def _other_values(part: Run, whole: Run, name: str) -> str:
-    """Where the values of the beginning differ; the last two rows may lack what stands behind the cut.
+    """Return where the values of the beginning differ; the last two rows may lack the part after the cut.
 
-    Steps that no row states are spread between those that are known, so they may differ.
+    Steps that no row states are spread between the known ones, so they may differ.
     """
     here, there = (c[~np.isnan(c)] for c in (part.columns[name], whole.columns[name]))
     n = min(len(here), len(there)) - 2
@@ -210,7 +212,7 @@ def _other_values(part: Run, whole: Run, name: str) -> str:
 
 
 LIST = rb"['\"]?\s*[:=]?\s*(?:tensor\()?\["
-"""What begins a list: one of single rewards is known by its name alone."""
+"""Beginning of a list; a list of single rewards is recognised by its name alone."""
 
 
 def names_of_keys(path: Path, runs: list[Run], folder: Path) -> Iterator[str]:
@@ -218,7 +220,7 @@ def names_of_keys(path: Path, runs: list[Run], folder: Path) -> Iterator[str]:
     (run,) = runs
     renamed, mapping = path.read_bytes(), {}
     if b"\0" in renamed[:4096]:
-        return  # lengths of names stand in binary logs
+        return  # binary logs contain the lengths of names
     for number, (key, field) in enumerate(run.mapping.items()):
         if field in ("reward_mean", "kl", "entropy_mean") and re.fullmatch(r"[\w/.@-]+", key):
             word = f"zzq{number}"

@@ -1,8 +1,8 @@
-"""``python -m tests.mutants [CODE...]``: every comparison of a check on its other side. Not part of the suite.
+"""``python -m tests.mutants [CODE...]``: inverts the boundary of every comparison of a check. Not part of the suite.
 
-One comparison after the other becomes its neighbour (``>`` to ``>=``, ``==`` to ``!=`` and back), and the check's own
-tests must fail. Prints the survivors, and is 1 if there are any. Those that no test can tell are named in `EQUIVALENT`.
-Without codes it takes every check that judges records, some minutes.
+One comparison after another becomes its neighbour (``>`` to ``>=``, ``==`` to ``!=`` and back), and the check's own
+tests must fail. Prints the survivors; the exit code is 1 if there are any. Those that no test can distinguish are named
+in `EQUIVALENT`. Without codes it takes every check that judges records, in some minutes.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ EQUIVALENT: dict[str, dict[str, str]] = {
     },
     "UPD001": {"p < p_value": "it is asked twice: for the test by shifts, and in the end"},
 }
-"""Code: comparison as it stands in the file: why its neighbour finds the same."""
+"""Code: comparison as in the file: why its neighbour finds the same."""
 
 NEIGHBOUR: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Gt: ast.GtE,
@@ -76,7 +76,8 @@ RECORDS = ("check(", "conclude(")
 
 
 def judged(tree: ast.Module) -> list[ast.FunctionDef | ast.ClassDef]:
-    """What of a leaf judges records: its check and all that this names; its probe has mutants of its own."""
+    """Return the parts of a file that judge records: its check and all that this names; its probe has separate
+    mutants."""
     parts = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     found = [part for part in parts.values() if any(ast.unparse(d).startswith(RECORDS) for d in part.decorator_list)]
     for part in found:
@@ -128,7 +129,7 @@ def passes(path: Path) -> bool:
 
 
 def survivors(check: Check) -> Iterator[tuple[str, str]]:
-    """Place and text of the comparisons of a check whose neighbour no test can tell from them."""
+    """Return place and text of the comparisons of a check whose neighbour no test distinguishes from them."""
     assert check.predicate is not None
     tests, functions = tests_of(check), functions_of(check.predicate.__globals__)
     for line, text, codes in mutants(Path(check.file)):

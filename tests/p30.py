@@ -26,7 +26,8 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 
 def write(path: Path, steps: Iterable[dict[str, str]], *, warning: bool = True) -> Path:
-    """A log of these steps: outputs, dead groups, reward, update or skip, and the caching warning where it stood."""
+    """Write a log of these steps: outputs, zero-variance groups, reward, update or skip, and the caching warning at its
+    place."""
     parts = [HEAD]
     for row in steps:
         parts.append(f"{'=' * 60}\n📍 Step {row['step']}/500\n{'=' * 60}\n🌡️  Temperature: 0.290\n")

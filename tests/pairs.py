@@ -1,7 +1,8 @@
-"""Faults of the engine with and without: ``python -m tests.pairs`` compares each sick run with its healthy twin.
+"""Faults of the engine with and without: ``python -m tests.pairs`` compares each faulty run with the same run without
+the fault.
 
-Prints what became of the fault's finding and of the remedies for it, the verdict, and then how many pairs of healthy
-seeds differ. Not part of the suite. ``--keep FOLDER`` keeps the runs: one that stands there already is not trained again.
+Prints the outcome of the fault's finding and of its remedies, the verdict, and how many pairs of healthy seeds differ.
+Not part of the suite. ``--keep FOLDER`` keeps the runs; existing ones are not trained again.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from grpo_doctor.record import RecordWriter
 
 STEPS = 40
 TWINS: dict[str, dict[str, Any]] = {"train-mode-generation": {**P30, "gradient_checkpointing": True}}
-"""Settings of the healthy twin of a fault that brings its own length; the others' twin is seed 0 of the defaults."""
+"""Settings of the run without the fault, for faults with another length; the others use seed 0 of the defaults."""
 NAMES = (
     *("nan-at-step", "lr-too-high", "truncation", "kl-dominates", "constant-reward", "min-new-tokens"),
     *("entropy-coefficient-huge", "train-mode-generation"),

@@ -35,7 +35,7 @@ SUCCESS = {"reward_mean", "success_rate", "eval_score", "loss", "eval_loss", "re
 
 
 def disagreements(diagnosis: Diagnosis) -> list[str]:
-    """What one report says that another part of it denies."""
+    """Return contradictions between two parts of a report."""
     holds = [f for f in diagnosis.findings if not f.cleared]
     worst = max((f.level for f in holds), default=Severity.INFO)
     verdict, out = diagnosis.verdict, []
@@ -110,7 +110,7 @@ def unfounded_absences(found: Diagnosis) -> list[str]:
 
 
 def impossible_causes(found: Diagnosis) -> list[str]:
-    """What speaks against the cause that the first sentence names: it came later, is the same, or explains another."""
+    """Return objections to the cause that the first sentence names: it came later, is the same, or explains another."""
     if "because of" not in found.headline:
         return []
     by_code, run = {f.code: f for f in found.findings}, found.run
@@ -143,4 +143,4 @@ PROPERTIES: dict[str, Callable[[Diagnosis], list[str]]] = {
     "no remedy contradicts a setting, the log or another": impossible_remedies,
     "every number of the first sentence is in the log": strange_numbers,
 }
-"""What holds of each diagnosis, and what returns the violations of it."""
+"""Properties of every diagnosis, and functions that return their violations."""

@@ -1,7 +1,7 @@
-"""The library's Llama with a forward of its own: the same logits, to the bit, in half of the time.
+"""The library's Llama with another forward: the same logits, to the bit, in half of the time.
 
-Of a tiny model's forward the library spends more around the arithmetic than on it: on masks for all cases, on looking up
-the attention, on collecting outputs. Tests of probes and of the engine make a million forwards.
+In the forward of a tiny model, the library spends more time around the arithmetic than on it: on masks for all cases,
+on looking up the attention, on collecting outputs. Tests of probes and of the engine make a million forward passes.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ QuickLlama.__name__ = LlamaForCausalLM.__name__  # which is written down where i
 
 
 def quick(model: Any) -> Any:
-    """The same model, quick from now on; one with an adapter is quick inside."""
+    """Make the model quick in place; of one with an adapter, the inner model."""
     getattr(model, "get_base_model", lambda: model)().__class__ = QuickLlama
     return model
 
@@ -92,7 +92,7 @@ def normed(norm: Any, x: Tensor) -> Tensor:
 
 
 def attended(layer: Any, x: Tensor, turn: tuple[Tensor, Tensor], mask: Tensor | None, past: Any) -> Tensor:
-    """What one layer's attention adds."""
+    """Return the output of one layer's attention."""
     shape = (*x.shape[:2], -1, layer.head_dim)
     query, key, value = (part(x).view(shape).transpose(1, 2) for part in (layer.q_proj, layer.k_proj, layer.v_proj))
     cosine, sine = (part.to(x.dtype) for part in turn)

@@ -1,11 +1,11 @@
-"""What each check has been triggered by: ``python -m tests.seen`` (``make seen``) writes ``checks/seen.json``.
+"""Evidence for each check: ``python -m tests.seen`` (``make seen``) writes ``checks/seen.json``.
 
-A check is a preview, shown as a remark and counted in the verdict only under ``--preview``, until something that was
-not made for its own test has triggered it rightly; unless it has a probe, or the log itself proves what it reports
-(confidence high). What counts: a public log that is labelled sick, or on which it made
-a remark, an issue thread whose cause it names, a fault that was planted in a configuration or injected into the engine,
-a run of a public trainer that was made ill, a wrong twin of a trainer that its probe caught, a labelled run that the generator of another tool makes (`tests.peers`). The tests of the suite
-hold what is planted and injected to what is counted here.
+A check is a preview, shown as a remark and counted in the verdict only under ``--preview``, until something other than
+its own test has triggered it correctly. Checks with a probe, and checks that the log itself proves (confidence high),
+are not previews. Evidence is a public log that is labelled failing, or on which the check made a remark; an issue
+thread whose cause it names; a fault that was planted in a configuration, injected into the engine or into a run of a
+public trainer; a wrong variant of a trainer that its probe caught; or a labelled run from the generator of another tool
+(`tests.peers`). Tests compare planted and injected faults with these counts.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def on_threads() -> Iterator[Seen]:
 
 
 def planted() -> Iterator[Seen]:
-    """Faults of a configuration, of the engine, of a run in TRL, of a trainer's twin and of made rollouts."""
+    """Return faults of a configuration, of the engine, of a run in TRL, of a wrong trainer and of generated
+    rollouts."""
     yield from ((code, "configurations", name) for name, code, _, _ in test_planted.FAULTS)
     yield from ((code, "faults", name) for name, fault in FAULTS.items() for code in fault.named_by)
     yield from ((code, "trainers", name) for name, code in MADE_ILL.items())

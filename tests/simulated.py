@@ -32,7 +32,7 @@ def falling(rows: int, drop: float, at: float = 0.7) -> np.ndarray:
 
 
 def judged(values: np.ndarray, *, apart: bool = False) -> Outcome:
-    """How the series stands at its end."""
+    """Return the state of the series at its end."""
     trajectory = Trajectory(apart=apart)
     for step, value in enumerate(values.tolist()):
         trajectory.push(value, step)

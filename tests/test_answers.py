@@ -1,4 +1,4 @@
-"""What the report says of numbers that people ask about: one row before the condition, and at it."""
+"""Answers of the report about numbers that people ask about: one row before the condition, and at it."""
 
 from __future__ import annotations
 

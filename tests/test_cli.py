@@ -59,7 +59,7 @@ def test_a_missing_file(tmp_path: Path) -> None:
 
 
 def test_an_unreadable_file() -> None:
-    exit_code, out, err = run("analyze", "/proc/self/mem")  # opens for everybody and reads for nobody, root included
+    exit_code, out, err = run("analyze", "/proc/self/mem")  # no one can read it, not even root
     assert (exit_code, out) == (2, "")
     assert err.startswith("grpo-doctor: /proc/self/mem: ")
     assert len(err.strip().splitlines()) == 1
@@ -69,7 +69,7 @@ def test_a_line_of_fifty_megabytes_is_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "long.log"
     with open(path, "wb") as file:
         file.write(b"step: 1 " + b"x" * 50_000_000 + b"\n")
-    code = (  # VmHWM begins anew with the program; ru_maxrss is inherited from whoever forked it
+    code = (  # VmHWM restarts with the program; ru_maxrss is inherited from the parent process
         "import re, sys\nfrom typer.testing import CliRunner\nfrom grpo_doctor.cli import app\n"
         "r = CliRunner().invoke(app, ['analyze', sys.argv[1]])\n"
         "status = open('/proc/self/status', encoding='utf-8').read()\n"

@@ -29,9 +29,9 @@ CAUSES = {
     "train-mode-generation": "GEN001",
     "truncation": "LEN003",
 }
-"""Of the faults that a log proves: the check that heads the report."""
+"""Faults that a log proves: the check that heads the report."""
 SUSPECT = {"rank-advantages": "ADV005", "two-sample-groups": "ADV001"}
-"""Of those that let the run learn: the check that names them."""
+"""Faults with which the run still learns: the check that names them."""
 
 
 def records(fault: str) -> list[dict[str, Any]]:

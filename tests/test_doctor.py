@@ -1,4 +1,4 @@
-"""The doctor: fed whole or step by step it finds the same; alarms hold, clear and pause; causes come first."""
+"""The diagnosis is the same for the whole log and step by step; alarms hold, clear and pause; causes come first."""
 
 from __future__ import annotations
 

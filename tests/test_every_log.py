@@ -1,4 +1,5 @@
-"""What holds for every public log and every rebuilt one: each is read and diagnosed once, and all properties are tested."""
+"""Properties of every public log and every rebuilt one: each is read and diagnosed once, and all properties are
+tested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands of the quick start and the files of docs/examples, run as they stand there."""
+"""The commands of the quick start and the files of docs/examples, run unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the doctor says about the logs of two founding trainers, and about logs written in their words."""
+"""Diagnoses of the logs of the two trainers with which the project began, and of logs in their format."""
 
 import math
 from pathlib import Path
@@ -58,7 +58,7 @@ def test_a_declared_coefficient_of_6_is_flagged_and_its_sign_left_to_a_probe() -
     diagnosis = diagnose(run)
     found = diagnosis.finding("ENT008")
     assert found is not None
-    assert found.severity == "error"  # a risk, and nothing shows that the run learns in spite of it
+    assert found.severity == "error"  # a risk without evidence that the run still learns
     assert "Check its sign with a probe" in found.message
     assert diagnosis.verdict == "failing"
 

@@ -1,4 +1,4 @@
-"""What is said to be why can be why, and what is advised fits the run: over real logs, a sample of them."""
+"""Stated causes are possible, and advice fits the run: over a sample of real logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SIGKILL at random moments: what was written stays, what was read is not read again, and no worker is left behind."""
+"""SIGKILL at random moments: written data stays, read data is not read again, and no worker remains."""
 
 from __future__ import annotations
 

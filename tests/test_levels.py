@@ -36,7 +36,7 @@ def test_a_fall_after_a_dip_shows_next_to_it(drop: float, fell: bool) -> None:
 
 @pytest.mark.parametrize(("level", "rows", "fell"), [(0.25, 4, False), (0.077, 5, False), (0.078, 5, True)])
 def test_a_last_level_without_noise_shows_by_itself(level: float, rows: int, fell: bool) -> None:
-    """From the fifth value on it is known that it has none."""
+    """Starting at the fifth value it is known that it has no noise."""
     assert falls(np.where(40 - rows <= AT, 0, SWING - 0.5 + level)) is fell
 
 

@@ -1,4 +1,4 @@
-"""What says nothing of a run does not change what is said of it: made logs, and a sample of the real ones."""
+"""Irrelevant changes do not change the diagnosis: generated logs, and a sample of the real ones."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_the_scale_of_the_reward_changes_no_verdict(make: metamorphic.Made) -> N
     told = {name: diagnose(metamorphic.rescaled(run, *scale)).verdict for name, scale in metamorphic.SCALES.items()}
     if make in (runs.healthy, runs.one_token):
         assert told == dict.fromkeys(told, known)
-    elif make is runs.converged:  # at 0.92 from the first row on: only its scale tells that it is solved
+    elif make is runs.converged:  # at 0.92 since the first row: only its scale shows that it is solved
         assert set(told.values()) <= {"healthy", "unproven", "suspect"}
     else:  # a fall is a share of its level, so one on top of a constant weighs less
         milder = (
@@ -59,8 +59,8 @@ def nearly_solved(seed: int) -> dict[str, np.ndarray]:
 
 
 def test_why_a_constant_on_top_of_the_reward_may_make_a_verdict_milder() -> None:
-    """0 is no pay; of equal rewards of 5 nobody knows what they are worth. And the lowest reward that a run has shown
-    is not the floor of its scale, for a good run never shows it: a dip would be a loss of half of what was reached."""
+    """0 means no reward, but the value of equal rewards of 5 is unknown. The lowest reward of a run is not the lower
+    end of its scale, because a good run never reaches that: a dip would otherwise be a loss of half of the gain."""
     never_paid = runs.run_of(unpaid, 1)
     assert diagnose(never_paid).verdict == "failing"
     assert diagnose(metamorphic.rescaled(never_paid, 1.0, 5.0)).verdict == "suspect"

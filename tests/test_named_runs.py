@@ -1,4 +1,4 @@
-"""What the founding issue says of single real runs, sentence by sentence; reward and stall have their own file."""
+"""Requirements for single real runs, sentence by sentence; reward and stall have separate files."""
 
 from __future__ import annotations
 

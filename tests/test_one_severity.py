@@ -19,7 +19,7 @@ from grpo_doctor.run import run_of
 from tests.properties import disagreements
 
 LAB = Path(__file__).parent / "lab_runs.jsonl.gz"
-"""Twelve runs of the lab (seed 0), left alone: the numbers of their records to three digits."""
+"""Twelve runs of the fault experiments (seed 0), untreated: the numbers of their records to three digits."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Where outputs go: whole files, devices, pipes, links, and never over an input."""
+"""Outputs: whole files, devices, pipes, links, and never over an input."""
 
 import os
 import re

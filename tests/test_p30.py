@@ -1,4 +1,5 @@
-"""The P30 run of beita6969/colab-grpo: its log names the generation mode, not the group size that its post-mortem blames."""
+"""The run in training_p30.log of beita6969/colab-grpo: its log names the generation mode, not the group size that its
+post-mortem blames."""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ def test_what_is_true_but_not_the_cause_is_a_note(report: tuple[int, dict[str, A
     found = report[1]["by_code"]
     for code in ("ADV001", "KL003", "CFG004"):
         assert found[code]["role"] == "note", code
-    # four in five groups dead on most steps is an outcome of its own, which GEN001 does not explain
+    # four in five groups with zero variance on most steps are a separate outcome, which GEN001 does not explain
     assert (found["ADV003"]["role"], found["ADV003"]["severity"]) == ("outcome", "warning")
     assert found["ADV012"]["role"] == "symptom"
     assert found["ADV001"]["severity"] == "warning"

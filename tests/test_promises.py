@@ -1,4 +1,4 @@
-"""What the documents promise: numbered, each with a test that exists or a word that there is none yet."""
+"""The promises in the documents: numbered, each with an existing test or a note that there is none yet."""
 
 from __future__ import annotations
 

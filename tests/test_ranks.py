@@ -1,4 +1,4 @@
-"""Ranks of few values: the exact probability of a rise, and what goes down."""
+"""Ranks of few values: the exact probability of a rise and of a fall."""
 
 from itertools import permutations
 from statistics import NormalDist

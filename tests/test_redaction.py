@@ -182,7 +182,7 @@ MORE: dict[str, tuple[str, str]] = {
     ),
     "after-escaped-newline": (json.dumps(f"a\nsk-{made(30)}"), DRAW_TAIL),
 }
-"""What is redacted by its place or by its characters, and not by a shape of the table."""
+"""Redacted by place or characters, not by a shape of the table."""
 TABLE = tomllib.loads(files("grpo_doctor.report").joinpath("secret_shapes.toml").read_text(encoding="utf-8"))
 
 
@@ -465,7 +465,7 @@ def test_no_command_prints_a_secret(tmp_path: Path, command: list[str], monkeypa
     assert done.exception is None or isinstance(done.exception, SystemExit)
     assert done.output or any(Path(known[OUT]).iterdir())
     for store in Path(known[OUT]).glob("fleet.db*"):
-        store.unlink()  # it knows files by their true names, and is no report
+        store.unlink()  # it knows files by their real names, and is not a report
     assert leaked(done.output, Path(known[OUT])) == []
 
 

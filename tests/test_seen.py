@@ -1,4 +1,4 @@
-"""What each check has been seen on: the stored counts are those of the tests, and a preview is a remark."""
+"""Evidence for each check: the stored counts are those of the tests, and a preview is a remark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens on a finding, what a run folder holds, and what is cut off it on resume."""
+"""Actions on a finding, the content of a run folder, and the rows removed on resume."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of the founding documents and the section before the next run, for any run that has the fields."""
+"""The comparison tables and the section "Before the next run", for any run that has the fields."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What happened to a series: every kind, its dates, and the same row by row and whole. Error rates: benchmarks."""
+"""Course of a series: every kind, its dates, and the same row by row and whole. Error rates: benchmarks."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_drop_must_lie_beyond_the_noise(drop: float, rows: int, fell: bool) ->
 
 
 def test_a_slow_fall_shows_by_thirds_of_the_run() -> None:
-    """By quarters it would have to be 0.172."""
+    """Compared by quarters, 0.172 would be required."""
     slow = np.tile([0.4, 0.6], 60) - 0.165 * np.clip((np.arange(120) - 40) / 40, 0, 1)
     assert judged(slow).fallen > 0
 
@@ -90,7 +90,7 @@ def test_a_fall_that_recovers_is_none_at_the_end() -> None:
 
 @pytest.mark.parametrize(("rows", "at_most"), [(20, 0.005), (40, 0.02), (60, 0.015)])
 def test_rewards_that_are_mostly_0_have_not_gained(rows: int, at_most: float) -> None:
-    """One row in ten pays something: by Student's t 5 to 13 % of such runs have gained."""
+    """One row in ten has a reward: by Student's t, 5 to 13 % of such runs would have gained."""
     rng = np.random.default_rng(0)
     lucky = [(rng.random(rows) < 0.1) * rng.random(rows) for _ in range(400)]
     assert np.mean([judged(values).gained for values in lucky]) <= at_most
@@ -209,7 +209,7 @@ def test_few_held_out_scores_fall_by_rank() -> None:
     ("after", "fallen"),
     [
         ([0.5, 0.45, 0.4, 0.35, 0.3, 0.25, 0.2], 2),
-        ([0.5, 0.4, 0.45, 0.35, 0.3, 0.25, 0.2], 0),  # seven must each lie below the one before
+        ([0.5, 0.4, 0.45, 0.35, 0.3, 0.25, 0.2], 0),  # seven must each be below the previous one
         ([0.5, 0.4, 0.45, 0.35, 0.3, 0.25, 0.2, 0.15], 2),
         ([0.5, 0.4, 0.45, 0.35, 0.3, 0.2, 0.25, 0.15], 0),  # one pair of eight may lie the other way
     ],
@@ -247,9 +247,9 @@ HIGH = [0.90, 0.88, 0.92, 0.99, 0.97, 0.93, 0.97, 0.96, 0.95, 0.92, 0.98, 0.94, 
 @pytest.mark.parametrize(
     ("end", "fallen"),
     [
-        ([0.57], 0),  # a single value is no level
+        ([0.57], 0),  # a single value is not a level
         ([0.57, 0.0], 2),
-        ([0.771, 0.0], 0),  # hardly as far below those before as they differ
+        ([0.771, 0.0], 0),  # barely as far below the previous ones as they differ
         ([0.769, 0.0], 2),
     ],
 )

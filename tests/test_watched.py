@@ -1,4 +1,4 @@
-"""Whoever learns is not accused while it is watched either: a stop for what would have passed costs a whole run."""
+"""No learning run is flagged while it is watched: a stop for a temporary state costs a whole run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SICK_FOR_A_WHILE = {
 
 
 def accused(run: Run) -> list[str]:
-    """What is found at error or above while the run is watched, row by row."""
+    """Return the findings at error or above while the run is watched, row by row."""
     doctor = LiveDoctor(run.settings, run_type=run.run_type)
     return [
         f"{finding.code} after {row} rows"

@@ -75,7 +75,7 @@ def outcome(tool: dict[str, Any], answer: str) -> str:
 
 
 def answered(tool: dict[str, Any], log: Path, records: Path, folder: Path) -> tuple[str, float]:
-    """What one tool says of one run, and the CPU seconds it took."""
+    """Return the result of one tool on one run, and the CPU seconds that it took."""
     words = tool["command"].format(
         python=sys.executable, log=shlex.quote(str(log)), records=shlex.quote(str(records)), here=HERE
     )
@@ -110,7 +110,7 @@ def measured(tool: dict[str, Any], folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def stored() -> list[dict[str, str]]:
-    """What was measured before."""
+    """Return the earlier measurements."""
     if not STORED.is_file():
         return []
     with STORED.open(encoding="utf-8", newline="") as file:

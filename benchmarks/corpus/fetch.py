@@ -1,8 +1,9 @@
-"""``python -m benchmarks.corpus.fetch [FOLDER]``, or ``make corpus-fetch``: brings the labelled logs of the manifest.
+"""``python -m benchmarks.corpus.fetch [FOLDER]``, or ``make corpus-fetch``: downloads the labelled logs of the
+manifest.
 
 Each log is downloaded at its commit from its public repository and kept only if its checksum is that of the manifest;
-one that is there already is not fetched again. Then ``GRPO_DOCTOR_CORPUS=FOLDER make corpus`` scores the doctor.
-Exit code 1 when a log could not be had: each is named with the reason.
+existing logs are not downloaded again. Then ``GRPO_DOCTOR_CORPUS=FOLDER make corpus`` measures the accuracy. Exit code
+1 if a log is unavailable; each is named with the reason.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""``python -m benchmarks.corpus.manifest LABELS``: writes ``manifest.csv`` from the labels and the files beside them.
+"""``python -m benchmarks.corpus.manifest LABELS``: writes ``manifest.csv`` from the labels and the files next to them.
 
-The manifest holds facts only: where each log is published, its checksum, and the label. No log is in the repository.
+The manifest contains only facts: where each log is published, its checksum, and the label. No log is in the repository.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def row(label: dict[str, str], folder: Path) -> dict[str, str | int]:
 
 
 def main() -> None:
-    """Writes the manifest beside this file."""
+    """Write the manifest next to this file."""
     labels = Path(sys.argv[1])
     with labels.open(encoding="utf-8", newline="") as file:
         rows = [row(label, labels.parent) for label in csv.DictReader(file)]

@@ -1,6 +1,7 @@
-"""How fast logs are read, beside counting lines, ``grep -c`` and the obvious way: ``python -m benchmarks.readers``.
+"""Speed of reading logs, compared with counting lines, ``grep -c`` and the obvious way: ``python -m
+benchmarks.readers``.
 
-Everything is measured in one run, each in a process of its own, as CPU time and peak memory, three rounds in turn,
+Everything is measured in one run, each way in a separate process, as CPU time and peak memory: three rounds in turn,
 medians of the ratios within a round. Options: ``--rows`` (JSONL rows), ``--megabytes`` (console), ``--rounds``.
 """
 
@@ -127,7 +128,7 @@ WAYS: dict[str, Callable[[Path], int]] = {f.__name__: f for f in (ours, count, g
 
 
 def measure(way: str, path: Path) -> tuple[float, float]:
-    """CPU seconds and peak megabytes of one way in a process of its own."""
+    """Return CPU seconds and peak megabytes of one way, in a separate process."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     child = subprocess.run(
         [sys.executable, "-m", "benchmarks.readers", "--way", way, str(path)],

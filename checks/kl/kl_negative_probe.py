@@ -18,17 +18,16 @@ def probe_sign(
     *,
     least_cosine: float = 0.3,
 ) -> Fires | None:
-    """## What this certifies, and what it does not
-    The probe moves the reference a little away from the policy and, at advantages of zero, takes what that adds to the
-    applied gradient. It must point the way in which the squared log-ratio grows (cosine 1, or somewhat less, for
-    k2 and k3): then a step leads back to the reference. A cosine below -0.3 is a KL term of the wrong sign, which
-    rewards divergence. Where the adapter names no reference, forwards that the loss makes without gradient
-    replace it: they give the first token of two samples a lower log-probability and that of two others a higher
-    one, and the policy's must be moved the same way. It does not certify the size of the coefficient (KL002), and
-    a KL that is in the reward (`settings["use_kl_in_reward"]`), or k1 in the loss, leaves no such gradient and is
-    not judged. A declared `kl_coef` without any gradient at advantages of zero is an error. An `objective` that is
-    given alone is asked for its gradient on four log-probabilities, which the reference finds likelier or less
-    likely.
+    """## What this certifies, and what it does not The probe moves the reference slightly away from the policy and
+    measures how this changes the applied gradient at advantages of zero. The change must point in the direction in
+    which the squared log-ratio grows (cosine 1, or slightly less, for k2 and k3), so that a step leads back to the
+    reference. A cosine below -0.3 means a KL term of the wrong sign, which rewards divergence. If the adapter names no
+    reference, the probe uses the forward passes of the loss without gradient. It lowers the log-probability of the
+    first token of two samples there and raises that of two others; the policy's must move the same way. The probe does
+    not certify the size of the coefficient (KL002). A KL in the reward (`settings["use_kl_in_reward"]`), or k1 in the
+    loss, has no such gradient and is not judged. A declared `kl_coef` without any gradient at advantages of zero is an
+    error. For an adapter with only an `objective`, the probe computes its gradient on four log-probabilities that the
+    reference finds more or less likely.
 
     ## Thresholds of the probe
     - `least_cosine`: cosine with the direction towards the reference whose negative means a wrong sign.

@@ -17,13 +17,12 @@ def probe_reference(
     limit: float = 1e-4,
     low_precision: float = 1e-2,
 ) -> Fires | None:
-    """## What this certifies, and what it does not
-    The probe holds two things, before any update. The ids before the response in the batch of the loss must be the
-    prompt's ids as the rollout renders them (a loss on the raw prompt scores a text that was never sampled). And the
-    policy's log-probabilities of canary responses must equal the reference's: k3 below 1e-4 nats/token (1e-2 where a
-    module computes in half precision). A declared `kl_coef` of 0 leaves the reference out. It takes the
-    model as the adapter gives it for a policy before RL: an adapter that loads a trained checkpoint and the original
-    reference fires rightly and means nothing.
+    """## What this certifies, and what it does not The probe checks two properties before any update. The ids before
+    the response in the batch of the loss must be the prompt's ids as the rollout renders them (a loss on the raw prompt
+    scores a text that was never sampled). And the policy's log-probabilities of canary responses must equal the
+    reference's: k3 below 1e-4 nats/token (1e-2 where a module computes in half precision). With a declared `kl_coef` of
+    0, the reference is not checked. The probe assumes that the adapter's model is a policy before RL: with a trained
+    checkpoint and the original reference it fires, which is correct but no problem.
 
     ## Thresholds of the probe
     - `limit`: k3 of policy and reference, nats per token, up to which they are equal.

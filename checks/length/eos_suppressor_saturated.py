@@ -24,8 +24,8 @@ def eos_suppressor_saturated(
     - `bad`: the same share for an error.
 
     ## Why it matters
-    Forced tokens have a log-probability near -15 under the policy; they make text invalid and gradients large, and the
-    trainer's probabilities no longer fit those that sampled.
+    Forced tokens have a log-probability near -15 under the policy. They make text invalid and gradients large, and the
+    trainer's probabilities no longer match those of the sampler.
 
     ## Example
     ```text

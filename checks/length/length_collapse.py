@@ -84,8 +84,8 @@ def length_collapse(
     No finding.
 
     ## Known false alarms
-    A dip that recovers clears (public runs of ShibukiZero/assignment5-alignment: 305 → 30 → 400 tokens, a healthy
-    run). A gain in reward keeps it at a warning: leaving out filler is learning.
+    A dip that recovers clears the finding (public runs of ShibukiZero/assignment5-alignment: 305 → 30 → 400 tokens, a
+    healthy run). If the reward gains, it stays a warning, because dropping filler is learning.
 
     ## Remedy
     Read ten responses first. Then check, in this order: penalties over the prompt, the EOS set, a reward for the form

@@ -35,13 +35,13 @@ def length_explosion(
     """Responses grow towards the length limit without a reward gain.
 
     ## What it sees
-    The mean length of the last 5 rows is above twice that of the first row, beyond three standard errors of the
-    noise of single rows on a log scale (one row of a small batch may be short by chance), and either cut responses
-    rose by 0.15, or the mean length exceeds 75 % of `max_new_tokens`: a warning. Above twice the first length it is
-    an error where the reward has fallen from its best, responses are 1.5 times as long as they were there and it is
-    not known that no more of them are cut, where cut responses rose and the reward is known and has not gone half
-    of what would show as a gain (starting at the 20th reward), or where invalid responses rose by 0.3. Held on 3 of
-    5 rows. The onset is where the mean left 1.25 times the first length.
+    The mean length of the last 5 rows is above twice that of the first row, beyond three standard errors of the noise
+    of single rows on a log scale (one row of a small batch may be short by chance), and either truncated responses rose
+    by 0.15, or the mean length exceeds 75 % of `max_new_tokens`: a warning. Above twice the first length, it is an
+    error in three cases. First, the reward has fallen from its best, responses are 1.5 times as long as at that point,
+    and truncation has risen or is not recorded. Second, truncated responses rose and the reward has moved by less than
+    half of the smallest detectable gain (starting at the 20th reward). Third, invalid responses rose by 0.3. Held on 3
+    of 5 rows. The onset is where the mean exceeded 1.25 times the first length.
 
     ## Thresholds
     - `grown_factor`: factor over the first response length.
@@ -52,9 +52,9 @@ def length_explosion(
     - `early_rewards`: number of rewards up to which a reward that has not fallen may still rise.
 
     ## Why it matters
-    Cut responses have no answer, so rewards drop to the floor and all groups tie; generation time grows with the
-    length. Length grows because long wrong answers are punished less per token, because EOS is not trained, or because
-    the policy has become random.
+    Truncated responses have no answer, so rewards fall to the minimum and all groups tie; generation time grows with
+    the length. Length grows if long wrong answers are punished less per token, if EOS is not trained, or if the policy
+    has become random.
 
     ## Example
     ```text
@@ -72,12 +72,12 @@ def length_explosion(
     No finding.
 
     ## Known false alarms
-    Growth with growing reward is what reasoning runs show, and stays silent below the limit. A restart with another
+    Reasoning runs grow in length and reward together; below the limit they are not reported. A restart with another
     limit.
 
     ## Remedy
-    Count cut responses as wrong and raise the limit; take out an entropy bonus; see that EOS is inside the mask. An
-    exploded policy needs the rollback too.
+    Count truncated responses as wrong and raise the limit. Remove an entropy bonus. Check that EOS is inside the mask.
+    An exploded policy also needs a rollback.
 
     ## Sources
     Public runs of ShibukiZero/assignment5-alignment (305 → 900 of 1024 tokens, reward 0), public runs of

@@ -19,8 +19,8 @@ def length_normalisation_bias(
     ## What it sees
     From the rollouts or the saved responses of each step: the mean length in characters of right and wrong responses,
     or of those above and below the step's mean reward. It fires where the ratio wrong to right rises over 12 rows
-    (Kendall's tau above 0.5) and wrong answers are 25 % longer than on the first such row, on 3 of 5 rows. An info; a
-    warning where the run declares a loss that averages per sequence (TRL `grpo`, verl `seq-mean-...`).
+    (Kendall's tau above 0.5) and wrong answers are 25 % longer than on the first such row, on 3 of 5 rows. It is an
+    info, and a warning if the run declares a loss that averages per sequence (TRL `grpo`, verl `seq-mean-...`).
 
     ## Thresholds
     - `rows`: rows over which the trend is judged.
@@ -28,8 +28,21 @@ def length_normalisation_bias(
     - `longer`: factor over the first length of wrong answers.
 
     ## Why it matters
-    With a mean per response each token of a long wrong answer is punished less than each of a short one, so wrong
-    answers grow: length rises without reasoning.
+    With a mean per response, each token of a long wrong answer is punished less than each token of a short one. So
+    wrong answers grow, and length rises without reasoning.
+
+    ## Example
+    ```text
+    wrong_chars_mean: 60->86x14
+    right_chars_mean: 50x14
+    ```
+    Info at step 12: Wrong answers grew from 60 to 86 characters, while right answers have 50 characters.
+
+    ```text
+    wrong_chars_mean: 60->86x14
+    right_chars_mean: 60->86x14
+    ```
+    No finding.
 
     ## Example
     ```text

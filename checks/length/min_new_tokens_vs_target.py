@@ -13,13 +13,13 @@ def min_new_tokens_vs_target(
 
     ## What it sees
     A minimum of at least 2 tokens, and a length (median, else mean) within 20 % of it on 3 of 5 rows: most responses
-    stop as soon as they may. Lengths of the supervised answers would settle it, and are not in the records.
+    stop as soon as they may. The lengths of the supervised answers would decide it, but records do not contain them.
 
     ## Thresholds
     - `near_factor`: factor over min_new_tokens up to which most responses end as soon as allowed.
 
     ## Why it matters
-    Answers that want to be shorter get a tail of forced tokens, which are scored and trained on.
+    Answers that would be shorter get a tail of forced tokens, which are scored and trained on.
 
     ## Example
     ```text
@@ -39,7 +39,7 @@ def min_new_tokens_vs_target(
     Answers of one fixed length, such as a date or a code.
 
     ## Remedy
-    A minimum of at most the 25th percentile, and a limit of at least the 95th percentile, of supervised answers.
+    Set the minimum to at most the 25th percentile of supervised answers, and the limit to at least the 95th percentile.
 
     ## Sources
     BoBaCai/grpo-dual (minimum 5 → 30 → 5); fault `min-new-tokens` of the engine.

@@ -14,7 +14,7 @@ def repeated_eos_in_response(eot_per_response: Column, *, most_tokens: float = 1
 
     ## What it sees
     More than 1.05 end-of-turn tokens per response on 3 of 5 rows: at least one response in twenty continues after its
-    end, or carries a piece of the prompt or of the padding.
+    end, or contains part of the prompt or of the padding.
 
     ## Thresholds
     - `most_tokens`: end-of-turn tokens per response above which it fires.
@@ -37,7 +37,7 @@ def repeated_eos_in_response(eot_per_response: Column, *, most_tokens: float = 1
     A trainer that counts padding with pad == eot. Tool use, where a response holds several turns by design.
 
     ## Remedy
-    Give generation the complete EOS set, and build the mask from positions, up to and with the first end.
+    Give generation the complete EOS set, and build the mask from positions, up to and including the first end token.
 
     ## Sources
     BoBaCai/grpo-dual (Llama-3, pad == eot); the threads that the remedy names.

@@ -129,8 +129,8 @@ def truncation_excess(
       medium effect).
 
     ## Why it matters
-    A truncated response has no answer. Scored as wrong it makes groups tie; scored by its partial text, the policy
-    learns to be cut.
+    A truncated response has no answer. If it is scored as wrong, groups tie; if its partial text is scored, the policy
+    learns to be truncated.
 
     ## Example
     ```text
@@ -146,14 +146,14 @@ def truncation_excess(
     No finding.
 
     ## Known false alarms
-    Runs may start at 70 % and recover. A run may keep a reward of 0.9 with every response cut: that is truncation, a
-    warning, not collapse. Some frameworks test equality with one limit only and print 0 although responses are cut, or
+    Runs may start at 70 % and recover. A run may keep a reward of 0.9 with every response truncated, which is a warning
+    and not a collapse. Some frameworks test equality with one limit only and print 0 although responses are cut, or
     count responses that end at the limit. Masking cut responses is disputed (Skywork-OR1 found none to be better) and
     leaves a group without gradient if all its responses are truncated.
 
     ## Remedy
-    Raise the limit to the 95th percentile of supervised answers; give cut responses no reward; penalise the last part
-    before the limit softly. If no response ever ends with EOS, fix the EOS set first.
+    Raise the limit to the 95th percentile of supervised answers; give truncated responses no reward; add a soft penalty
+    shortly before the limit. If no response ever ends with EOS, fix the EOS set first.
 
     ## Sources
     arXiv 2503.14476 (overlong filter 30 → 36, soft penalty 38 → 41); public runs of

@@ -26,20 +26,45 @@ def attention_or_position_ids_missing(
 
     ## What it sees
     Samples of unequal length are scored once together, padded, and once each alone. The log-probability of every
-    response token must be the same: within 1e-3 nats where every module computed in float32; where one computed in
-    half precision, by its weights or under autocast, within 3e-2 and 1.5 % of the largest. Dropout is off. In float32 a
-    loss whose forwards can be seen must also score a sample alone as the model scores the same ids without padding:
-    rows that are padded to a fixed width have the same wrong positions in every batch. And the
-    attention mask that `sample` or `rollout` gives to `model.generate` must mark exactly the tokens of each prompt,
-    with no padding between them and what is generated.
+    response token must be the same: within 1e-3 nats where every module computed in float32; where one computed in half
+    precision, by its weights or under autocast, within 3e-2 and 1.5 % of the largest. Dropout is off. In float32, a
+    loss whose forward passes are visible must also score a single sample as the model scores the same ids without
+    padding, because rows that are padded to a fixed width have the same wrong positions in every batch. The attention
+    mask that `sample` or `rollout` passes to `model.generate` must mark exactly the tokens of each prompt, without
+    padding between them and the generated tokens.
 
     ## Thresholds
     - `limit`: tolerated difference of log-probabilities in float32, nats.
     - `low_precision`: the same in half precision.
 
     ## Why it matters
-    Without an attention mask the model attends to padding; with position ids that count padding every token moves.
-    The policy is then scored on a text that was not generated, and ratio and KL measure the padding.
+    Without an attention mask the model attends to padding; with position ids that count padding, every token has a
+    wrong position. The policy is then scored on another text than the generated one, and ratio and KL measure the
+    padding.
+
+    ## Example
+    ```python
+    from my_trainer import model, prompts, render, tokenizer
+    from my_trainer import batch as mask
+
+
+    def logprobs(input_ids, attention_mask):
+        logits = model(input_ids).logits[:, :-1]
+        return logits.log_softmax(-1).gather(-1, input_ids[:, 1:, None])[:, :, 0]
+    ```
+    Critical: Log-probabilities change by up to 0.623 nats when the sample is padded in a batch.
+
+    ```python
+    from my_trainer import model, prompts, render, tokenizer
+    from my_trainer import batch as mask
+
+
+    def logprobs(input_ids, attention_mask):
+        positions = (attention_mask.cumsum(-1) - 1).clamp(min=0)
+        logits = model(input_ids, attention_mask=attention_mask, position_ids=positions).logits[:, :-1]
+        return logits.log_softmax(-1).gather(-1, input_ids[:, 1:, None])[:, :, 0]
+    ```
+    No finding.
 
     ## Example
     ```python
@@ -67,8 +92,8 @@ def attention_or_position_ids_missing(
 
     ## What this certifies, and what it does not
     It certifies the scoring of the loss against padding, at the lengths of the probe's prompts, and the mask that
-    generation is given. It does not certify what another generator makes of it (RAT004 compares the two), packing
-    without padding, or attention limits at long contexts.
+    generation is given. It does not certify another rollout engine (RAT004 compares the two), packing without padding,
+    or attention limits at long contexts.
 
     ## Known false alarms
     Kernels whose result depends on the batch's shape in half precision: raise `low_precision`. Mixture-of-experts

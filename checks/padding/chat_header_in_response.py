@@ -23,7 +23,7 @@ def chat_header_in_response(chat_header_rate: Column, *, rows: int = 5, warn: fl
 
     ## Why it matters
     A header inside a response means that the boundary between prompt and response is wrong, that generation does not
-    stop, or that the policy is broken; in all three the reward is given to something else than the answer.
+    stop, or that the policy is broken; in all three cases the reward does not belong to the answer.
 
     ## Example
     ```text
@@ -40,8 +40,8 @@ def chat_header_in_response(chat_header_rate: Column, *, rows: int = 5, warn: fl
     Tasks about chat templates. Multi-turn agents, whose responses hold several turns by design.
 
     ## Remedy
-    Look at ten such responses. Header at the start: slice at the padded width. Header after an end of turn: give
-    generation the complete EOS set.
+    Read ten such responses. If the header is at the start, slice at the padded width. If it follows an end of turn,
+    give generation the complete EOS set.
 
     ## Sources
     BoBaCai/grpo-dual and its boundary block; fault `left-pad-extraction` of the engine.

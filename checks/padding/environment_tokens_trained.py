@@ -10,15 +10,39 @@ def environment_tokens_trained(
     """The mask of a conversation includes tool or environment tokens, or excludes turns of the policy.
 
     ## What it sees
-    The trainer's own conversation with a scripted policy: what is generated in each turn is known, so everything else
-    after the prompt comes from a tool, the environment or the template. The trainer's `env_mask` or `tool_mask` must
-    mark exactly what was generated, the end token of every turn included. Where the environment answers only to a tool
-    call, the adapter's `turns` are the policy's turns. PAD002 checks the loss of a multi-turn rollout.
+    The trainer's own conversation with a scripted policy. The generated tokens of each turn are known, so everything
+    else after the prompt comes from a tool, the environment or the template. The trainer's `env_mask` or `tool_mask`
+    must mark exactly the generated tokens, including the end token of every turn. If the environment answers only tool
+    calls, the adapter's `turns` are the policy's turns. PAD002 checks the loss of a multi-turn rollout.
 
     ## Why it matters
-    What the policy did not write is pushed up or down with its advantage: it learns to write the tool's answers itself,
-    and the log-probabilities of foreign text dominate the ratio. A last turn that is left out teaches no final answer,
-    and a turn without its end token no end.
+    Tokens that the policy did not write are reinforced with its advantage: it learns to write the tool's answers
+    itself, and their log-probabilities dominate the ratio. If the last turn is left out, no final answer is learned; if
+    the end token is left out, the policy does not learn to end its turn.
+
+    ## Example
+    ```python
+    from my_trainer import agent as model
+    from my_trainer import agent_tokenizer as tokenizer
+    from my_trainer import converse, prompts
+
+
+    def env_mask(prompts):
+        return [(ids, [1] * len(ids)) for ids, generated in converse(prompts)]
+    ```
+    Critical: In four scripted conversations the mask includes 16 tokens that the policy did not generate and
+    excludes 0 that it generated; 0 of these are end tokens.
+
+    ```python
+    from my_trainer import agent as model
+    from my_trainer import agent_tokenizer as tokenizer
+    from my_trainer import converse, prompts
+
+
+    def env_mask(prompts):
+        return [(ids, generated) for ids, generated in converse(prompts)]
+    ```
+    No finding.
 
     ## Example
     ```python

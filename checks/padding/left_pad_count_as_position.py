@@ -23,16 +23,17 @@ def left_pad_count_as_position(
     """The response is extracted at the wrong position: the prompt's token count is used as its end position.
 
     ## What it sees
-    Validity as scored differs by more than 0.02 from validity recomputed from the sampled ids, and more than 5 % of
-    the scored responses hold template tokens, on 3 of 5 rows. Two records that must be equal by construction are not.
+    Validity as scored differs by more than 0.02 from validity recomputed from the sampled ids, and more than 5 % of the
+    scored responses hold template tokens, on 3 of 5 rows. The two values must be equal by construction.
 
     ## Thresholds
     - `gap`: difference between scored and recomputed validity, 0 to 1.
     - `header`: share of responses with template tokens, 0 to 1.
 
     ## Why it matters
-    With left padding, the number of real prompt tokens is smaller than the padded width; slicing there hands pieces of
-    the prompt to the scorer. Only the longest prompt of each batch is right, so the run seems to learn a little.
+    With left padding, the number of real prompt tokens is smaller than the padded width; a slice at that number passes
+    parts of the prompt to the scorer. Only the longest prompt of each batch is right, so the run seems to learn a
+    little.
 
     ## Example
     ```text

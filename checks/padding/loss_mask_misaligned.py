@@ -22,11 +22,11 @@ def loss_mask_misaligned(
     ## What it sees
     Counts of a step that must be 0: prompt tokens inside the mask, padding inside it, response tokens outside it (the
     first token and the final EOS included). Any of them above 0 on 3 of 5 rows is an error; prompt or padding tokens
-    inside are critical. Response tokens outside are excused while cut responses are masked by setting.
+    inside are critical. Response tokens outside are accepted if a setting masks truncated responses.
 
     ## Why it matters
-    Prompt tokens inside the mask get the advantage of an answer that they did not give; a missing first token or EOS
-    is never taught, and texts without EOS run to the limit.
+    Prompt tokens inside the mask get the advantage of an answer that they did not give; a missing first token or EOS is
+    never learned, and responses without EOS run to the limit.
 
     ## Example
     ```text

@@ -11,13 +11,37 @@ def mask_from_token_identity(
 
     ## What it sees
     The pad token is made equal to EOS, and a response that ends with EOS is put through the trainer's mask. Its EOS
-    must be trained. A second response with an EOS in its middle shows whether the cause is token identity (left out as
-    well, where the tokenizer's own pad is EOS), or by the EOS coming back once pad is another id. Where the tokenizer's
-    own pad is another token the fault sleeps, and the finding is a remark.
+    must be trained. A second response with an EOS in its middle shows whether token identity is the cause: that EOS is
+    masked too, or the EOS is trained once pad is another id. If the tokenizer's own pad is another token, the fault has
+    no effect yet, and the finding is a remark.
 
     ## Why it matters
-    The EOS is then never trained: a policy that was never taught to stop runs into the limit, and one that knows how
-    to stop is not corrected when it forgets.
+    The EOS is then never trained: a policy that has not learned to stop runs to the limit, and one that forgets to stop
+    is not corrected.
+
+    ## Example
+    ```python
+    from my_trainer import batch, model, prompts, render, tokenizer
+
+    tokenizer.pad_token = tokenizer.eos_token
+
+
+    def mask(prompts, responses):
+        ids, attention, mask = batch(prompts, responses)
+        return ids, attention, mask * (ids[:, 1:] != tokenizer.pad_token_id)
+    ```
+    Error: With pad == EOS the mask excludes the EOS of every response.
+
+    ```python
+    from my_trainer import batch, model, prompts, render, tokenizer
+
+    tokenizer.pad_token = tokenizer.eos_token
+
+
+    def mask(prompts, responses):
+        return batch(prompts, responses)
+    ```
+    No finding.
 
     ## Example
     ```python

@@ -32,8 +32,8 @@ def chosen_likelihood_displaced(
     - `times`: factor on the log-probability where no implicit reward is logged.
 
     ## Why it matters
-    The loss contains only the difference of the two. Where both fall, the likelihood goes to responses that are in no
-    pair, and those were never judged.
+    The loss contains only the difference of the two. If both fall, the likelihood moves to responses outside all pairs,
+    which were never judged.
 
     ## Example
     ```text

@@ -26,10 +26,10 @@ def chosen_likelihood_falls(
 
     ## What it sees
     Means of 5 rows, the first against the last. The implicit reward of the chosen responses has fallen by 7, and by 5
-    standard errors, and is -7 or below: for a sigmoid such a response is ruled out (odds of 1 to 1,000), and these are
-    the ones that are preferred. Or their reward is negative and their log-probability has doubled, which squares the
-    perplexity of each of their tokens. **info** where a held-out figure holds: the last of two or more held-out losses
-    within 10 % of the lowest, or a held-out score that has not fallen.
+    standard errors, and is -7 or below: a sigmoid rules such responses out (odds of 1 to 1,000), although they are the
+    preferred ones. Or their reward is negative and their log-probability has doubled, which squares the perplexity of
+    each of their tokens. It is an **info** if a held-out metric holds: the last of two or more held-out losses is
+    within 10 % of the lowest, or a held-out score has not fallen.
 
     ## Thresholds
     - `rows`: rows over which a mean is computed.
@@ -40,8 +40,8 @@ def chosen_likelihood_falls(
     - `holds_within`: share above the lowest held-out loss up to which the finding holds.
 
     ## Why it matters
-    The loss depends only on the difference. If both fall, the likelihood moves to responses that are in no pair, and
-    they may be worse than either; accuracy and margin look perfect meanwhile.
+    The loss depends only on the difference. If both fall, the likelihood moves to responses outside all pairs, which
+    may be worse than either, while accuracy and margin look perfect.
 
     ## Example
     ```text
@@ -63,7 +63,7 @@ def chosen_likelihood_falls(
 
     ## Remedy
     Compare ten responses of the policy with those of the reference model. If they are worse, roll back, divide the
-    learning rate by ten, and add a term that holds the chosen responses.
+    learning rate by ten, and add a term that keeps the chosen responses likely.
 
     ## Sources
     arXiv 2402.13228 (Smaug); arXiv 2410.08847 (likelihood displacement). A run of a tiny model in TRL, made for it

@@ -60,7 +60,7 @@ def pairs_not_told_apart(
 
     ## Why it matters
     A policy that is its reference has the loss ln 2 and a margin of 0 on every pair, by identity (arXiv 2305.18290,
-    equation 7). A run that stays there costs what a learning run costs and returns the model that it began with.
+    equation 7). A run that stays there costs as much as a learning run and returns the initial model.
 
     ## Example
     ```text
@@ -83,8 +83,8 @@ def pairs_not_told_apart(
     (KTO, IPO, ORPO) are judged by the share of pairs alone.
 
     ## Remedy
-    In this order: are tokens of the responses scored, is the policy another module than the reference, do the pairs
-    differ, does the learning rate reach the trained weights.
+    Check in this order: response tokens are scored, policy and reference are different modules, the pairs differ, the
+    learning rate reaches the trained weights.
 
     ## Sources
     Yifan-Song793/ETO#14: the loss stays at 0.6931, margins and log-probabilities are 0.0. The warm-up:

@@ -33,9 +33,9 @@ def pairs_saturated(
     - `mostly_share`: share of the run, 0 to 1, that must be in this state.
 
     ## Why it matters
-    Steps without a gradient teach nothing, and what is left of them (weight decay, rare pairs, Adam's momentum) moves
-    the weights at random. A reward accuracy of 1 after a dozen updates means that the pairs were easy, or that
-    something other than quality identifies the rejected response; from then the margin is unbounded.
+    Steps without a gradient teach nothing, and their other effects (weight decay, rare pairs, Adam's momentum) move the
+    weights at random. A reward accuracy of 1 after a dozen updates means that the pairs were easy, or that something
+    other than quality identifies the rejected response; from then the margin is unbounded.
 
     ## Example
     ```text
@@ -50,9 +50,9 @@ def pairs_saturated(
     No finding.
 
     ## Known false alarms
-    A reward model for pairs that one rule decides is right to end here. Losses that are not of this form (IPO, a hinge)
-    reach 0 where their target is met. A loss that has been below 0 on any row is certainly not of this form, and no
-    level of it is judged.
+    A reward model for pairs that one rule decides is expected to end here. Losses that are not of this form (IPO, a
+    hinge) reach 0 where their target is met. A loss that has been below 0 on any row is certainly not of this form, and
+    no level of it is judged.
 
     ## Remedy
     Find out what distinguishes the pairs. Hold out some of them, stop when their accuracy reaches a plateau, and use a

@@ -35,9 +35,9 @@ def policy_begins_apart(
 
     ## Why it matters
     Before the first update policy and reference are one, so every reward and every margin is 0 and the loss is ln 2, by
-    identity (arXiv 2305.18290, equation 7). Rewards that begin elsewhere measure the distance to another model. The
-    loss then begins above or below ln 2 by chance, its gradient weighs pairs by what the supervised stage did to them,
-    and beta pulls back to that other model.
+    identity (arXiv 2305.18290, equation 7). Rewards that start elsewhere measure the distance to another model. The
+    loss then starts above or below ln 2 by chance, its gradient weighs pairs by the effect of the supervised stage, and
+    beta pulls towards that other model.
 
     ## Example
     ```text
@@ -60,8 +60,8 @@ def policy_begins_apart(
     negative ones are not reported. A reward model's scores come without log-probabilities.
 
     ## Remedy
-    Print the loss of the first batch before any update: it must be 0.6931. Merge what a supervised stage has left in an
-    adapter, and let both models score the same ids.
+    Print the loss of the first batch before any update: it must be 0.6931. Merge the adapter of a supervised stage, and
+    let both models score the same ids.
 
     ## Sources
     huggingface/trl#1236: rewards of 10 on both sides on the first step, and losses from 0.07 to 4.3.

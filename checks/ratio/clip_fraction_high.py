@@ -18,7 +18,7 @@ def clip_fraction_high(
     ## What it sees
     The share of tokens whose ratio is clipped, mean over ten rows: warning above 0.2, error above 0.4. Skipped for
     sequence-level ratios (GSPO) and for CISPO, which clip by design. Rows on which all advantages are equal do not
-    count: nothing is there that a clip could take away.
+    count, because they have no gradient to clip.
 
     ## Thresholds
     - `rows`: rows over which the share is averaged.
@@ -47,7 +47,8 @@ def clip_fraction_high(
     and stays at 0.05; only the mean counts here. Real runs that ended in collapse had 0.25 to 1.0.
 
     ## Remedy
-    Fewer updates per rollout; half the learning rate; if only the upper side is clipped, TRL `epsilon_high=0.28`.
+    Make fewer updates per rollout or halve the learning rate. If only the upper side is clipped, set TRL
+    `epsilon_high=0.28`.
 
     ## Sources
     TRL `clip_ratio/region_mean`, verl `actor/pg_clipfrac`; arXiv 2507.18071 (GSPO); public CS336 runs as above.

@@ -44,7 +44,7 @@ def clip_fraction_zero_by_construction(
     below 0.005.
 
     ## Remedy
-    None is needed. Judge step size by the KL before against after the update instead.
+    None is needed. Judge the step size by the KL between the policies before and after the update instead.
 
     ## Sources
     TRL documentation of `num_iterations`; verl (`actor/ppo_kl` is exactly 0 on-policy).

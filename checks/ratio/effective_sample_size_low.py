@@ -21,8 +21,8 @@ def effective_sample_size_low(
     - `none`: share of the batch, 0 to 1, for an error: five of 256 responses carry the gradient.
 
     ## Why it matters
-    The variance of an importance-weighted gradient grows as one under this share. Near 0 a handful of tokens or
-    responses dominates each update, regardless of the batch size.
+    The variance of an importance-weighted gradient is inversely proportional to this share. Near 0 a handful of tokens
+    or responses dominates each update, regardless of the batch size.
 
     ## Example
     ```text
@@ -39,8 +39,8 @@ def effective_sample_size_low(
     Weights of whole sequences fall to a few percent sooner than those of tokens do.
 
     ## Remedy
-    Sample again more often. Truncate the weights at 2, or reject tokens outside 0.5 to 2; then repair what makes
-    trainer and rollout engine differ.
+    Sample more often. Truncate the weights at 2, or reject tokens outside 0.5 to 2. Then fix the difference between
+    trainer and rollout engine.
 
     ## Sources
     Kish's effective sample size; verl 0.9.1, `rollout_corr/rollout_is_eff_sample_size` (weights truncated at its

@@ -16,9 +16,9 @@ def importance_weight_off_one(
     """Importance weights scale the update although rollout engine and trainer agree on every token.
 
     ## What it sees
-    Per token the two agree (k3 below 0.01, or 0.11 nats of mean difference), and yet the mean importance weight of
-    trainer to rollout engine is outside 0.8 to 1.25 on two rows in a row: info. Outside 0.5 to 2 on one: a warning,
-    below 0.25 an error unless the reward has gained.
+    Trainer and rollout engine agree per token (k3 below 0.01, or 0.11 nats of mean difference), but their mean
+    importance weight is outside 0.8 to 1.25 on two consecutive rows: an info. Outside 0.5 to 2 on one row it is a
+    warning, and below 0.25 an error unless the reward has gained.
 
     ## Thresholds
     - `agree`: k3, nats per token, below which generator and trainer agree token by token.
@@ -27,9 +27,9 @@ def importance_weight_off_one(
     - `tiny`: mean importance weight below which it is an error.
 
     ## Why it matters
-    Under the generator the expected weight is exactly 1. Summed over a response of a thousand tokens, differences of
-    a thousandth become factors; a cap or a mask cuts the large ones off and leaves the small ones, so the mean falls
-    and every gradient is multiplied by it: the loss is then tiny without anything being wrong with the policy.
+    Under the generator the expected weight is exactly 1. Summed over a response of a thousand tokens, differences of a
+    thousandth become factors; a cap or a mask removes the large factors and keeps the small ones, so the mean falls.
+    Every gradient is multiplied by it, and the loss is tiny although the policy is fine.
 
     ## Example
     ```text

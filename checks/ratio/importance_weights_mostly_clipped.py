@@ -21,8 +21,8 @@ def importance_weights_mostly_clipped(
     - `most`: share of tokens, 0 to 1, at or above which the policy trains on a small, biased part of the batch.
 
     ## Why it matters
-    What is masked does not train, and what is truncated trains with the wrong weight. The tokens that are left are
-    those on which nothing has changed.
+    Masked tokens are not trained, and truncated ones get the wrong weight. The remaining tokens are those that have
+    barely changed.
 
     ## Example
     ```text
@@ -39,8 +39,7 @@ def importance_weights_mostly_clipped(
     Rejection of whole responses by their product of ratios, which long responses rarely pass.
 
     ## Remedy
-    Repair the mismatch first: the same precision on both sides, fresh weights in the engine. Only then widen the
-    bounds.
+    Fix the mismatch first: the same precision on both sides, fresh weights in the engine. Only then widen the bounds.
 
     ## Sources
     verl 0.9.1 `rollout_corr/rollout_rs_masked_fraction`; slime `tis_clipfrac`; open-instruct `val/rho_clipfrac`;

@@ -54,9 +54,9 @@ def loss_not_as_declared(
     No finding.
 
     ## What this certifies, and what it does not
-    It certifies the form of the loss on one batch. The average over micro-batches and ranks is not seen: what a trainer
-    divides by outside its loss is missing. The KL and the entropy bonus are measured on the `objective` only.
-    Clip bounds are judged by RAT007, the normaliser by ADV014.
+    It certifies the form of the loss on one batch. The average over micro-batches and ranks is not measured: divisions
+    outside the loss are missing. The KL and the entropy bonus are measured on the `objective` only. Clip bounds are
+    judged by RAT007, the normaliser by ADV014.
 
     ## Known false alarms
     A trainer that scales its loss outside the function that the adapter gives.

@@ -23,8 +23,7 @@ def ratio_not_one_at_first_minibatch(
     The mean of |ratio - 1| on the first minibatch of a rollout, before any optimizer step on it, on 3 of 5 rows:
     warning above 0.01, error above 0.05. Where the settings declare one update per rollout (as many prompts in an
     update as in a step, one pass), every minibatch is a first one: a clip fraction above 0.001 is then a warning too.
-    Not where an environment answers over several turns: there each turn is a sample, and a rollout holds more of them
-    than it has prompts.
+    Multi-turn rollouts are excluded, because each turn is a sample there and a rollout has more samples than prompts.
 
     ## Thresholds
     - `warn`: mean |ratio - 1| of the first minibatch for a warning.
@@ -33,8 +32,8 @@ def ratio_not_one_at_first_minibatch(
 
     ## Why it matters
     New and old policy are the same weights at that moment, so the ratio is 1 by identity. If it is not, the two
-    log-probabilities were computed differently: importance weights and clipping then correct for a difference that
-    is not the policy's, and every gradient is biased.
+    log-probabilities were computed differently: importance weights and clipping then correct for a difference that the
+    policy did not cause, and every gradient is biased.
 
     ## Example
     ```text
@@ -48,11 +47,11 @@ def ratio_not_one_at_first_minibatch(
     No finding.
 
     ## Known false alarms
-    Old log-probabilities taken from a bf16 inference engine differ by about 0.01 a token with nothing broken, hence the
-    warning only.
+    Old log-probabilities from a bf16 inference engine differ by about 0.01 per token without any fault, so this is only
+    a warning.
 
     ## Remedy
-    No dropout, one engine, one temperature, one mask for both passes.
+    Use no dropout, and the same engine, temperature and mask for both passes.
 
     ## Sources
     Identity; huggingface/trl#3500, verl-project/verl#2996, volcengine/verl PR#2953, modelscope/ms-swift PR#8427.

@@ -18,20 +18,18 @@ def probe_ratio(
     limit: float = 1e-2,
     low_precision: float = 5e-2,
 ) -> Fires | None:
-    """## What this certifies, and what it does not
-    The probe scores canary responses twice without an update between: with `old_logprobs` where the adapter has
-    it, else with `logprobs`, and then with `logprobs` in the mode in which the trainer's own step leaves the
-    model. Of a `loss` that is one function, it compares the forward that the gradient goes through with the one
-    that acts as the old policy, and asks whether its clip stops a push before any update, as where old scores have
-    another temperature (a clip that shuts out 1 itself stops all tokens of one sign and pushes the others alike:
-    RAT007 says so). Where a loss samples for itself and weighs tokens by its sampler's log-probabilities, all
-    tokens of a response must have the same weight, or be discounted. A mean |ratio - 1| above 1e-2 (5e-2 in half
-    precision) is a finding; a warning without evidence
-    that updates are made in train mode, and where dropout
-    in the loss is the reason. Where the old scores come from the policy's own module or from the reference's, the
-    weights are then changed a little: the old scores must follow. It certifies that scoring is the same function
-    at rollout time and at update time, in the trainer's process. It does not certify the generator's own
-    log-probabilities: GEN004 and RAT004 do.
+    """## What this certifies, and what it does not The probe scores canary responses twice without an update between:
+    with `old_logprobs` where the adapter has it, else with `logprobs`, and then with `logprobs` in the mode in which
+    the trainer's own step leaves the model. For a `loss` that is one function, the probe compares the forward pass with
+    the gradient with the pass that acts as the old policy. It also tests whether the clip already acts before any
+    update, for example because old scores have another temperature. (RAT007 reports a clip whose range excludes 1,
+    which stops all tokens of one sign.) If a loss itself samples and weighs tokens by its sampler's log-probabilities,
+    all tokens of a response must have the same weight, or be discounted. A mean |ratio - 1| above 1e-2 (5e-2 in half
+    precision) is a finding; it is a warning without evidence that updates run in train mode, or if dropout in the loss
+    is the reason. If the old scores come from the module of the policy or of the reference, the weights are then
+    changed slightly, and the old scores must change too. It certifies that scoring is the same function at rollout time
+    and at update time, in the trainer's process. It does not certify the generator's own log-probabilities: GEN004 and
+    RAT004 do.
 
     ## Thresholds of the probe
     - `limit`: mean |ratio - 1| without an update, up to which scoring counts as identical.

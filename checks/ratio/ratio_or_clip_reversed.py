@@ -21,19 +21,44 @@ def ratio_or_clip_reversed(
     """The loss has the wrong sign, or the clip acts on the wrong side of the ratio.
 
     ## What it sees
-    Four samples, two with a positive and two with a negative advantage. At a ratio of 1 each must be pushed the way its
-    advantage points (critical otherwise). At ratios of 1.65 and 0.61 a step that would widen the distance to the old
-    policy may be stopped; one that would lead back must not be (error): A > 0 at 0.61, A < 0 at 1.65. Where the clip
-    acts and `settings` declare `epsilon`, it must be open at 0.8 of the bound and shut at 1.25 of it (error). No sample
-    may be without a gradient at a ratio of 1 (error). Old log-probabilities that are given to the `objective` where
-    `settings` declare `epsilon` must have a say in the gradient (error), and so must a forward of the policy without
-    gradient on the samples (it may serve a log alone: a warning where `epsilon` is declared, else an info).
+    Four samples, two with a positive and two with a negative advantage. At a ratio of 1, the loss must move each sample
+    in the direction of its advantage (critical otherwise). At ratios of 1.65 and 0.61, the clip may stop a step that
+    increases the distance to the old policy, but not one that decreases it (error): A > 0 at 0.61, A < 0 at 1.65. If
+    the clip acts and `settings` declare `epsilon`, it must not act at 0.8 of the bound, and must act at 1.25 of it
+    (error). Every sample must have a gradient at a ratio of 1 (error). If `settings` declare `epsilon`, the old
+    log-probabilities that the `objective` receives must affect the gradient (error). A forward pass of the policy
+    without gradient on the samples must affect it too, unless it only serves the log: a warning if `epsilon` is
+    declared, else an info.
 
     ## Why it matters
-    The minimum of the clipped and the unclipped objective is pessimistic: it forgets gains beyond the bound and keeps
-    losses. With the maximum, or with the clip alone, a good answer that has become unlikely is never made likely again,
-    and a bad one that has become likely is never unlearnt. With old and new swapped, or the sign of the advantage lost,
-    training unlearns what is rewarded. At a ratio of 1, as in the first update, all of these but the sign look right.
+    The minimum of the clipped and the unclipped objective is pessimistic: it ignores gains beyond the bound but not
+    losses. With the maximum, or with the clip alone, a good answer that has become unlikely never becomes likely again,
+    and a bad one that has become likely is never unlearned. If old and new are swapped, or the sign of the advantage is
+    lost, training unlearns rewarded responses. At a ratio of 1, as in the first update, all of these except the sign
+    look right.
+
+    ## Example
+    ```python
+    import torch
+
+
+    def objective(logprobs, old_logprobs, reference_logprobs, advantages, mask, entropy):
+        ratio, advantages = (logprobs - old_logprobs).exp(), advantages[:, None]
+        clipped = torch.min(ratio * advantages, ratio.clamp(0.8, 1.2) * advantages)
+        return (clipped * mask).sum() / mask.sum()
+    ```
+    Critical: The loss moves 4 of 4 samples against the sign of their advantage.
+
+    ```python
+    import torch
+
+
+    def objective(logprobs, old_logprobs, reference_logprobs, advantages, mask, entropy):
+        ratio, advantages = (logprobs - old_logprobs).exp(), advantages[:, None]
+        clipped = torch.min(ratio * advantages, ratio.clamp(0.8, 1.2) * advantages)
+        return -(clipped * mask).sum() / mask.sum()
+    ```
+    No finding.
 
     ## Example
     ```python
@@ -68,8 +93,8 @@ def ratio_or_clip_reversed(
     (RAT003), nor the size of a step.
 
     ## Known false alarms
-    Methods that leave out tokens far from the old policy on both sides (IcePop and other double-sided masks), and
-    training on positives only, by intent: ignore RAT007 then. Soft gates and other bounds (SAPO, CISPO, GSPO, a dual
+    Methods that exclude tokens far from the old policy on both sides (IcePop and other double-sided masks), and
+    intended training on positives only: ignore RAT007 for these. Soft gates and other bounds (SAPO, CISPO, GSPO, a dual
     clip of 2 or more) pass.
 
     ## Remedy

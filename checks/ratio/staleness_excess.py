@@ -29,9 +29,10 @@ def staleness_excess(
     - `most_lag`: number of steps by which rollouts may be older than the policy.
 
     ## Why it matters
-    Each update moves the policy away from the one that wrote the samples. Clipping bounds the harm of a token, not
-    the drift: in a public sweep 2 passes x 8 minibatches reached 75 %, 16 passes over the same batch collapsed within
-    seven steps. trl#2980 reports gradient norm and clip ratio that drift with num_iterations = 4 after 10,000 steps.
+    Each update moves the policy away from the one that generated the samples. Clipping limits the effect of a token,
+    but not the drift: in a public sweep 2 passes x 8 minibatches reached 75 %, 16 passes over the same batch collapsed
+    within seven steps. trl#2980 reports gradient norm and clip ratio that drift with num_iterations = 4 after 10,000
+    steps.
 
     ## Example
     ```text
@@ -50,7 +51,7 @@ def staleness_excess(
     Small learning rates tolerate more. The limits are conventions: a configuration alone is not a failure.
 
     ## Remedy
-    Two passes at most, or importance-sampling corrections for asynchronous queues.
+    Use two passes at most, or importance-sampling corrections for asynchronous queues.
 
     ## Sources
     ShibukiZero/assignment5-alignment (broad_e16_tb256, broad_e2_tb32); huggingface/trl#2980;

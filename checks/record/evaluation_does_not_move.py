@@ -19,16 +19,16 @@ def evaluation_does_not_move(eval_score: Column, reward_gained: Column, *, equal
     """The held-out score is identical at every evaluation while the reward rises.
 
     ## What it sees
-    Four or more held-out scores that are identical to the last digit and are between 0 and 1 or elsewhere than at 0 or
-    1, while the training reward has gained.
+    Four or more held-out scores that are identical to the last digit and neither 0 nor 1, while the training reward has
+    gained.
 
     ## Thresholds
     - `equal_scores`: equal held-out scores.
 
     ## Why it matters
     Changed weights give different answers and a different score. The same number to the last digit means that the
-    evaluation reads weights that do not move: the base model below an adapter that was not merged, or an engine that
-    was not synchronised.
+    evaluation uses weights that do not change: a base model whose adapter was not merged, or an engine that was not
+    synchronised.
 
     ## Example
     ```text
@@ -44,7 +44,7 @@ def evaluation_does_not_move(eval_score: Column, reward_gained: Column, *, equal
     No finding.
 
     ## Known false alarms
-    A set of few prompts. A score of exactly 0 or 1 is left out: it may be the floor or the top.
+    A set of few prompts. A score of exactly 0 or 1 is excluded, because it may be the minimum or maximum.
 
     ## Remedy
     Compare one prompt's log-probabilities under the evaluated and the trained weights.

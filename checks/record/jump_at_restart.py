@@ -29,10 +29,9 @@ def jump_at_restart(
     """A metric jumps where the run resumes, so some state was not restored.
 
     ## What it sees
-    At a restart of the step counter that does not begin at the first step again: the mean of the 5 rows after against
-    that of the 5 rows before, of reward, entropy, KL, response length and gradient norm. It fires where one differs by
-    5 standard errors of its noise and by a quarter of the larger of the two; a reward only where it falls, a gradient
-    norm only where it rises.
+    At a restart of the step counter that does not begin at the first step: the means of reward, entropy, KL, response
+    length and gradient norm over the 5 rows after and the 5 rows before. It fires if one differs by 5 standard errors
+    of its noise and by a quarter of the larger value. A reward must fall, and a gradient norm must rise.
 
     ## Thresholds
     - `rows`: rows before and after that are compared.
@@ -40,8 +39,9 @@ def jump_at_restart(
     - `least`: share of the larger value, 0 to 1, that the jump must reach.
 
     ## Why it matters
-    A resumed run continues where it stopped. A jump shows what was lost: optimizer moments (gradient norm and reward),
-    the reference model (KL to 0), sampling settings (entropy and length), the position in the data (reward).
+    A resumed run continues where it stopped. The jumping metric shows which state was lost: optimizer moments (gradient
+    norm and reward), the reference model (KL to 0), sampling settings (entropy and length), the position in the data
+    (reward).
 
     ## Example
     ```log

@@ -19,8 +19,8 @@ def metric_carries_no_information(
     """A metric is constant, so it provides no information.
 
     ## What it sees
-    Ten or more equal values of a metric that people read as a sign: EOS suppression, mean advantage, judge failures,
-    top-1 probability. KL003 and RAT002 report a constant KL or clip fraction.
+    Ten or more equal values of a metric that people rely on: EOS suppression, mean advantage, judge failures, top-1
+    probability. KL003 and RAT002 report a constant KL or clip fraction.
 
     ## Thresholds
     - `least_rows`: equal values in a row.
@@ -46,7 +46,7 @@ def metric_carries_no_information(
     None: it makes no claim about health.
 
     ## Remedy
-    Log what can move instead: P(EOS) before suppression, raw rewards instead of advantages.
+    Log metrics that can change instead: P(EOS) before suppression, raw rewards instead of advantages.
 
     ## Sources
     BoBaCai/grpo-dual (EOS suppressor 8/8); beita6969/colab-grpo (an avg_reward that is an advantage).

@@ -13,7 +13,7 @@ def step_counter_restarts(step: Column, events: Column) -> Fires:
     """The step counter goes back: the log contains a resumed run or several runs.
 
     ## What it sees
-    Every row whose step is lower than that of the row before.
+    Every row whose step is lower than that of the previous row.
 
     ## Why it matters
     Trends and baselines cross the restart: the parts before and after it may be two runs with different settings, or
@@ -38,10 +38,10 @@ def step_counter_restarts(step: Column, events: Column) -> Fires:
     No finding.
 
     ## Known false alarms
-    None: it makes no claim about health. A counter that starts again with every epoch looks the same.
+    None: it makes no claim about health. A counter that restarts with every epoch looks the same.
 
     ## Remedy
-    Analyse the parts on their own if they are different runs: cut the log at the line that the finding names.
+    If the parts are different runs, analyse them separately: cut the log at the line that the finding names.
 
     ## Sources
     anjaustin/autoresearch grpo_log.jsonl (three restarts), rohunagrawal/reward-hacking-entropy Hard (one).

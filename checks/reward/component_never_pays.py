@@ -84,7 +84,7 @@ def component_never_pays(
 
     ## Why it matters
     If the component at its minimum is the intended one (correctness, as opposed to compilability or format), the policy
-    is learning to please the others.
+    learns only the other components.
 
     ## Example
     ```text

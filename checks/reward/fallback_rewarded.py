@@ -22,9 +22,9 @@ def fallback_rewarded(
     """Invalid responses get nearly the reward of valid ones, because a fallback is scored instead.
 
     ## What it sees
-    The mean reward over all steps with at least 90 % invalid (or replaced) responses against that over all steps with
-    at most 30 %, once there are five of each. It fires when invalid steps earn more than half of what valid ones earn,
-    both counted from 0 or from the lowest reward recorded, if that is lower.
+    The mean reward over all steps with at least 90 % invalid (or replaced) responses, compared with that over all steps
+    with at most 30 %, once there are five of each. It fires if invalid steps get more than half of the reward of valid
+    ones. Both are counted from 0, or from the lowest recorded reward if that is lower.
 
     ## Thresholds
     - `least_steps`: minimum number of steps of each kind.
@@ -54,7 +54,7 @@ def fallback_rewarded(
     Rewards with deliberate partial credit for text that does not parse.
 
     ## Remedy
-    Score the policy's own text. If a default must run, log what it earns under another name.
+    Score the policy's own text. If a default must run, log its reward under another name.
 
     ## Sources
     beita6969/colab-grpo, training_p30.log: mean reward 0.499 on steps that are all fallback, 0.564 on valid ones.

@@ -50,7 +50,7 @@ def held_out_score_falls(
 
     ## Remedy
     Roll back to the checkpoint with the best held-out score. If the reward rose at the same time, check what it rewards
-    (REW002); where it fell too, the cause of that fall is the cause of this one (REW009).
+    (REW002); if it fell too, both have the same cause (REW009).
 
     ## Sources
     arXiv 2210.10760 (the gold reward falls while its proxy rises). Bihan/dstack-configs: PPO at a training reward of

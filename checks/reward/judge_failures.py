@@ -17,7 +17,7 @@ def judge_failures(judge_failure_rate: Column, *, rows: int = 10, warn: float = 
 
     ## Why it matters
     A failure that counts as 0 is a wrong label. Within a group it makes the advantage of a good response negative, and
-    since failures follow load and length they are not even random.
+    failures are not random, because they depend on load and length.
 
     ## Example
     ```text
@@ -31,11 +31,11 @@ def judge_failures(judge_failure_rate: Column, *, rows: int = 10, warn: float = 
     No finding.
 
     ## Known false alarms
-    A short outage in a long run; the finding clears. Failures that are left out of the loss do no harm beyond the
-    smaller batch.
+    A short outage in a long run; the finding clears. Failures that are excluded from the loss only make the batch
+    smaller.
 
     ## Remedy
-    Retry, then leave the sample out. Never score a failure with 0 or with the batch mean.
+    Retry, then exclude the sample. Never score a failure with 0 or with the batch mean.
 
     ## Sources
     BoBaCai/grpo-dual warns from 10 % heuristic scores on. TRL drops None from reward functions.

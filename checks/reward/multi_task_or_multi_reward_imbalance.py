@@ -70,9 +70,9 @@ def multi_task_or_multi_reward_imbalance(
 
     ## What it sees
     Starting at the 20th reward: a component of the reward, or the mean reward of a task, has fallen beyond its noise
-    (`series.trajectory`) and lost half of its best level and a fiftieth of the whole reward, while the reward as a
-    whole has not fallen, or has moved by no more than a fifth of its level all along. A part that is named after form
-    or a penalty and was never above 0 is passed over: it is the price of the others.
+    (`series.trajectory`) and lost half of its best level and a fiftieth of the whole reward, while the total reward has
+    not fallen, or never moved by more than a fifth of its level. Components that are named after form or a penalty and
+    were never above 0 are ignored, because they are the cost of the others.
 
     ## Thresholds
     - `early_rewards`: rewards before which the check does not fire.
@@ -99,7 +99,7 @@ def multi_task_or_multi_reward_imbalance(
     A shaping term that is faded out on purpose. A penalty whose name does not say so.
 
     ## Remedy
-    Normalise each reward within its group before adding; for tasks, give each its share of the batch.
+    Normalise each reward within its group before adding them. With several tasks, give each its share of the batch.
 
     ## Sources
     arXiv 2601.05242. JuncyLu/trl_DAPO: the format reward goes 0.15 → 0 while the total stays at 2.4.

@@ -33,7 +33,7 @@ def outcome_hides_fallback(
 
     ## Why it matters
     The number that everyone watches is not made by the policy: a default workflow, a retry or a template answers in its
-    place. Such a curve cannot show a collapse, so nothing that was concluded from it holds.
+    place. Such a curve cannot show a collapse, so conclusions from it are not valid.
 
     ## Example
     ```text

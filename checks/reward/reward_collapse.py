@@ -33,10 +33,11 @@ def reward_collapse(
 
     ## What it sees
     The trajectory of the reward, or otherwise of the success rate (`series.trajectory`): its last window is below its
-    best by more than the noise explains, however often one looks. **warning** when it has lost 15 % of its best level
-    and a quarter of the range that it has moved in, **error** from 30 % and half of that range, **critical** when it is
-    back within a tenth of the lowest reward of the run. For rewards below 0 the range alone counts: -5 to -4 is as wide
-    as 0 to 1. The onset is where two levels fit the rewards since the best window by least squares.
+    best by more than the noise explains, allowing for a test after every row. **warning** when it has lost 15 % of its
+    best level and a quarter of the range that it has moved in, **error** from 30 % and half of that range, **critical**
+    when it is back within a tenth of the lowest reward of the run. For rewards below 0 the range alone counts: -5 to -4
+    is as wide as 0 to 1. The onset is the change between the two levels that fit the rewards since the best window by
+    least squares.
 
     ## Thresholds
     - `floor_share`: share of the range above the lowest reward within which it is critical, 0 to 1.
@@ -59,11 +60,12 @@ def reward_collapse(
     No finding.
 
     ## Known false alarms
-    A curriculum that jumps to hard prompts gives back reward too. Simulated false alarms: `benchmarks/trajectory.md`.
+    A curriculum that moves to hard prompts lowers the reward too. Simulated false alarms: `benchmarks/trajectory.md`.
 
     ## Remedy
-    Find the cause first; the findings that explain this one come before it in the report. Then go back to a checkpoint
-    from before the onset with a fresh optimizer: a policy at its floor has no gradient to climb back on.
+    Find the cause first; the findings that explain this one come before it in the report. Then roll back to a
+    checkpoint before the onset and reset the optimizer state: a policy at its minimum reward has no gradient from which
+    to recover.
 
     ## Sources
     Public runs with this outcome: ShibukiZero/assignment5-alignment, no-clip run (reward 0 from step 137 of 200), clip

@@ -101,12 +101,12 @@ def reward_constant_or_saturated(
     ## Known false alarms
     A finished run of a small task ends here, which is why reaching the top is an info. A small batch on a task with
     rare success (8 responses, 2 % right) has 20 empty steps in a row by chance; the finding clears at the first
-    success. A reward scale that ends above 1 is not known to the check, so a solved run with rewards up to 2.5 is
-    called constant, a warning.
+    success. The check does not know a scale that ends above 1, so a solved run with rewards up to 2.5 is reported as
+    constant (warning).
 
     ## Remedy
-    Solved: stop, or use harder prompts. No signal: first test the reward function on one right and one wrong answer
-    hand; then easier prompts, a supervised start, or a graded reward.
+    Solved: stop, or use harder prompts. No signal: first test the reward function on one right and one wrong answer.
+    Then use easier prompts, a supervised start, or a graded reward.
 
     ## Sources
     Dawn-Of-Justice/Fair-RLVR, run grpo_correctness_only: reward 1.0 and spread 0 from the first row to step 1000.

@@ -15,9 +15,40 @@ def reward_function_breaks(reward: Any, graded: Any, tokenizer: Any = None, rend
     `<think>`, a right response without that tag must get the same reward as one with it.
 
     ## Why it matters
-    A policy that explores writes every one of these texts within its first hundred steps. A raise ends the run, a NaN
-    reaches the advantages of its whole group, and a format reward that waits for a tag which the template has already
-    written never gets a reward.
+    A policy that explores writes every one of these texts within its first hundred steps. An exception ends the run,
+    and a NaN reaches the advantages of its whole group. A format reward that requires a tag which the template has
+    already written is always 0.
+
+    ## Example
+    ```python
+    import re
+
+    graded = [
+        ("What is 2 + 10?", "12", "<answer>12</answer>", "<answer>13</answer>"),  # prompt, gold, right, wrong
+        ("What is 2 + 3?", "5", "<answer>5</answer>", "<answer>4</answer>"),
+    ]
+
+
+    def reward(prompts, responses, answers):
+        found = [re.search(r"<answer>(.*?)</answer>", response).group(1) for response in responses]
+        return [float(text == answer) for text, answer in zip(found, answers)]
+    ```
+    Error: The reward function raises AttributeError on the response ''.
+
+    ```python
+    import re
+
+    graded = [
+        ("What is 2 + 10?", "12", "<answer>12</answer>", "<answer>13</answer>"),  # prompt, gold, right, wrong
+        ("What is 2 + 3?", "5", "<answer>5</answer>", "<answer>4</answer>"),
+    ]
+
+
+    def reward(prompts, responses, answers):
+        found = [re.findall(r"<answer>(.*?)</answer>", response) for response in responses]
+        return [float(texts == [answer] and answer != "") for texts, answer in zip(found, answers)]
+    ```
+    No finding.
 
     ## Example
     ```python
@@ -58,7 +89,7 @@ def reward_function_breaks(reward: Any, graded: Any, tokenizer: Any = None, rend
     A function that does not take texts, such as one over ids.
 
     ## Remedy
-    Catch what parsing raises; return 0 or None.
+    Catch exceptions of parsing, and return 0 or None.
 
     ## Sources
     huggingface/trl documentation of custom reward functions; the template of DeepSeek-R1's distilled models, which

@@ -9,10 +9,10 @@ def reward_scale_or_ema_shift(
     """The reward scale changed during the run.
 
     ## What it sees
-    The medians of mean and spread of the reward over the last 10 rows against the 10 rows before. It fires when both
-    changed by the same factor of at least 2 (or to at most a half), equal within 20 %, and the
-    mean by more than three times its noise from row to row. A policy that becomes better
-    does not do that: the spread of a 0-to-1 reward grows by the square root of the mean and then shrinks.
+    The medians of mean and spread of the reward over the last 10 rows, compared with the previous 10 rows. It fires if
+    both changed by the same factor of at least 2 (or to at most a half), equal within 20 %, and the mean by more than
+    three times its noise from row to row. An improving policy does not cause that: the spread of a 0-to-1 reward grows
+    by the square root of the mean and then shrinks.
 
     ## Thresholds
     - `rows`: rows in each of the two windows.
@@ -21,7 +21,7 @@ def reward_scale_or_ema_shift(
 
     ## Why it matters
     Reward curves before and after cannot be compared, and every threshold in reward units (KL against reward, filters,
-    the floor of a standard deviation) means something else. A running (EMA) normaliser does this by itself.
+    the floor of a standard deviation) changes its meaning. A running (EMA) normaliser causes this by itself.
 
     ## Example
     ```text
@@ -38,10 +38,10 @@ def reward_scale_or_ema_shift(
     No finding.
 
     ## Known false alarms
-    A sparse and unbounded reward, where few responses earn nearly everything: mean and spread then rise together.
+    A sparse and unbounded reward, where few responses get nearly all of the reward: mean and spread then rise together.
 
     ## Remedy
-    One scale for the whole run; normalise within the group only.
+    Use one scale for the whole run, and normalise only within the group.
 
     ## Sources
     BoBaCai/grpo-dual: per-task EMA (decay 0.99) with a variance floor took the spread from 0.069 to 0.689 at one step.

@@ -57,7 +57,7 @@ def wrong_answer_paid(reward: Any, graded: Any) -> Fires | None:
     answer.
 
     ## Remedy
-    One final answer, compared as a whole; leave out what cannot be judged.
+    Compare one final answer as a whole, and exclude responses that cannot be judged.
 
     ## Sources
     One token deceives a judge: https://arxiv.org/abs/2507.08794. A maximum for an unparsable gold answer:

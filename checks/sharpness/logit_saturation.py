@@ -57,7 +57,7 @@ def logit_saturation(
 
     ## Remedy
     Measure over all response positions first. Then as for entropy collapse: the sign of the entropy term, temperature
-    1, an adaptive bonus; from a saturated policy go back to an earlier checkpoint.
+    1, an adaptive bonus; from a saturated policy, roll back to an earlier checkpoint.
 
     ## Sources
     BoBaCai/grpo-dual (broken: gap 7-10, probability above 0.999; healthy: 3-5, 0.60-0.85); healthy runs of the

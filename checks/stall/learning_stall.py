@@ -106,11 +106,11 @@ def learning_stall(
     No finding.
 
     ## Known false alarms
-    Tasks with rare success, where nothing happens for hundreds of steps and then much.
+    Tasks with rare success, in which the reward is flat for hundreds of steps and then rises quickly.
 
     ## Remedy
-    In this order: is there signal (live groups), does the update arrive (weight change, learning rate), does the answer
-    fit (truncation), is the KL term stronger than the reward. Only then the learning rate.
+    Check in this order: signal (groups with differing rewards), updates (weight change, learning rate), response limit
+    (truncation), strength of the KL term. Change the learning rate last.
 
     ## Sources
     kartikmunjal/rlhf-and-reward-modelling-alt, ppo_grpo_v1: 0 of 400 exact matches, 70 % zero-variance groups, all

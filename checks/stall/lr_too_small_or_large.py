@@ -27,11 +27,11 @@ def lr_too_small_or_large(
     ## What it sees
     policy_movement_kl, the k3 divergence of the policy before and after an update on its own samples. Too far: the
     median of 5 updates is above 0.05 nats per token (**error** above 0.5), unless the generator's log-probabilities are
-    0.01 nats away from the trainer's: then the samples are not the policy's own, and say nothing of its step. Not at
-    all: the largest of 5 updates is below 1e-7 nats, a hundredth of what the smallest healthy update moves, although
-    the learning rate is neither 0 nor still rising and fewer than 90 % of the groups have zero variance. The movement
-    is judged and not the number: 4e-5 is sound for one model and 1e-6 too much for another, and LoRA needs ten times
-    more.
+    0.01 nats away from the trainer's: then the samples do not come from the policy and do not show its step. Not at
+    all: the largest of 5 updates is below 1e-7 nats, a hundredth of the smallest healthy update, although the learning
+    rate is neither 0 nor still rising and fewer than 90 % of the groups have zero variance. The check judges the
+    movement and not the learning rate: 4e-5 is right for one model and 1e-6 too much for another, and LoRA needs ten
+    times more.
 
     ## Thresholds
     - `rows`: number of updates whose median and maximum are judged.
@@ -41,9 +41,9 @@ def lr_too_small_or_large(
     - `other`: mismatch of generator and trainer, nats per token, above which samples do not come from the policy.
 
     ## Why it matters
-    An update that moves the policy by half a nat a token has left the region where its gradient was true: the policy is
-    destroyed in a few steps and does not recover when the rate is fixed. A rate that changes nothing costs as much as
-    one that learns.
+    An update that moves the policy by half a nat per token leaves the region in which its gradient is valid: the policy
+    is destroyed within a few steps and does not recover when the rate is fixed. A rate that changes nothing costs as
+    much as one that learns.
 
     ## Example
     ```text
@@ -61,8 +61,8 @@ def lr_too_small_or_large(
     the policy's own where no generator's log-probabilities are recorded.
 
     ## Remedy
-    Full fine-tuning 5e-7 to 3e-6, LoRA 5e-6 to 5e-5 (TRL: 1e-5 against 1e-6), small models more. After torn updates
-    go back to a healthy checkpoint.
+    Full fine-tuning 5e-7 to 3e-6, LoRA 5e-6 to 5e-5 (TRL: 1e-5 against 1e-6), small models more. After updates that
+    were too large, roll back to a healthy checkpoint.
 
     ## Sources
     Faults `lr-too-high` and `lr-too-low` of the engine against its healthy runs. TRL, verl and OpenRLHF

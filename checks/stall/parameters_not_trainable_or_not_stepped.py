@@ -40,9 +40,9 @@ def parameters_not_trainable_or_not_stepped(
     - `least`: spread of the advantages, or supervised loss in nats, above which there is a signal.
 
     ## Why it matters
-    Live groups have advantages other than zero, so the gradient of a working loss is not zero; nor is that of a cross
-    entropy above 0. Exactly 0 means that
-    nothing is connected: frozen parameters, a detached log-probability, an optimizer over other tensors.
+    Groups with differing rewards have advantages other than zero, so the gradient of a working loss is not zero; nor is
+    that of a cross entropy above 0. Exactly 0 means that nothing is connected: frozen parameters, a detached
+    log-probability, an optimizer over other tensors.
 
     ## Example
     ```text

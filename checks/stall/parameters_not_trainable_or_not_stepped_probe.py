@@ -16,15 +16,14 @@ def probe_step(
     optimizer: Any = None,
     prompts: Any = None,
 ) -> Fires | None:
-    """## What this certifies, and what it does not
-    The probe looks whether any parameter requires a gradient, whether the optimizer holds the very parameters that do
-    (by identity; an optimizer that holds less than a quarter of their numbers is let pass, for it trains an adapter or
-    the last layers of a model whose rest was not frozen), whether the advantages change the gradient at all and reach
-    every parameter on which the log-probabilities depend (error), also where the optimizer is given it, and whether the
-    trainer's own step, given samples of both signs, changes the weights, and down the gradient; a learning rate of 0 at
-    the first step (warm-up) is let pass if the second step moves. It does not certify that the gradient points the
-    right way (RAT007) nor that a step is large enough (STL001, STL003), nor sharded optimizers (ZeRO-3, FSDP), whose
-    parameters are other objects by design.
+    """## What this certifies, and what it does not The probe checks that parameters require a gradient, and that the
+    optimizer holds exactly these parameters. An optimizer with less than a quarter of their values is accepted, because
+    it trains an adapter or the last layers of a model whose rest was not frozen. The advantages must change the
+    gradient and reach every parameter that affects the log-probabilities (error), also in the gradient that the
+    optimizer receives. The trainer's own step, on samples of both signs, must change the weights along the negative
+    gradient; a learning rate of 0 at the first step (warm-up) is accepted if the second step changes them. It does not
+    certify the direction of the gradient (RAT007) or the size of a step (STL001, STL003). Sharded optimizers (ZeRO-3,
+    FSDP), whose parameters are other objects by design, are not covered.
     """
     named = probes.loss_trials.trainable(model)
     if not named:

@@ -52,8 +52,8 @@ def policy_at_rest(
     A = r - mean has small advantages by design if the rewards are nearly equal.
 
     ## Remedy
-    Log the reward first. Then, in this order: do the rewards of a group differ, what is left of the difference in the
-    advantages, is the KL term stronger than they are. Only then the learning rate.
+    Log the reward first. Then check in this order: whether rewards differ within a group, how large the advantages are,
+    and whether the KL term is stronger. Change the learning rate last.
 
     ## Sources
     Three runs of a selector that ranks tied rewards (`tests/test_founding_logs.py`): advantages of 0.006, and a KL that

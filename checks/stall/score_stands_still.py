@@ -60,9 +60,8 @@ def score_stands_still(
     - `lost_share`: loss at or above which it is an error, as a share of the highest value, 0 to 1.
 
     ## Why it matters
-    Samples of a policy that still changes are right now more, now less often. The same number to the last digit, time
-    after time, shows that the same prompts get the same answers: the policy has collapsed to one answer, or is not
-    trained.
+    The score of a changing policy varies. The same number to the last digit at every evaluation shows that the same
+    prompts get the same answers: the policy has collapsed to one answer, or is not trained.
 
     ## Example
     ```text
@@ -80,8 +79,8 @@ def score_stands_still(
     to the checks of the reward.
 
     ## Remedy
-    Read what the policy answers. Go back to before it came to rest; an entropy bonus, smaller updates, or a reward that
-    does not reward that answer.
+    Read the responses. Roll back to a checkpoint before the onset. Then use an entropy bonus, smaller updates, or a
+    reward that does not reward that answer.
 
     ## Sources
     esmaeil-abedi-dev/verifier-as-reward: REINFORCE from an accuracy of 0.99 to one of 0.6, at which it stays for 17

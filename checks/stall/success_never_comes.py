@@ -21,8 +21,8 @@ def success_never_comes(
     """The success rate stays at or near 0 throughout the run.
 
     ## What it sees
-    A success rate that has been 0 in all of 40 values or more. From the 12th value on also one that is 0 on 85 % of its
-    rows (`series.trajectory`) and three or more held-out scores of which none is above 0.05: two measurements on
+    A success rate that has been 0 in all of 40 values or more. Starting at the 12th value, also one that is 0 on 85 %
+    of its rows (`series.trajectory`) and three or more held-out scores of which none is above 0.05: two measurements on
     different prompts then agree. If no success rate is recorded, twelve such held-out scores. If the reward is always
     at its minimum too, STL001 reports it.
 
@@ -33,8 +33,8 @@ def success_never_comes(
     - `floor`: held-out score, 0 to 1, up to which it has never left the floor; as in REW002.
 
     ## Why it matters
-    A policy gradient reinforces what was sampled and rewarded. A run without a single success learns its bonuses and
-    penalties, and no patience brings the rest.
+    A policy gradient reinforces what was sampled and rewarded. A run without a single success learns only its bonuses
+    and penalties, and waiting does not help.
 
     ## Example
     ```text
@@ -48,8 +48,8 @@ def success_never_comes(
     No finding.
 
     ## Known false alarms
-    Tasks with rare success in small batches, where nothing happens for long and then much. It clears with the first
-    success, or with the first held-out score above the floor.
+    Tasks with rare success in small batches, in which successes appear late. The finding clears with the first success,
+    or with the first held-out score above the minimum.
 
     ## Remedy
     First check that a right answer counts as right. Then use easier prompts, a supervised start, or partial credit.

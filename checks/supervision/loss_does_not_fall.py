@@ -50,10 +50,10 @@ def loss_does_not_fall(
     ## What it sees
     The median of the last 5 losses against the first such median and the lowest: **warning** when it is a quarter and
     0.1 nats above the first, **error** when it is also twice the lowest. The median of the last 20: **warning** when
-    the loss has lost half of its improvement and is 30 % above the lowest. All only beyond 5 standard errors, and only
-    up to the first restart of the step counter. **error** too when the loss is exactly 0 on 5 rows in a row, and so was
-    the first, or the gradient norm is. **info** when from the 40th row on no mean of 10 losses, nor of 80, is 2.5
-    standard errors below the first.
+    the loss has lost half of its improvement and is 30 % above the lowest. Each must exceed 5 standard errors, and only
+    rows before the first restart of the step counter count. It is also an **error** if the loss is exactly 0 on 5
+    consecutive rows and either the first loss or the gradient norm is 0 too. It is an **info** if, starting at the 40th
+    row, no mean of 10 or 80 losses is 2.5 standard errors below the first.
 
     ## Thresholds
     - `rows`: losses in the short median.
@@ -67,8 +67,8 @@ def loss_does_not_fall(
     - `fallen`: standard errors at or above which a fall of the loss counts.
 
     ## Why it matters
-    A loss above that of the first rows means a model worse than the one that the run began with. A loss of exactly 0
-    trains nothing: every label is masked, or the trainer prints 0 for NaN.
+    A loss above that of the first rows means that the model is worse than at the start. A loss of exactly 0 trains
+    nothing: every label is masked, or the trainer prints 0 for NaN.
 
     ## Example
     ```text
@@ -86,9 +86,9 @@ def loss_does_not_fall(
     whose value is not informative.
 
     ## Remedy
-    Go back to the checkpoint before the rise, lower the learning rate, clip the gradient at 1. For a loss of 0, print
-    the labels of one batch. For a loss that does not fall, look at the learning rate and at the first loss: below about
-    0.3 nats there is little to learn.
+    Roll back to the checkpoint before the rise, lower the learning rate, and clip the gradient at 1. For a loss of 0,
+    print the labels of one batch. For a loss that does not fall, look at the learning rate and at the first loss: below
+    about 0.3 nats there is little to learn.
 
     ## Sources
     transformers logs a NaN loss as 0.0 (logging_nan_inf_filter); public SFT logs with `'loss': 0.0, 'grad_norm': nan`.

@@ -14,16 +14,16 @@ def overfitting(
     """The held-out loss rises while the training loss falls.
 
     ## What it sees
-    Three or more evaluations, the last two of which lie more than 10 % above the lowest, in a run whose last training
-    loss is below its first. **info** where a held-out score has gained: what is asked of the model is that.
+    Three or more evaluations, the last two of which are more than 10 % above the lowest, in a run whose last training
+    loss is below its first. It is an **info** if a held-out score has gained, because that score is the goal.
 
     ## Thresholds
     - `above`: share above the lowest evaluation loss.
     - `least_evaluations`: minimum number of evaluations.
 
     ## Why it matters
-    The model memorises its examples. As a start for RL it is worse than it looks: what it has memorised has
-    little entropy left.
+    The model memorises its examples. As a start for RL it is worse than it looks, because memorised answers have little
+    entropy.
 
     ## Example
     ```text
@@ -42,7 +42,8 @@ def overfitting(
     Few held-out examples. Where answers are judged by a task, accuracy may rise for an epoch after the loss turned.
 
     ## Remedy
-    Take the checkpoint with the lowest held-out loss; fewer epochs, more data, a smaller rank or more dropout.
+    Use the checkpoint with the lowest held-out loss. Train with fewer epochs, more data, a smaller rank or more
+    dropout.
 
     ## Sources
     Textbook knowledge: the loss is the first to turn. A supervised run of a tiny model in TRL, made for it

@@ -47,11 +47,10 @@ def double_bos(
     server, which tokenises again on its own side.
 
     ## Known false alarms
-    Families that were trained with two beginnings (none is known to the authors). Without a BOS token nothing is
-    judged.
+    Model families that were trained with two BOS tokens (none is known). Without a BOS token nothing is judged.
 
     ## Remedy
-    `add_special_tokens=False` after a template.
+    Set `add_special_tokens=False` after a template.
 
     ## Sources
     vllm#27486, OpenRLHF#393, open-r1#462.

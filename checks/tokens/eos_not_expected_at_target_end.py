@@ -17,11 +17,11 @@ def eos_not_expected_at_target_end(
     - `least_probability`: probability of an end token after the last word of the answer.
 
     ## Why it matters
-    A policy that was never taught to stop begins RL at the length limit; rewards then judge cut text.
+    A policy that has not learned to stop begins RL at the length limit; rewards then judge truncated text.
 
     ## What this certifies, and what it does not
-    It certifies that the supervised stage taught the end, on its own data. It does not certify that generation stops
-    there (TOK004) nor that free answers end.
+    It certifies that the policy learned to end its answers, on the data of the supervised stage. It does not certify
+    that generation stops there (TOK004) nor that free answers end.
 
     ## Known false alarms
     A base model before any supervised stage; answers that can reasonably continue.

@@ -14,18 +14,18 @@ def eos_set_incomplete(
     """The trainer or the rollout engine does not treat the end-of-turn token as EOS.
 
     ## What it sees
-    More than a quarter of the responses count as cut, and yet the mean length is below nine tenths of that share of the
-    longest one, on 3 of 5 rows. Responses that are cut at one limit all have its length, so the mean cannot be below
-    the share times the longest: they did end, by a token that is not compared.
+    More than a quarter of the responses count as truncated, but the mean length is below nine tenths of that share of
+    the longest one, on 3 of 5 rows. Responses that are truncated at one limit all have its length, so the mean cannot
+    be below the share times the longest. The responses therefore did end, with a token that the trainer does not check.
 
     ## Thresholds
     - `most`: share of responses that count as truncated, 0 to 1.
     - `slack`: share of the mean length implied by the truncated responses that the actual mean must reach.
 
     ## Why it matters
-    A trainer that knows one EOS id only takes every other end for a cut: responses are masked or punished, and a
-    truncated rate of 1 sends people to raise a limit that nothing reaches. The reverse, an engine that does not stop at
-    the template's terminator, lets the response continue after its end: the reward scores an invented dialogue.
+    A trainer that knows only one EOS id treats every other end as truncation: responses are masked or punished, and a
+    truncation rate of 1 makes people raise a limit that no response reaches. Conversely, if the engine does not stop at
+    the template's terminator, the response continues after its end, and the reward scores an invented dialogue.
 
     ## Example
     ```text

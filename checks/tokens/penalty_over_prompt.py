@@ -10,10 +10,10 @@ def penalty_over_prompt(
     """Generation penalties count prompt tokens.
 
     ## What it sees
-    Two prompts of the same length and of different words, followed by the same response, with logits that are equal by
-    construction: the penalised logits must be equal too, for both signs of the logits, and for any completions were
-    penalised before. Without `penalize` the sampler itself is run on a scripted model from the same random state: its
-    first tokens must be the same for both prompts.
+    Two prompts of the same length with different words are followed by the same response, with equal logits. The
+    penalised logits must be equal too, for both signs of the logits, and regardless of earlier completions. Without
+    `penalize` the sampler itself is run on a scripted model from the same random state: its first tokens must be the
+    same for both prompts.
 
     ## Why it matters
     A presence or frequency penalty over the prompt punishes the very words that the task asks for, and lifts EOS, which
@@ -42,8 +42,7 @@ def penalty_over_prompt(
     No finding.
 
     ## What this certifies, and what it does not
-    It certifies that penalties do not look at the prompt. That they are missing from the log-probabilities of the
-    loss is another fault, which penalties of any scope have: GEN004.
+    It certifies that penalties ignore the prompt. GEN004 checks whether the log-probabilities of the loss include them.
 
     ## Known false alarms
     A processor that forbids or demands words of the prompt on purpose, such as a copy constraint.

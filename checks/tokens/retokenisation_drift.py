@@ -10,7 +10,7 @@ def retokenisation_drift(events: Column) -> Fires:
 
     ## What it sees
     The log line "Inconsistent training and inference tokenization detected", with which verl's multi-turn rollout
-    reports that the conversation, rendered as a whole, gives other ids than the turns gave one by one.
+    reports that the whole conversation has other ids than its turns.
 
     ## Why it matters
     Text does not remember how it was split. The log-probability of the other split is that of a text the policy did not

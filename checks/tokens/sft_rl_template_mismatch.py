@@ -20,10 +20,10 @@ def sft_rl_template_mismatch(
     """The prompt template of RL differs from that of the supervised stage.
 
     ## What it sees
-    The share of responses whose first token may begin a valid one: below 0.9 over the first 5 rows, and below 0.95
+    The share of responses whose first token can start a valid response: below 0.9 over the first 5 rows, and below 0.95
     over the last 5. Sampling temperatures above 1.1, and rows on which generator and trainer disagree (k3 above 1e-3),
-    are left out: there the generator is the cause. Held on 3 of 5 rows. Records only suggest this; the probe proves
-    it.
+    are excluded, because the generator is the cause there. Held on 3 of 5 rows. Records only suggest this; the probe
+    proves it.
 
     ## Thresholds
     - `low`: share of responses with a valid first token at the start, 0 to 1.
@@ -48,7 +48,7 @@ def sft_rl_template_mismatch(
     No finding.
 
     ## Known false alarms
-    A base model without supervised stage, which has no form to know.
+    A base model without a supervised stage, which has not learned a format.
 
     ## Remedy
     Render both stages by one call and compare the ids (probe TOK001).

@@ -15,8 +15,8 @@ def probe_templates(
     ## What the probe does
     The adapter's prompts (by default three dialogues, one with a system turn, one with a line break, one with an
     earlier answer) are rendered for RL and, with an answer, for supervision. The supervised ids must begin with the RL
-    ids, and neither a line break nor the chat template's generation header may be between them and the answer: then
-    RL's prompt lacks it. The finding names the first token at which they part.
+    ids, and neither a line break nor the chat template's generation header may be between them and the answer:
+    otherwise the RL prompt lacks it. The finding names the first token that differs.
     """
     craft = probes.crafted_inputs
     answers = ["Custom -> Programmer : done", "12", "ok"]

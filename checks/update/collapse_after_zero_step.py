@@ -54,8 +54,8 @@ def collapse_after_zero_step(
     A gradient norm printed as 0.0 because it was rounded. A collapse that the prompts of one batch cause.
 
     ## Remedy
-    Look at what else an update does: the mode of the model, gradient checkpointing, the transfer of weights (GEN001,
-    GEN002).
+    Check the other effects of an update: the mode of the model, gradient checkpointing, the transfer of weights
+    (GEN001, GEN002).
 
     ## Sources
     beita6969/colab-grpo's log: step 4 updates at learning rate 0, step 5 is 6 of 6 fallback; two earlier runs behave

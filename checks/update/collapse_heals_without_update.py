@@ -34,9 +34,9 @@ def collapse_heals_without_update(
     - `ended_share`: share of all ended collapses, 0 to 1.
 
     ## Why it matters
-    Weights that have collapsed do not recover by themselves. What recovers without an update is state: train or eval
-    mode, the KV cache, an adapter, the rollout engine, or the mix of prompts. No learning rate, group size or
-    advantage can be the cause.
+    Weights that have collapsed do not recover by themselves. A recovery without an update means that the cause is
+    state: train or eval mode, the KV cache, an adapter, the rollout engine, or the mix of prompts. No learning rate,
+    group size or advantage can be the cause.
 
     ## Example
     ```text

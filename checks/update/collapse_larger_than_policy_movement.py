@@ -36,7 +36,7 @@ def collapse_larger_than_policy_movement(
 
     ## Thresholds
     - `drop`: rise of the share of invalid responses, 0 to 1.
-    - `small_nats`: movement of the policy, nats per token, below which it cannot explain that.
+    - `small_nats`: movement of the policy, nats per token, below which it cannot explain the change.
     - `least_steps`: such steps.
 
     ## Why it matters
@@ -61,7 +61,7 @@ def collapse_larger_than_policy_movement(
     Batches whose tasks differ much in validity.
 
     ## Remedy
-    Prove the generator: probes GEN001, GEN002, PAD001. Leave the optimisation as it is.
+    Test the generator with the probes GEN001, GEN002 and PAD001. Do not change the optimisation.
 
     ## Sources
     Fault `train-mode-generation` of the engine: generation in train mode makes nearly every rollout after an update

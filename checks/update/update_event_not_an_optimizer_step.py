@@ -27,11 +27,11 @@ def update_event_not_an_optimizer_step(
     ## What it sees
     Steps that are recorded as updates (update_applied) although weight_delta is exactly 0, or although the optimizer's
     step counter is the same as on the previous row. It fires when 3 of the last 5 such rows are of that kind; updates
-    with a learning rate or a gradient of exactly 0 do not count, since they change nothing lawfully.
+    with a learning rate or a gradient of exactly 0 do not count, because they correctly change nothing.
 
     ## Why it matters
-    Every statement about "after an update" rests on this label. If nothing was stepped, optimisation cannot be the
-    cause of what follows, and the run does not learn.
+    Every statement about "after an update" depends on this label. Without an optimizer step, optimisation cannot be the
+    cause of later problems, and the run does not learn.
 
     ## Example
     ```text

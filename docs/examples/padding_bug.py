@@ -1,6 +1,6 @@
 """A trainer's functions with a padding bug: grpo-doctor probe docs/examples/padding_bug.py"""
 
-from grpo_doctor.engine.tiny import make_tokenizer  # stands for the tokenizer of your model
+from grpo_doctor.engine.tiny import make_tokenizer  # replace it by the tokenizer of your model
 
 tokenizer = make_tokenizer()
 

@@ -93,9 +93,9 @@ class Rival(msgspec.Struct, frozen=True):
 
 
 class Step(msgspec.Struct, frozen=True, omit_defaults=True, rename={"who": "for"}):
-    """What to do in one framework; ``for`` is trl, verl, openrlhf or by-hand (a custom trainer).
+    """The action in one framework; ``for`` is trl, verl, openrlhf or by-hand (a custom trainer).
 
-    ``built_in`` says that the trainer of the framework does it already, so only code of the user's own can lack it.
+    ``built_in``: the trainer of the framework already does it, so only the user's own code can lack it.
     """
 
     who: str

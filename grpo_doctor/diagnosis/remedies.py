@@ -73,7 +73,7 @@ def _remedies(path: Path, document: Mapping[str, Any]) -> dict[str, Remedy]:
 
 
 def _step(who: str, do: str | dict[str, str]) -> Step:
-    """What to do; in TOML, a table ``{built-in = "…"}`` says how the trainer of the framework does it already."""
+    """Parse the action; in TOML, a table ``{built-in = "…"}`` describes how the framework's trainer already does it."""
     if isinstance(do, str):
         return Step(who, do)
     return Step(who, f"Built in: {do['built-in']}. Apply it to code of your own.", built_in=True)

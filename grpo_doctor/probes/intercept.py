@@ -110,7 +110,7 @@ class Forward(NamedTuple):
 
 
 def logits_in(output: Any) -> Any:
-    """The logits (N, T, V) in what a forward returned; None without them."""
+    """Return the logits (N, T, V) in the result of a forward pass; None without them."""
     if isinstance(output, Tensor):
         return output if output.ndim == 3 else None
     if hasattr(output, "keys"):
@@ -176,7 +176,7 @@ def logits_of(model: Any, ids: Tensor, real: Tensor, beside: dict[str, Tensor] |
 
 
 def with_logits(output: Any, logits: Tensor) -> Any:
-    """What a forward returned, with other logits."""
+    """Return the result of a forward pass with other logits."""
     if isinstance(output, Tensor):
         return logits
     if isinstance(output, tuple | list):
@@ -358,12 +358,12 @@ def _ends_of(model: Any) -> tuple[Any, list[Any], Any] | None:
 
 
 ENDING: list[bool] = []
-"""Whether only the gradient on the logits counts now."""
+"""Not empty while only the gradient on the logits counts."""
 
 
 @contextmanager
 def ending_at_logits() -> Iterator[None]:
-    """Only the gradient on the logits counts inside the block, so that forwards need not be made again."""
+    """Declare that only the gradient on the logits counts inside the block, so that forward passes may be cached."""
     ENDING.append(True)
     try:
         yield
@@ -421,7 +421,7 @@ class Precision:
 
 
 PRECISIONS: list[Precision] = []
-"""Of the blocks that are open now."""
+"""The precisions of the open blocks."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Forwards that are made once: a probe asks for the same ids under the same weights again and again.
+"""Caches forward passes, because probes repeat the same ids under the same weights many times.
 
 A forward without gradient gives what was computed before, and so does one of which only the gradient on the logits
 counts (`intercept.ending_at_logits`): from there a gradient of 0 leads to the weights. A forward that draws random
@@ -19,20 +19,20 @@ from torch import Tensor
 from .intercept import ENDING, PRECISIONS, Precision, around, language_model, logits_in, precision, with_logits
 
 MOST = 2**30
-"""Bytes of logits that are kept."""
+"""Maximum size of the cached logits in bytes."""
 
 _PLAIN = (type(None), bool, int, float, str)
 
 
 class KnownForwards:
-    """The outputs of the forwards of some models, the oldest first."""
+    """The cached outputs of some models, the oldest first."""
 
     def __init__(self, models: Sequence[Any]) -> None:
         self.models = list(dict.fromkeys(language_model(m) for m in models if m is not None))
         self._known: OrderedDict[Any, tuple[Any, Precision]] = OrderedDict()
         self._size = 0
         self._odd: set[Any] = set()
-        """How models are called that must be called each time."""
+        """Kinds of calls that are never cached."""
         self._parts: dict[int, tuple[list[torch.nn.Module], list[Tensor]]] = {}
         """The modules and the weights of each model."""
 
@@ -44,7 +44,8 @@ class KnownForwards:
             yield
 
     def _key(self, module: torch.nn.Module, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """What the logits depend on: inputs, weights, and the settings of the modules; None where that is not known."""
+        """Return the values that determine the logits: inputs, weights, and the settings of the modules; None if
+        unknown."""
         given = [*enumerate(args), *sorted(kwargs.items())]
         if any(value.requires_grad if isinstance(value, Tensor) else type(value) not in _PLAIN for _, value in given):
             return None
@@ -86,7 +87,7 @@ class KnownForwards:
 
 
 def _computed(call: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, Precision]:
-    """The output of a forward without a gradient; None of one that must be made each time."""
+    """Return the output of a forward pass without a gradient; None if it must not be cached."""
     with torch.random.fork_rng(), torch.no_grad(), precision() as precise:
         before = _random()
         output = call(*args, **kwargs)

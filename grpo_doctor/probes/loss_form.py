@@ -297,7 +297,7 @@ class _Whole:
         self._made: dict[tuple[int, ...], tuple[list[Any], list[Any], list[Tensor]]] = {}
 
     def weights(self, lengths: Sequence[int], log_ratios: Sequence[float]) -> list[Tensor]:
-        """`Weights` of the loss."""
+        """Return the `Weights` of the loss."""
         made, responses, shares = self._samples(tuple(lengths))
         found = gradient_effect.pushes(
             self.loss, self.model, made, responses, log_ratios=log_ratios, temperature=self.temperature
@@ -305,7 +305,8 @@ class _Whole:
         return [p.towards / s * sign for p, s, sign in zip(found, shares, gradient_effect.SIGNS, strict=True)]
 
     def pulls(self) -> Tensor:
-        """(4,) as the second of `gradient_effect.pulls`; empty where no forward without gradient pulls."""
+        """Return (4,) as the second result of `gradient_effect.pulls`; empty if no pass without gradient has an
+        effect."""
         made, responses, shares = self._samples((2, 2, 2, 2))
         moved = gradient_effect.moved_by_anchor(
             self.loss, self.model, made, responses, [-t for t in gradient_effect.TOWARDS]
@@ -314,7 +315,7 @@ class _Whole:
         return torch.tensor(moved) / first if moved else torch.empty(0)
 
     def _samples(self, lengths: tuple[int, ...]) -> tuple[list[Any], list[Any], list[Tensor]]:
-        """Four samples with responses of these lengths, the responses, and the shares of their tokens."""
+        """Return four samples with responses of these lengths, the responses, and the shares of their tokens."""
         if lengths not in self._made:
             made, responses = gradient_effect.four(self.render, self.tokenizer, self.model, self.prompts, lengths)
             self._made[lengths] = made, responses, self._shares(made, responses)

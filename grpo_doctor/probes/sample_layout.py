@@ -159,8 +159,8 @@ def _places(ids: Ids, response: Ids) -> list[int]:
 
 
 def _before_padding(forward: Forward, row: int, ids: Ids, response: Ids) -> list[int]:
-    """Where a row holds all of a response but its last token, and padding after it, and the loss trains that token:
-    its logit has the largest gradient of those that predict it. Without a gradient nothing is known of that."""
+    """Yield the positions at which a row contains all of a response but its last token, followed by padding, and the
+    loss trains that token: its logit has the largest gradient of those that predict it. Unknown without a gradient."""
     size, grad = len(response) - 1, forward.logits.grad
     places = [
         n for n in range(1, len(ids) - size) if ids[n : n + size] == response[:-1] and ids[n + size] != response[-1]

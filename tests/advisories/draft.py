@@ -43,7 +43,7 @@ def tags(clone: Path) -> list[str]:
 
 
 def with_fix(clone: Path, every: Sequence[str], commit: str, file: str, marker: str, gone: bool) -> list[bool]:
-    """Of each tag whether it has the fix."""
+    """Return for each tag whether it has the fix."""
     if not marker:
         holding = set(git(clone, "tag", "--contains", commit).split())
         return [tag in holding for tag in every]

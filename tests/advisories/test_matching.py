@@ -1,4 +1,4 @@
-"""An advisory applies where version and settings are known to fit; what is not known is told apart."""
+"""An advisory applies if version and settings are known to match; unknown ones are listed separately."""
 
 from __future__ import annotations
 

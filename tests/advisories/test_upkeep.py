@@ -1,4 +1,4 @@
-"""What is written from the advisories and about them: the page, the draft of an entry, the threads that they explain."""
+"""Texts generated from the advisories: the page, the draft of an entry, the threads that they explain."""
 
 from __future__ import annotations
 

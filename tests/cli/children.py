@@ -1,7 +1,7 @@
-"""Trainings in processes of their own, forked off a server that has loaded what is dear: torch and transformers.
+"""Trainings in separate processes, forked from a server that has loaded torch and transformers, which takes long.
 
-A process that starts from nothing spends nearly all of its time on them, and one that is forked off the tests would
-have their threads' locks without the threads.
+A process that starts from nothing spends nearly all of its time on loading, and one that is forked from the tests would
+have the locks of their threads without the threads.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ SERVER.set_forkserver_preload(["grpo_doctor.cli", "grpo_doctor.engine.faults", "
 def begun(
     *words: str, folder: Path, place: str = os.devnull, errors: Path | None = None, **environment: str
 ) -> BaseProcess:
-    """``grpo-doctor`` with these words in a folder, its input and output at a place: nowhere, or a terminal; what it
-    says as an error goes to a file of its own if there is one."""
+    """Start ``grpo-doctor`` with these arguments in a folder. Its input and output are at a place: nowhere, or a
+    terminal; errors go to a separate file if one is given."""
     process = SERVER.Process(target=_command, args=([*words], folder, place, errors, environment))
     process.start()
     return process

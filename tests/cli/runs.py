@@ -6,7 +6,8 @@ from grpo_doctor.record import RecordWriter, StepRecord
 
 
 def write_run(path: Path, *, collapsed: bool, steps: int = 60) -> Path:
-    """A run that stays healthy, or whose responses all become invalid and loss NaN from step 30 on."""
+    """Write a run that stays healthy, or one whose responses all become invalid, with a loss of NaN, starting at step
+    30."""
     with RecordWriter(path) as writer:
         for step in range(1, steps + 1):
             bad = collapsed and step >= 30

@@ -1,4 +1,4 @@
-"""The gate: what passes, what fails, and that it never passes for want of data."""
+"""The gate: what passes, what fails, and that it never passes without data."""
 
 import html
 import json

@@ -30,7 +30,7 @@ PASS, FAIL, UNREADABLE, UNJUDGED = 0, 1, 2, 3
 
 
 def rows(*, bad: bool = False, steps: int = 60) -> list[dict[str, Any]]:
-    """A run that learns; a bad one has a loss of NaN from step 30 on."""
+    """Return the rows of a run that learns; a bad one has a loss of NaN starting at step 30."""
     return [
         {
             "step": step,

@@ -49,7 +49,7 @@ def on_a_terminal(
 
 
 def waiting(terminal: int, seconds: float) -> bytes:
-    """What was written to a terminal, or is within so many seconds."""
+    """Return the text that a terminal received, now or within these seconds."""
     return os.read(terminal, 1 << 16) if select.select([terminal], [], [], seconds)[0] else b""
 
 

@@ -115,7 +115,7 @@ def test_a_folder_shows_what_configures_a_training_and_counts_the_rest(tmp_path:
     assert result.stdout.endswith(f"{tmp_path}: 1 other file without reinforcement learning settings\n")
 
 
-def test_supervised_training_is_told_apart(tmp_path: Path) -> None:
+def test_supervised_training_is_distinguished(tmp_path: Path) -> None:
     (path := tmp_path / "sft.py").write_text("from trl import SFTConfig\nSFTConfig(learning_rate=1e-3, max_steps=5)\n")
     result = settings(path)
     assert (result.exit_code, "of supervised training" in result.stdout) == (3, True)

@@ -243,7 +243,7 @@ def test_interrupt_ends_it_in_order(tmp_path: Path) -> None:
 
 
 def rewritten(path: Path, text: str) -> None:
-    """As trainers do that write a file anew: beside it, then by rename."""
+    """Rewrite a file as trainers do: write a new one and rename it."""
     draft = path.with_suffix(".part")
     draft.write_text(text)
     draft.replace(path)

@@ -36,7 +36,7 @@ def compared(base: Run, new: Run, **options: Any) -> Comparison:
 
 
 def reward(seed: int, steps: int = 60, gain: float = 0.5, noise: float = 0.03) -> list[float]:
-    """A reward that rises by ``gain``, with noise of its own."""
+    """Return a reward that rises by ``gain``, with its own noise."""
     rng = np.random.default_rng(seed)
     rise = gain / (1 + np.exp(-(np.arange(steps) / steps - 0.3) * 12))
     return [float(x) for x in 0.2 + rise + noise * rng.standard_normal(steps)]

@@ -1,4 +1,4 @@
-"""What is shared by two runs: steps, tokens, rows that were told again, and logs of different intervals."""
+"""Shared rows of two runs: steps, tokens, repeated rows, and logs of different intervals."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Verdicts, what became of findings, and what cannot be compared."""
+"""Verdicts, outcomes of findings, and runs that cannot be compared."""
 
 import math
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Checkpoints of safetensors: how far tensors moved, adapters as what they add, and files that are none."""
+"""Checkpoints of safetensors: movement of tensors, adapters by their product, and files that are not checkpoints."""
 
 import json
 from pathlib import Path

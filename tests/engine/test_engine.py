@@ -1,4 +1,4 @@
-"""The seams of the engine against float64, finite differences, and themselves under padding and splitting."""
+"""The entry points of the engine against float64, finite differences, and themselves under padding and splitting."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_micro_batches_add_up_to_the_whole(make_engine: Make, loss_type: str) ->
 @pytest.mark.parametrize("estimator", ["k1", "k2", "k3"])
 @pytest.mark.parametrize("level", ["token", "sequence"])
 def test_the_gradient_is_that_of_finite_differences(make_engine: Make, estimator: str, level: str) -> None:
-    """Of the whole objective: clipped surrogate, KL and entropy, away from the ratio 1."""
+    """The whole objective: clipped surrogate, KL and entropy, away from the ratio 1."""
     engine = make_engine(
         beta=0.3, entropy_coef=0.2, kl_estimator=estimator, importance_sampling_level=level, dtype=torch.float64
     )

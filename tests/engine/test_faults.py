@@ -1,4 +1,4 @@
-"""Every fault changes what its docstring says, and the healthy twin does not."""
+"""Every fault changes what its docstring states, and the run without it does not."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_floor(make_engine: Make) -> None:
 
 
 def test_sign_of_entropy(make_engine: Make) -> None:
-    """The entropy after a small step on the gradient of each twin, rewards and KL left out."""
+    """Return the entropy after a small step on the gradient with and without the fault, without rewards and KL."""
     after = {}
     for name in ((), ("flipped-entropy",), ("flipped-entropy-gradient",)):
         engine = make_engine(*name, entropy_coef=0.5, beta=0.0)
@@ -142,7 +142,7 @@ def test_masks(make_engine: Make) -> None:
 
 
 def test_penalties(make_engine: Make) -> None:
-    """Two prompts of one length and the same response: only a penalty over the prompt can tell them apart."""
+    """Two prompts of one length and the same response: only a penalty over the prompt distinguishes them."""
     for name, depends in ((None, False), ("penalty-over-prompt", True), ("logit-clip", False)):
         engine = make_engine(*([name] if name else []))
         tokens = torch.tensor([[20, 21, 8, 9], [22, 22, 8, 9]])

@@ -153,7 +153,7 @@ def test_losses_are_those_of_trl(trl_loss: Any, config: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("scale", ["group", "batch", "none"])
 def test_advantages_are_those_of_trl(trl_trainer: Any, scale: str) -> None:
-    """Of its own rollout, whose responses are given these rewards."""
+    """On TRL's own rollout, whose responses get these rewards."""
     torch.manual_seed(0)
     rewards = torch.rand(3, 4)
     trainer = trl_trainer(

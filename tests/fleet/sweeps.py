@@ -64,7 +64,7 @@ def drawn_lines(runs: int, rng: np.random.Generator) -> list[Line]:
 
 
 def write_run(folder: Path, *, collapsed: bool, rng: np.random.Generator, steps: int = 24, **settings: Any) -> Path:
-    """A run on disk, with the configuration that it declares beside it; its responses collapse halfway, or not."""
+    """Write a run with the configuration next to it; its responses collapse halfway, or not."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(settings), encoding="utf-8")
     with RecordWriter(folder / "records.jsonl") as writer:
@@ -84,7 +84,7 @@ def write_run(folder: Path, *, collapsed: bool, rng: np.random.Generator, steps:
 
 
 def write_sweep(root: Path, runs: int, rng: np.random.Generator, names: Sequence[str] = ()) -> Path:
-    """A folder of runs, a folder each, that declare the settings of these names; all of them where none is named."""
+    """Write a folder with one folder per run; each run declares the named settings, or all of them."""
     for seed in range(runs):
         settings = drawn_settings(rng, seed)
         told = {name: settings[name] for name in names or settings}

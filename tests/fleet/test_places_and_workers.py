@@ -1,4 +1,4 @@
-"""Where runs lie and who reads them: units, remote file systems, settings of names, workers that die."""
+"""Places of runs and their readers: units, remote file systems, settings in names, workers that die."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""``python -m tests.fuzz [--seconds 120] [--seed 0] [--judged 0.05]``, or ``make fuzz``: prints and keeps what fails.
+"""``python -m tests.fuzz [--seconds 120] [--seed 0] [--judged 0.05]``, or ``make fuzz``: prints and keeps failures.
 
-A child process works on inputs, one after the other; where one takes longer than `SLOWEST` or `LONGEST` or kills the child,
-that is a failure too and another child goes on. Every kind of failure is made as small as it stays a failure and written
-to ``--keep`` (a folder): what came from made seeds belongs into ``tests/fuzz/corpus`` once it is mended.
+A child process works on inputs, one after another. An input that takes longer than `SLOWEST` or `LONGEST`, or kills the
+child, is a failure too, and another child continues. Every kind of failure is reduced while it remains a failure, and
+written to ``--keep`` (a folder). Once fixed, inputs from generated seeds belong into ``tests/fuzz/corpus``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SHARES = {
     "log": 80.0, "config": 8.0, "share": 4.0, "convert": 2.0, "discover": 2.0, "options": 2.0, "live": 1.0, "compare": 0.5,
     "fleet": 0.3, "place": 0.3, "gate": 0.1, "probe": 0.1,
 }  # fmt: skip
-"""How often each kind is drawn, in percent: what takes long more seldom."""
+"""Share of each kind in percent; slow kinds are rare."""
 
 
 def inputs(real: bool) -> Held:
@@ -71,7 +71,7 @@ def drawn(number: int, seed: int, held: Held) -> tuple[str, bytes]:
 
 
 def fault(name: str, content: bytes, folder: Path, judged: float = 1.0) -> str:
-    """What is wrong with an input in one line: the error and where it arose; empty where nothing is."""
+    """Return the fault of an input in one line: the error and its location; empty without a fault."""
     try:
         target.one(name, content, folder, len(content), judged)
     except Exception as error:  # noqa: BLE001 - every kind of error is what is looked for
@@ -101,9 +101,9 @@ def smaller(name: str, content: bytes, wrong: str, folder: Path, seconds: float 
 
 
 def work(pipe: Connection, start: int, seed: int, real: bool, judged: float) -> None:
-    """Inputs from ``start`` on, for ever; tells what fails, and now and then how many there were."""
+    """Process inputs endlessly, beginning at ``start``; report failures, and sometimes the count."""
     held = inputs(real)
-    faulthandler.register(signal.SIGPROF, chain=True)  # tells where it is, then ends the process
+    faulthandler.register(signal.SIGPROF, chain=True)  # prints its location and ends the process
     with tempfile.TemporaryDirectory() as name:
         number = start
         while True:

@@ -1,4 +1,4 @@
-"""Adapters whose functions raise, or return what no trainer would, over objects that are none: users' code."""
+"""Adapters whose functions raise or return impossible values, over objects of the wrong type: users' code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PROBES = 3
 
 
 class Wordless(Exception):  # noqa: N818 - what users raise is called anything
-    """An error that cannot even be told."""
+    """An error that has no printable message."""
 
     def __str__(self) -> str:
         raise ValueError("no words")

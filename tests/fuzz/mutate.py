@@ -106,7 +106,7 @@ def _repeat(rng: random.Random, data: bytes) -> bytes:
 
 
 def _run(rng: random.Random, data: bytes) -> bytes:
-    """One short piece stands so often that an expression which looks behind each of them for its end takes minutes."""
+    """Repeat one short piece so often that an expression which searches after each of them takes minutes."""
     a = rng.randrange(len(data) + 1)
     piece = rng.choice([b"\n", b" ", b",", b"'", b'"', b"a", b"a=", b"&&", data[a : a + rng.randrange(1, 9)] or b"\t"])
     return data[:a] + piece * (LONG // len(piece)) + data[a:]

@@ -1,6 +1,6 @@
-"""Folders that no training leaves: what cannot be read, vanishes, loops, blocks or is written to by two at once.
+"""Folders that no training leaves: unreadable, vanishing, looping, blocking, or written to by two processes at once.
 
-A command that reads such a folder ends, with an exit code of its own, and neither input nor neighbour is changed.
+A command that reads such a folder ends with its exit code, and changes neither the input nor files next to it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.fuzz import seeds
 LIMIT = 120
 """Seconds that a command may take on a busy machine."""
 OF_OTHERS = (1, 2)
-"""CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH, by which root reads what nobody may."""
+"""CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH, with which root reads files without permission."""
 
 Placed = Callable[[Path, random.Random], object]
 
@@ -97,7 +97,7 @@ COMMANDS = (
 
 
 def place(rng: random.Random, folder: Path) -> None:
-    """Some odd things beside a good log, and one or two commands at once."""
+    """Make some odd things next to a good log, and one or two commands at once."""
     room = folder / f"place-{rng.randrange(1 << 30)}"
     room.mkdir()
     here = Path.cwd()

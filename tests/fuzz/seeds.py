@@ -210,4 +210,4 @@ def grpo_loss(new_logprobs, old_logprobs, advantages, mask, **kwargs):
 if __name__ == "__main__":
     Trainer(None, None)
 '''
-"""A trainer in which functions that look like seams are found."""
+"""A trainer in which functions that look like entry points are found."""

@@ -1,4 +1,4 @@
-"""What is asked of an input: that it is read and judged or refused in one line, and never anything else."""
+"""Requirement for every input: it is read and judged, or refused in one line."""
 
 from __future__ import annotations
 
@@ -172,13 +172,13 @@ def convert(path: Path, rng: random.Random) -> None:
 
 
 def compare(path: Path, rng: random.Random) -> None:
-    """A log beside the one that it was made from."""
+    """Compare a log with the one from which it was made."""
     reports = [f"--report={kind}={path.with_suffix(f'.out-{kind}')}" for kind in ("json", "html", "markdown")]
     command("compare", _made(path), path, *reports, *rng.choice([[], ["--by", "tokens"]]))
 
 
 def fleet(path: Path, rng: random.Random) -> None:
-    """A log in a folder of runs, or a configuration beside one."""
+    """Judge a log in a folder of runs, or a configuration next to one."""
     told = path.name.endswith(tuple(seeds.configurations()))
     kept = (_made(path), path) if not told else (_made(path.with_name("metrics.jsonl")), path)
     with tempfile.TemporaryDirectory(dir=path.parent) as room:
@@ -204,7 +204,7 @@ def options(path: Path, rng: random.Random) -> None:
 
 
 def discover(path: Path, rng: random.Random) -> None:
-    """A trainer's file, in which functions that look like seams are looked for."""
+    """Search a trainer's file for functions that look like entry points."""
     try:
         found, runs = functions(path)
     except AdapterError:
@@ -213,7 +213,7 @@ def discover(path: Path, rng: random.Random) -> None:
 
 
 def _made(path: Path) -> Path:
-    """The made log of this name, or of that which it ends with, as it was, in a folder beside."""
+    """Return the generated log with this name, or with this ending, unchanged in a separate folder."""
     made = path.parent / "made" / path.name
     if not made.exists():
         made.parent.mkdir(exist_ok=True)
@@ -225,7 +225,7 @@ OF_FILES: dict[str, Callable[[Path, random.Random], None]] = {
     "config": configuration, "share": share, "convert": convert, "compare": compare, "fleet": fleet, "gate": gate,
     "options": options, "discover": discover,
 }  # fmt: skip
-"""What is done with a file, by the kind of the input; a log alone may be judged or only read."""
+"""Operations on a file, by the kind of the input; a log may be judged or only read."""
 SEEDED = ("live", "probe", "place")
 """Kinds whose inputs are made from a number."""
 
@@ -233,7 +233,7 @@ SEEDED = ("live", "probe", "place")
 def one(name: str, content: bytes, folder: Path, seed: int, judged: float = 1.0) -> None:
     """One input by its name: a kind and the name of a file, or a kind alone whose content is a number."""
     with warnings.catch_warnings():
-        warnings.simplefilter("error", RuntimeWarning)  # what numpy says of odd figures is no word for users
+        warnings.simplefilter("error", RuntimeWarning)  # numpy's warnings about odd numbers are not for users
         _one(name, content, folder, seed, judged)
 
 

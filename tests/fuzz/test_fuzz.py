@@ -54,7 +54,7 @@ def test_new_inputs_are_read_or_refused_in_a_line(tmp_path: Path) -> None:
 def test_a_long_run_of_one_piece_does_not_hang_it(
     name: str, begins: bytes, run: bytes, ends: bytes, tmp_path: Path
 ) -> None:
-    """Each took minutes: an expression looked for its end behind every piece."""
+    """Each took minutes, because an expression searched for its end after every piece."""
     assert fault(name, begins + run * ((1 << 18) // len(run)) + ends, tmp_path, 0) == ""
 
 

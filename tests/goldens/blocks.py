@@ -42,7 +42,7 @@ def finding_lines(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def run_lines(run: Run) -> Iterator[str]:
-    """What was read: rows, steps, columns with count and median, settings."""
+    """Return a description of the run: rows, steps, columns with count and median, settings."""
     bounds = f"{run.steps[0]}..{run.steps[-1]}" if len(run) else "none"
     yield f" run {run.format} {run.run_type} rows {len(run)} steps {bounds}"
     for name in sorted(run.columns):

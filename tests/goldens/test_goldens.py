@@ -11,7 +11,7 @@ from .blocks import PARTS, block
 STORED = {part: stored(part) for part in PARTS if part != "logs"}
 """The snapshot of the logs is compared in `tests.test_every_log`, where all else that holds for them is tested."""
 SHIPPED = "data"
-"""The part whose inputs are in the repository; those of the others lie beside it."""
+"""The part whose inputs are in the repository; the inputs of the others are next to it."""
 NAMED = [
     pytest.param(part, name, marks=() if part == SHIPPED else needs(SHARED / name))
     for part in STORED

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.slow
 STEPS = 24
 TRACKIO = find_spec("trackio") is not None
 DEAD = "ADV003"
-"""No reward differs: what the training is sick of, and what every one of the five can see."""
+"""All rewards are equal: the fault of the training, which every one of the five ways must report."""
 
 
 def of_what_was_written(path: Path, folder: Path) -> Diagnosis:
@@ -51,7 +51,7 @@ def five(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Diagnosis]:
     if TRACKIO:
         import_module("trackio.sqlite_storage")
     with pytest.MonkeyPatch.context() as patch:
-        for name, module in list(sys.modules.items()):  # each has its own copy of what stood in the environment
+        for name, module in list(sys.modules.items()):  # each has its own copy of the environment
             if name.startswith("trackio") and hasattr(module, "TRACKIO_DIR"):
                 patch.setattr(module, "TRACKIO_DIR", here / "trackio")
         patch.setenv("TENSORBOARD_LOGGING_DIR", str(here / "tensorboard"))

@@ -24,7 +24,7 @@ from tests.integrations.course import STEPS, in_trls_words, in_verls_words, step
 from tests.integrations.tiny_trl import fails_at
 
 CODE = "KL001"
-"""What the course is sick of."""
+"""The fault of the training."""
 
 
 def judged(diagnosis: Diagnosis) -> tuple[str, str | None, set[str]]:
@@ -32,7 +32,7 @@ def judged(diagnosis: Diagnosis) -> tuple[str, str | None, set[str]]:
 
 
 def said_in_time(said: str, code: str = CODE) -> bool:
-    """Whether the illness was told long before the end."""
+    """Return whether the fault was reported long before the end."""
     lines = [line for line in said.splitlines() if f" {code} " in line]
     return bool(lines) and int(lines[0].split("step ")[1].split(":")[0]) < STEPS - 20
 
@@ -178,7 +178,7 @@ def test_what_the_settings_come_to_is_said_before_the_first_step(capsys: pytest.
 
 
 def tracking(**trainer: Any) -> Any:
-    """A `Tracking` of the installed verl, with its own file logger beside the doctor."""
+    """Return a `Tracking` of the installed verl, with its own file logger in addition to grpo-doctor."""
     module = pytest.importorskip("verl.utils.tracking", reason="make test-hooks installs verl 0.9.1")
     logging.getLogger("verl").setLevel(logging.ERROR)
     import grpo_doctor.integrations.verl as hook

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def history(trainer: Any) -> list[dict[str, Any]]:
-    """What was logged, less times and alerts."""
+    """Return the logged metrics without times and alerts."""
     return [
         {k: v for k, v in row.items() if not re.search("time|per_second|grpo_doctor", k)}
         for row in trainer.state.log_history

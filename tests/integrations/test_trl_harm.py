@@ -25,7 +25,7 @@ STEPS = 4
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """What the same training logs without a doctor."""
+    """Return the log of the same training without grpo-doctor."""
     trainer = make_trainer(tmp_path_factory.mktemp("alone"), max_steps=STEPS)
     trainer.train()
     return history(trainer)

@@ -1,4 +1,4 @@
-"""One illness, two trainers: the own engine and TRL, on the same settings, get the same findings."""
+"""One fault, two trainers: the engine and TRL get the same findings on the same settings."""
 
 from __future__ import annotations
 

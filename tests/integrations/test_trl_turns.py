@@ -27,7 +27,7 @@ def brevity(completions: list[Any], **_: Any) -> list[float]:
 
 @pytest.mark.slow
 def test_a_right_run_of_two_turns_is_not_stopped_and_generator_and_trainer_agree(tmp_path: Path) -> None:
-    """The embedded policy, which ends its turns; the loss is of its own tokens alone."""
+    """The embedded policy, which ends its turns; the loss covers only its own tokens."""
     small = {"max_steps": 12, "generation_batch_size": 8, "num_generations": 4, "max_completion_length": 64}
     trainer = build(settings_of({**small, "learning_rate": 1e-4}, "settings"), tmp_path)
     if not hasattr(trainer, "rollout_func"):

@@ -1,4 +1,4 @@
-"""A training of two processes is watched as one, and goes on as one where the doctor fails on a rank."""
+"""A training of two processes is watched as one, and continues as one if grpo-doctor fails on a rank."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def said(folder: Path) -> list[str]:
-    """What the two processes printed."""
+    """Return the output of the two processes."""
     return [(folder / f"rank-{rank}.txt").read_text().strip() for rank in (0, 1)]
 
 

@@ -34,7 +34,7 @@ def poisoned(trainer: Any, step: int) -> None:
 
 
 def fails_at(call: int, original: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with a fault of its own that shows at one of its calls and at every later one."""
+    """Return the function with a fault at one of its calls and at every later one."""
     calls = 0
 
     def failing(*arguments: Any, **named: Any) -> Any:
@@ -133,7 +133,7 @@ def two_turns(prompts: list[Any], trainer: Any) -> dict[str, list[Any]]:
 
 
 def in_two_processes(folder: Path, *whats: str) -> None:
-    """Trainings of two processes, joined by gloo, to their ends: one start for all, for that is what is dear."""
+    """Run trainings of two processes, joined by gloo, to their ends; all share one start, which is expensive."""
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("two_processes.py")), str(folder), *whats], capture_output=True,
         text=True, timeout=300, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"},

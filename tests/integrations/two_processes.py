@@ -1,7 +1,7 @@
-"""TRL trainings of two processes, one after the other: ``python two_processes.py FOLDER WHAT...``.
+"""TRL trainings of two processes, one after another: ``python two_processes.py FOLDER WHAT...``.
 
-Each is done to what its word says, in a folder of that name; what its ranks say lies there as ``rank-N.txt``. The
-processes are told of each other as ``torchrun`` tells them, and are forked off one that has loaded TRL for both.
+Each word selects a training, in a folder of that name; the output of its ranks is ``rank-N.txt``. The processes get
+their addresses as from ``torchrun``, and are forked from one that has loaded TRL for both.
 """
 
 from __future__ import annotations

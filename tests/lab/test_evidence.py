@@ -1,4 +1,4 @@
-"""What pages and reports quote of the lab is what is stored."""
+"""Pages and reports quote only stored experiments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CATALOGUE = load()
 UNOPENED = re.compile("early engine|prototype|project's engine|engine notes|[Ee]ngine fault|rew_len|new-colab")
 """Words for experiments that no reader can repeat."""
 OF_ENGINE = re.compile(r"[Ff]aults? `[a-z-]+`|engine runs|[Rr]uns of the engine|`grpo-doctor (?:lab|run)`")
-"""What speaks of runs of this project's own engine."""
+"""Texts about runs of this project's own engine."""
 OFFERED = {known.id: known for check in CATALOGUE.checks.values() for known in check.remedies}
 
 

@@ -1,4 +1,4 @@
-"""The lab itself: what it runs, that it goes on where it was broken off, and how it counts."""
+"""The fault experiments: which runs they start, that they resume after an interruption, and how they count."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class PlugPulledError(RuntimeError):
-    """Somebody pulled the plug."""
+    """Raised instead of a power failure."""
 
 
 def whole(folder: Path, patience: int = 1000) -> None:
-    """The lab of two faults; the plug is pulled after so many runs."""
+    """Run the experiments of two faults, interrupted after this many runs."""
     left = [patience]
 
     def done(job: Job) -> None:
@@ -64,7 +64,7 @@ def test_a_lab_that_was_interrupted_twice_has_the_same_results(tmp_path: Path, m
     for patience in (2, 3):
         with pytest.raises(PlugPulledError):
             whole(tmp_path / "in parts", patience)
-    (tmp_path / "in parts" / PAIR[0] / "0" / "state.pt").unlink()  # what a treatment goes on from is made again
+    (tmp_path / "in parts" / PAIR[0] / "0" / "state.pt").unlink()  # the start of a treatment is trained again
     whole(tmp_path / "in parts")
     at_once, in_parts = (judge.rows(tmp_path / name, PAIR) for name in ("at once", "in parts"))
     assert at_once == in_parts

@@ -1,4 +1,4 @@
-"""Made batches of every kind are told rightly: a sample of benchmarks/mismatch.py, with other seeds."""
+"""The cause of generated batches of every kind is right: a sample of benchmarks/mismatch.py, with other seeds."""
 
 import math
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A second copy of TRL's model as the rollout engine: stale, in bf16, or at another temperature, told live."""
+"""A second copy of TRL's model as the rollout engine: stale, in bf16, or at another temperature, reported live."""
 
 from pathlib import Path
 from typing import Any

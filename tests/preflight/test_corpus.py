@@ -1,4 +1,5 @@
-"""Public configurations that nobody here wrote: read, the group and the rate right, no error where none is."""
+"""Public configurations of other authors: each is read, group size and learning rate are right, no error without a
+fault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the keys of each framework mean, as its own sources say."""
+"""Meaning of the keys of each framework, according to its own sources."""
 
 from __future__ import annotations
 

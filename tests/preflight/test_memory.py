@@ -8,7 +8,7 @@ import grpo_doctor
 
 
 def parts(**settings: object) -> dict[str, str]:
-    """What the estimate says of each part."""
+    """Return the estimate for each part."""
     tables = grpo_doctor.preflight({"num_generations": 8, "max_completion_length": 1024, **settings}).tables
     found = [table for table in tables if table.title.startswith("Memory")]
     return {what: figure for table in found for what, figure, _ in table.rows}

@@ -468,7 +468,7 @@ SILENT: list[tuple[str, str, dict[str, object]]] = [
     ("verl.sh", "CFG065", {"more": f"{ADAPTIVE} algorithm.kl_ctrl.target_kl=0.1"}),
     ("verl.sh", "CFG065", {"more": "algorithm.kl_ctrl.target_kl=1e-4"}),
 ]
-"""Configurations that look like a fault and are none."""
+"""Configurations that look faulty and are right."""
 
 
 def found(folder: Path, name: str, **changes: object) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Values as the syntaxes mean them: variables, arithmetic, defaults, names that stand for names, other parts."""
+"""Values as the syntaxes define them: variables, arithmetic, defaults, references between names, other parts."""
 
 from __future__ import annotations
 
@@ -666,7 +666,7 @@ def notebook(*cells: str) -> str:
 
 
 KINDS = [
-    # how authors name the responses to one prompt in trainers of their own
+    # names for the responses to one prompt in custom trainers
     ({"a.sh": "python train.py --lr 1e-6 --rollouts-per-task 4 --epochs 2"}, {"group_size": 4}),
     ({"a.yaml": "num_answers_per_question: 6\nlr: 1e-6\n"}, {"group_size": 6}),
     ({"a.yaml": "num_rollouts: 20\nvf_coef: 0.5\nlr: 1e-6\nkl_coef: 0.1\n"}, {"group_size": None, "kl_coef": 0.1}),
@@ -681,7 +681,7 @@ KINDS = [
         {"a.py": "SamplingParams(temperature=0)\nSamplingParams(n=8, temperature=0.9)\nbeta = 0.1"},
         {"group_size": 8, "temperature": 0.9},
     ),
-    # an evaluation that answers each example several times is no training
+    # an evaluation that answers each example several times is not a training
     ({"a.toml": 'model = "m"\nrollouts_per_example = 4\nmax_tokens = 64\n[[eval]]\nid = "e"'}, {"framework": None}),
     # a fork of verl that repeats the prompts itself: its mini-batch counts responses
     (
@@ -747,7 +747,7 @@ KINDS = [
     ({"dpo.yaml": "stage: dpo\nlora: {rank: 32}\nbeta: 0.1\nlearning_rate: 5e-7\n"}, {"lora_r": 32, "use_peft": True}),
     # counts of prompts
     ({"a.sh": "python train.py --lr 1e-6 --group-size 4 --num-questions-per-step 16"}, {"rollout_prompts": 16}),
-    # the name of a section is none where it is a value
+    # the name of a section does not count if it is a value
     (
         {"a.yaml": "backend: {trl: true}\nnum_generations: 8\nreward_funcs: x\nlearning_rate: 1e-6\n"},
         {"framework": "TRL"},
@@ -1033,7 +1033,7 @@ KINDS = [
         {"a.py": "def main(group_size=None):\n    group_size = group_size or 32\n    kl_coef = 0.1\n"},
         {"group_size": 32},
     ),
-    # a dictionary that is passed on as a whole, and one beside other arguments
+    # a dictionary that is passed as a whole, and one among other arguments
     (
         {
             "a.py": "def build(**kwargs):\n    left = {k: v for k, v in kwargs.items() if k in taken}\n"
@@ -1048,7 +1048,7 @@ KINDS = [
         },
         {"group_size": 4, "learning_rate": 3e-6, "temperature": 0.9},
     ),
-    # a module beside a script loads a document for it, and another of the same keys
+    # a module next to a script loads a document for it, and another with the same keys
     (
         {
             "train_grpo.py": "from b import RL\nGRPOConfig(num_generations=RL['rl']['k'], learning_rate=RL['train']['lr'])\n",
@@ -1105,7 +1105,7 @@ KINDS = [
         },
         {"group_size": 4, "learning_rate": 1e-6, "framework": "slime"},
     ),
-    # a number of a module beside a script is not what the script trains with
+    # a number in a module next to a script is not used for training
     (
         {"a.py": "from b import P\nkl_coef = 0.1\nlr = 1e-6\n", "b.py": "class P:\n    group_size: int = 1\n"},
         {"group_size": None},
@@ -1127,7 +1127,7 @@ KINDS = [
         },
         {"group_size": 8, "learning_rate": 1e-7, "framework": "verl"},
     ),
-    # groups of hydra: one that a document chooses anew, and the sections of another's section
+    # groups of hydra: one that a document overrides, and sections of another section
     (
         {
             "a.yaml": "defaults:\n  - base\n  - override finetune: ppo\n  - _self_\nmodel_path: m\n",
@@ -1169,7 +1169,7 @@ KINDS = [
     ({"a.yaml": "group_size: 6\nlr: 1e-6\nmax_response_tokens: 9"}, {"max_new_tokens": 9}),
     ({"a.yaml": "algorithm: ipo\ngroup_size: 6\nlr: 1e-6\nclip_eps: 0.2"}, {"framework": "hand-written trainer"}),
     ({"a.yaml": "algorithm: ipo\nbeta: 0.1\nlr: 1e-6\n"}, {"algorithm": "ipo", "dpo_beta": 0.1, "kl_coef": None}),
-    # what a case of the shell is called is no argument of the command above it
+    # the name of a case in the shell is not an argument of the command above it
     (
         {"a.sh": "python grpo.py --group_size 6 --lr 1e-6\ncase $1 in\ng.lr=1|g.lr=2)\n;;\nesac"},
         {"learning_rate": 1e-6},
@@ -1180,7 +1180,7 @@ KINDS = [
         {"group_size": 6, "kl_coef": 0.1},
     ),
     ({"a.sh": "cat > t.py <<'E'\nGRPOConfig(num_generations=6, beta=0.1)\nE\npython t.py"}, {"group_size": 6}),
-    # a root with a default of its own, and packages below src
+    # a root with its own default, and packages below src
     (
         {
             "s/a.sh": 'R="${R:-$(cd ${D}/.. && pwd)}"\n"$R/s/b.sh"\n',

@@ -1,7 +1,7 @@
-"""Which probes a change of a right trainer can reach: the others need not be run again on every sick twin of it.
+"""Selects the probes that a change of a right trainer can reach: the others need not run again on every wrong variant.
 
-A probe is deterministic: its random states are fixed, and whatever it disturbs is put back. One that uses nothing of
-what a twin changes therefore says of the twin what it says of the right trainer, and that is asked once.
+A probe is deterministic: its random states are fixed, and everything that it changes is restored. A probe that uses
+nothing that a variant changes therefore has the same result as on the right trainer, which is measured once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Uses(NamedTuple):
 
 @functools.cache
 def uses(kind: type[Any], make: Callable[[type[Any]], Adapter]) -> Uses:
-    """What is used of a right trainer of this kind; ``make`` gives the adapter of a kind."""
+    """Return what a right trainer of this kind uses; ``make`` gives the adapter of a kind."""
     used: set[str] = set()
 
     def noted(self: Any, name: str) -> Any:
@@ -40,7 +40,8 @@ def uses(kind: type[Any], make: Callable[[type[Any]], Adapter]) -> Uses:
 
 
 def reached(twin: type[Any], kind: type[Any], make: Callable[[type[Any]], Adapter]) -> Catalogue:
-    """The probes that a twin of this kind may change; all of them where its adapter is made otherwise."""
+    """Return the probes that a wrong variant of this kind may change; all of them if its adapter is made
+    differently."""
     ancestors = twin.__mro__[: twin.__mro__.index(kind)]
     changed = {name for ancestor in ancestors for name in vars(ancestor)} - {"__module__", "__doc__"}
     making, probes = uses(kind, make)  # type: ignore[arg-type]  # mypy takes the hash of a class for its instances'

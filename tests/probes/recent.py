@@ -1,8 +1,8 @@
-"""Right trainers of three kinds that are common today, each with a whole loop of its own.
+"""Right trainers of three kinds that are common today, each with a complete loop.
 
 `Replayed` fills a buffer from an engine, draws from it in another order, and weighs samples by importance; `Agent`
 calls a tool over several turns and packs the conversations; `Looking` gives its model an image with every prompt. Their
-`loss` lets the loop sample for itself, so an adapter scripts the sampler. `iterate` is the loop as it is run.
+`loss` lets the loop sample, so an adapter scripts the sampler. `iterate` is the loop as it is run.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Episode:
 
 
 class Engine:
-    """Generates with weights of its own, and returns what it drew with its log-probabilities."""
+    """Generates with its own weights, and returns the tokens with their log-probabilities."""
 
     def __init__(self, trainer: Loop) -> None:
         self.trainer, self.version = trainer, 0
@@ -70,7 +70,7 @@ class Engine:
 
 
 class Loop(Left):
-    """What the three have in common: rollouts of an engine, rewards, advantages, an update, new weights."""
+    """Common parts of the three: rollouts of an engine, rewards, advantages, an update, new weights."""
 
     group, passes = 4, 1
     seams = ("rollout", "loss", "backward", "advantages", "step", "sync")
@@ -95,7 +95,7 @@ class Loop(Left):
         return episodes
 
     def prepared(self, episodes: list[Episode]) -> Any:
-        """What stands still while a batch is used: its order, old log-probabilities, advantages."""
+        """Fix the parts that stay constant while a batch is used: its order, old log-probabilities, advantages."""
         raise NotImplementedError
 
     def loss_of(self, batch: Any) -> Tensor:
@@ -222,7 +222,7 @@ class Agent(Loop):
         return super().settings() | {"epsilon_high": self.epsilon_high}
 
     def result(self, answer: list[int]) -> str | None:
-        """What the tool says to an answer; None without a call."""
+        """Return the tool's result for an answer; None without a call."""
         found = self.call.search(self.tok.decode(answer))
         return None if found is None else str(int(found[1]) + int(found[2]))
 
@@ -243,7 +243,7 @@ class Agent(Loop):
         return episodes
 
     def answered(self, active: list[Episode], answers: Any, last: bool) -> list[Episode]:
-        """Those that go on after these answers."""
+        """Return the conversations that continue after these answers."""
         going = []
         for episode, (ids, behaviour) in zip(active, answers, strict=True):
             self.extended(episode, ids, behaviour)
@@ -445,7 +445,7 @@ class Looking(Loop):
         return episodes
 
     def shown(self, images: Tensor) -> Tensor:
-        """What the engine is given to look at."""
+        """Return the images that the engine receives."""
         return images
 
     def prepared(self, episodes: list[Episode]) -> Any:

@@ -1,7 +1,7 @@
 """Wrong variants of `tests.probes.recent`, one fault each, after bugs in public reports: ``python -m
 tests.probes.recent_faults [WORD…]``.
 
-The command runs each for a few real steps beside the right trainer, so that a fault without an effect is named, and
+The command runs each for a few real steps next to the right trainer, so that a fault without an effect is named, and
 probes it with all entry points and with `rollout` and `loss`. A fault is caught by a finding at error or above.
 """
 
@@ -204,7 +204,7 @@ def marks(change: Callable[[Any, Episode, list[int]], list[int]]) -> dict[str, C
 
 
 def starts(generated: list[int]) -> list[int]:
-    """Where turns of the policy begin."""
+    """Return the positions at which turns of the policy begin."""
     return [n for n, g in enumerate(generated) if g and (n == 0 or not generated[n - 1])]
 
 
@@ -265,7 +265,7 @@ def in_original_order_olds(s: Any, right: Any, episodes: list[Episode]) -> Any:
 
 
 def tail_dropped(s: Any, right: Any, episodes: list[Episode]) -> Any:
-    """What does not fit into the first row is left out."""
+    """Drop everything that does not fit into the first row."""
     return right(episodes)[:1]
 
 
@@ -373,7 +373,7 @@ def cut_before_expansion(s: Any, right: Any, tokens: Tensor, width: int) -> Any:
 
 
 def tiled(x: Tensor) -> Tensor:
-    """Images repeated as a whole where each should be repeated beside itself."""
+    """Repeat the images as a whole, although each should be repeated in place."""
     return torch.cat([x[::2], x[1::2]])
 
 

@@ -1,4 +1,5 @@
-"""A small trainer written the way people write them, in fine seams and in composite ones, with twins that are sick.
+"""A small trainer written the way people write them, with fine and composite entry points; `sick.py` has wrong
+variants.
 
 The tokenizer is a character BPE: it sees line breaks, and some ids do not survive decoding and encoding.
 """
@@ -64,7 +65,7 @@ def make_model(tokenizer: Any, seed: int = 0) -> Any:
 
 
 class Reference:
-    """The healthy trainer in fine seams. A twin overrides what it gets wrong."""
+    """The right trainer with fine entry points. A wrong variant overrides the part with its fault."""
 
     temperature = 1.0
     entropy_coef = 0.05
@@ -187,7 +188,7 @@ class Reference:
             return self.scores(self.model, ids, real)[0]
 
     def surrogate(self, ratio: Tensor, advantages: Tensor) -> Tensor:
-        """What is maximised, (N, T-1)."""
+        """Return the maximised value, (N, T-1)."""
         return torch.min(ratio * advantages, ratio.clamp(1 - self.epsilon, 1 + self.epsilon) * advantages)
 
     def divergence(self, logp: Tensor, reference: Tensor) -> Tensor:
@@ -212,7 +213,7 @@ class Reference:
             torch.autograd.backward(loss * self.share(responses[part], responses))
 
     def share(self, part: Any, whole: Any) -> float:
-        """Of the mean over the batch, that of a micro-batch with these responses."""
+        """Return the share of a micro-batch with these responses in the mean over the batch."""
         return sum(map(len, part)) / sum(map(len, whole))
 
     def step(self, prompts: Any, responses: Any, advantages: Tensor) -> None:
@@ -234,7 +235,7 @@ class Reference:
         }  # fmt: skip
 
     def adapter(self, *names: str, **more: Any) -> Adapter:
-        """All its seams, or those that are named."""
+        """Return an adapter with all entry points, or with the named ones."""
         seams = {name: getattr(self, name) for name in names or self.names} | more
         return Adapter(
             name=type(self).__name__, model=self.model, tokenizer=self.tok, reference=self.reference,

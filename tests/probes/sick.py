@@ -1,4 +1,4 @@
-"""Sick twins of the reference trainer, each with one fault, and right ones that are only written differently."""
+"""Wrong variants of the reference trainer, each with one fault, and right ones that are only written differently."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ class ColdInLossOnly(Reference):
 
 
 class ReferenceIsThePolicy(Reference):
-    """The adapter is left on, or one module stands for both."""
+    """The adapter stays on, or one module is both policy and reference."""
 
     def reference_logprobs(self, input_ids: Tensor, attention_mask: Tensor) -> Any:
         with torch.no_grad():

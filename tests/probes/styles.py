@@ -1,7 +1,7 @@
-"""Right trainers in the styles that people write: one class a style, and options that every style has.
+"""Right trainers in the styles that people write: one class per style, and options that every style has.
 
 `Left` pads prompts on the left and responses on the right, `Shifted` gives the model ``ids[:, :-1]`` of repacked rows,
-`Packed` joins all samples in one row under a block-diagonal mask, `Turns` speaks with an environment whose tokens stand
+`Packed` joins all samples in one row under a block-diagonal mask, `Turns` talks to an environment whose tokens are
 between those of the policy. `plain_logprobs` scores one sample alone, without padding: every style must agree with it.
 """
 
@@ -78,7 +78,7 @@ def make_model(tokenizer: Any, arch: str = "llama", seed: int = 0) -> Any:
 
 
 class Scores(NamedTuple):
-    """Of the tokens that may be trained, all of one shape."""
+    """Scores of the tokens that may be trained, all of one shape."""
 
     logprobs: Tensor
     entropy: Tensor
@@ -86,7 +86,7 @@ class Scores(NamedTuple):
 
 
 class Wrapper(torch.nn.Module):
-    """What data-parallel wrappers are to those who call them: the model is `.module`."""
+    """Behaves like a data-parallel wrapper: the model is `.module`."""
 
     def __init__(self, module: Any) -> None:
         super().__init__()
@@ -160,7 +160,7 @@ class Left:
             self.sampler.load_state_dict(self.inner.state_dict())
 
     def padded(self, rows: list[list[int]]) -> tuple[Tensor, Tensor]:
-        """What generation is given: ids and attention, padded on the left."""
+        """Return the input of generation: ids and attention, padded on the left."""
         width = max(map(len, rows))
         width = -(-width // self.multiple) * self.multiple
         ids = torch.tensor([[self.pad] * (width - len(r)) + r for r in rows])
@@ -244,7 +244,7 @@ class Left:
         return ids, torch.cat([front, attended], 1), torch.cat([torch.zeros_like(front), trained], 1)
 
     def scores(self, model: Any, prompts: Any, responses: Any) -> Scores:
-        """Of the tokens that may be trained."""
+        """Return the scores of the tokens that may be trained."""
         ids, real, trained = self.batch(prompts, responses)
         position = (real.cumsum(-1) - 1).clamp(min=0)
         logits = self.logits(model, ids, attention_mask=real, position_ids=position)
@@ -263,11 +263,11 @@ class Left:
             return self.scores(self.model, prompts, responses).logprobs if self.old else None
 
     def surrogate(self, ratio: Tensor, advantages: Tensor) -> Tensor:
-        """What is maximised, a token."""
+        """Return the maximised value per token."""
         return torch.min(ratio * advantages, ratio.clamp(1 - self.epsilon, 1 + self.epsilon) * advantages)
 
     def difference(self, one: Tensor, other: Tensor) -> Tensor:
-        """Of log-probabilities, as it is given to exp."""
+        """Return the difference of log-probabilities that is passed to exp."""
         return (one - other).clamp(-20, 20) if self.clamped else one - other
 
     def ratio(self, new: Tensor, old: Tensor) -> Tensor:
@@ -308,7 +308,7 @@ class Left:
         total = self.objective(new, old, self.reference_scores(rows, said), advantages)
         return -total if self.maximize else total
 
-    # seams
+    # entry points
 
     def settings(self) -> dict[str, Any]:
         return {
@@ -326,7 +326,7 @@ class Left:
         return list(self.model.parameters())
 
     def share(self, part: tuple[Any, Any], whole: tuple[Any, Any]) -> float:
-        """Of the trained tokens, those in a micro-batch; both are prompts and responses."""
+        """Return the share of the trained tokens in a micro-batch; both are prompts and responses."""
         own, everything = (self.batch([self.render(p) for p in ps], rs)[2].sum() for ps, rs in (part, whole))
         return float(own / everything)
 
@@ -344,7 +344,7 @@ class Left:
         self.optimizer.step()
 
     def adapter(self, *names: str) -> Adapter:
-        """All its seams, or those that are named."""
+        """Return an adapter with all entry points, or with the named ones."""
         names = names or ("rollout", "loss", "backward", "advantages", "step", "sync")
         model = self.inner.get_base_model() if self.lora == "inner" else self.model
         return Adapter(
@@ -374,7 +374,7 @@ class Shifted(Left):
 
 
 class Packed(Left):
-    """All samples in one row; a block-diagonal mask keeps them apart, and positions begin anew."""
+    """All samples in one row; a block-diagonal mask separates them, and positions restart."""
 
     def scores(self, model: Any, prompts: Any, responses: Any) -> Scores:
         rows = [[*p, *r] for p, r in zip(prompts, responses, strict=True)]
@@ -397,7 +397,7 @@ class Packed(Left):
 
 
 class Turns(Left):
-    """After every answer the environment says something and the policy goes on, twice."""
+    """After every answer the environment replies and the policy continues, twice."""
 
     turns = 2
 

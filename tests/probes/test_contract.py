@@ -83,7 +83,7 @@ def test_a_trainer_with_only_a_step_has_no_entropy_term_by_its_clipping() -> Non
     assert [f.message for f in diagnosis.findings] == []
 
 
-# -- models and loops of their own ---------------------------------------------------------------------------------
+# -- custom models and loops -----------------------------------------------------------------------------------------
 
 
 class Own(torch.nn.Module):
@@ -239,7 +239,7 @@ class Keeps(Own):
 
 
 class Labelled(Loops):
-    """Pads with the end token, gives its model the labels, and has no logits of its own."""
+    """Pads with the end token, passes the labels to its model, and has no separate logits."""
 
     def __init__(self, model: Any = Keeps) -> None:
         super().__init__()
@@ -314,7 +314,7 @@ def test_an_old_policy_that_acts_on_the_penalty_is_not_taken_for_the_reference(o
     assert [f.code for f in found] == ["KL003"]
 
 
-# -- what generation returns beside the tokens ---------------------------------------------------------------------
+# -- other results of generation ----------------------------------------------------------------------------------
 
 
 class OldFromGeneration(Left):

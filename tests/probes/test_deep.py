@@ -1,4 +1,4 @@
-"""What the deeper probes say of a model, a processor, pairs and an adapter."""
+"""Results of the deeper probes on a model, a processor, pairs and an adapter."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAIRS = [(prompt, "done") for prompt in PROMPTS]
 
 
 def found(adapter: Adapter, code: str) -> Finding | None:
-    """What one probe finds; it must have judged."""
+    """Return the finding of one probe, which must have judged."""
     diagnosis = run_probes(adapter, catalogue=load().select([code]))
     assert diagnosis.coverage.ran == 1, (diagnosis.coverage.skipped, diagnosis.notes)
     return diagnosis.finding(code)

@@ -1,4 +1,5 @@
-"""Functions that look like seams are found without running anything, and the adapter for them can be filled in."""
+"""Functions that look like entry points are found without running anything, and the adapter for them can be filled
+in."""
 
 from __future__ import annotations
 

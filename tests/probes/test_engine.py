@@ -26,7 +26,8 @@ BATCH = {"generation_batch_size": 8, "num_generations": 4, "max_completion_lengt
 
 @functools.cache
 def adapting(**changes: Any) -> Callable[[type[Engine]], Adapter]:
-    """What gives the adapter of a tiny engine of some kind, with random weights and these settings."""
+    """Return a function that makes the adapter of a tiny engine of some kind, with random weights and these
+    settings."""
 
     def adapted(kind: type[Engine]) -> Adapter:
         torch.set_num_threads(1)

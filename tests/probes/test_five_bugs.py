@@ -1,4 +1,4 @@
-"""The five bugs of a dual-task trainer in one hand-written trainer that has only composite seams."""
+"""The five bugs of a dual-task trainer in one custom trainer that has only composite entry points."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def logprobs(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 class ByHand(torch.autograd.Function):
-    """Log-probabilities with a backward of their own, as fused kernels have it."""
+    """Log-probabilities with a custom backward, as in fused kernels."""
 
     @staticmethod
     def forward(ctx: Any, states: Tensor, weight: Tensor, labels: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""What the entry points show without being asked for more, and right trainers that such evidence must not accuse."""
+"""Evidence that entry points show without further calls, and right trainers that such evidence must not flag."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Uncertain(Left):
 
 
 class Trained(Left):
-    """RL goes on from a policy that has left the reference, without a penalty."""
+    """RL continues from a policy that differs from the reference, without a penalty."""
 
     kl_coef = 0.0
 
@@ -140,7 +140,7 @@ class Compared(Left):
 
 
 class Valued(Left):
-    """A value head on the same layers, with a loss of its own."""
+    """A value head on the same layers, with its own loss."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(entropy=0.05, **options)

@@ -1,4 +1,5 @@
-"""Findings kept as tests: they fail on the sick trainer, pass on the right one, and show the crafted input in tokens."""
+"""Findings kept as tests: they fail on the wrong trainer, pass on the right one, and show the crafted input in
+tokens."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Looping(Reference):
 
 
 class RightPadded(Looping):
-    """Pads on the right, and goes on from each prompt's last token; what it draws stands behind the padding."""
+    """Pads on the right, and continues from each prompt's last token; sampled tokens follow the padding."""
 
     side = "right"
 
@@ -87,7 +87,7 @@ class RightPadded(Looping):
 
 
 class ReadsPadding(Looping):
-    """Pads on the right, and goes on from the padding."""
+    """Pads on the right, and continues from the padding."""
 
     side = "right"
 
@@ -197,7 +197,8 @@ def test_the_padding_of_a_tokenizer_of_ones_own_is_changed_where_it_is_and_put_b
 
 
 class Anchored(Looping):
-    """Adds the KL to the reference: rows that have ended go on in its loop, whose forwards then hold what they said."""
+    """Adds the KL to the reference: finished rows continue in its loop, whose forward passes then contain their
+    responses."""
 
     kl_coef = 0.1
 

@@ -42,7 +42,7 @@ class Halves(Left):
 
 
 class Rows(Left):
-    """Each sample in a forward of its own, without padding; RLOO, whose loss has no ratio and no clip."""
+    """Each sample in a separate forward pass, without padding; RLOO, whose loss has no ratio and no clip."""
 
     kl_coef = 0.0
 
@@ -76,7 +76,7 @@ class Rows(Left):
 
 
 class Flat(Packed, ByHand):
-    """Conversations end to end in one row, their bounds beside them; a sampling loop by hand; DAPO's clip and mean."""
+    """Conversations end to end in one row, with their bounds; a custom sampling loop; DAPO's clip and mean."""
 
     high = 0.28
 
@@ -162,8 +162,8 @@ class Critic(Left):
 
 
 class CutFirst(Left):
-    """Takes the last token off every sample before it pads on the right, so that padding stands in its place; puts the
-    rows in order of their length, and divides the logits by the temperature in place."""
+    """Removes the last token of every sample before it pads on the right, so that padding replaces it; sorts the rows
+    by length, and divides the logits by the temperature in place."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(temperature=0.7, **options)
@@ -267,7 +267,7 @@ class ToolsTrained(Flat):
 
 
 class Seen(Flat):
-    """Each conversation sees those before it, and positions go on."""
+    """Each conversation sees the previous ones, and positions continue."""
 
     def logits(self, model: Any, ids: Tensor, **more: Any) -> Tensor:
         return super().logits(model, ids)

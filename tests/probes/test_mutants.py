@@ -1,4 +1,4 @@
-"""Every sick twin of the reference trainer is caught by its own probe alone, every right one is left in peace."""
+"""Every wrong variant of the reference trainer is flagged only by its own probe, and no right one is flagged."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ PAD_IS_EOS = {"ByIdentity", "TrailingPadStripped", "LabelsByPad"}
 
 
 def adapted(kind: type[Reference]) -> Adapter:
-    """The adapter with all seams of a kind of trainer."""
+    """Return the adapter with all entry points of a kind of trainer."""
     torch.set_num_threads(1)
     trainer = kind(pad_is_eos=True) if kind.__name__ in PAD_IS_EOS else kind()
     more: dict[str, Any] = {"penalize": trainer.penalize} if hasattr(trainer, "penalize") else {}
@@ -63,12 +63,12 @@ def adapted(kind: type[Reference]) -> Adapter:
 
 
 def probed(name: str) -> Diagnosis:
-    """The diagnosis of a twin by its name."""
+    """Return the diagnosis of a variant by its name."""
     return run_probes(adapted(getattr(sick, name)))
 
 
 def caught(name: str) -> Diagnosis:
-    """The same by the probes that what the twin does otherwise can reach."""
+    """Return the same, using only the probes that the change can reach."""
     kind: type[Reference] = getattr(sick, name)
     only = None if name in PAD_IS_EOS else reached(kind, Reference, adapted)
     return run_probes(adapted(kind), catalogue=only)

@@ -160,7 +160,7 @@ def test_old_log_probabilities_of_other_padding_are_those_of_the_same_tokens() -
 
 
 class Loops(Left):
-    """Draws the responses in a loop of its own, and takes the log-probabilities with which it drew for the old ones."""
+    """Draws the responses in a custom loop, and uses the log-probabilities of the draws as the old ones."""
 
     def old_scores(self, prompts: Any, responses: Any) -> Tensor:
         with torch.no_grad():
@@ -318,7 +318,7 @@ class Sized(Nano):
 
 
 class Cached(Nano):
-    """As Meta's Llama has it: ids under a name of its own, and the place at which they begin."""
+    """As in Meta's Llama: ids under another name, and the position at which they begin."""
 
     def forward(self, x: Tensor, start_pos: int) -> Tensor:  # type: ignore[override]
         return self.head(self.cell(self.embed(x) * 4)[0]) * 4  # type: ignore[no-any-return]

@@ -1,6 +1,7 @@
 """Three kinds of trainers that are common today: right ones pass, and each wrong variant is an error of some probe.
 
-The whole table with every probe is ``python -m tests.probes.recent_faults``; here the probe of its own code alone runs.
+``python -m tests.probes.recent_faults`` prints the whole table with every probe; here only the probe of the variant's
+own code runs.
 """
 
 from __future__ import annotations

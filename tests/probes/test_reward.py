@@ -1,4 +1,5 @@
-"""The reward seam: right verifiers are left in peace, and each wrong twin is named by the crafted text that shows it."""
+"""The entry point `reward`: right verifiers are not flagged, and each wrong one is flagged with the text that shows
+it."""
 
 from __future__ import annotations
 
@@ -105,7 +106,7 @@ def test_a_right_verifier_is_not_flagged(name: str) -> None:
     assert found(*RIGHT[name]) == []
 
 
-# -- sick ----------------------------------------------------------------------------------------------------------
+# -- wrong ---------------------------------------------------------------------------------------------------------
 
 
 def substring(text: str, gold: str) -> float:

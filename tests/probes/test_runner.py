@@ -1,4 +1,4 @@
-"""The runner: what it leaves behind, what it does with code that raises or hangs, and how it is started."""
+"""The runner: restored state, code that raises or hangs, and ways to start it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Right trainers in four styles are left in peace, and sick ones in the same styles are named by the right code."""
+"""Right trainers in four styles are not flagged, and wrong ones in the same styles get the right code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TRL's GRPOTrainer on a tiny model: passes as it is, and fails the right probe once it is made sick."""
+"""TRL's GRPOTrainer on a tiny model: it passes unchanged, and fails the right probe with each fault."""
 
 from __future__ import annotations
 

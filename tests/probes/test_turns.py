@@ -15,7 +15,7 @@ from tests.probes.styles import Turns
 
 
 class Masked(Turns):
-    """Keeps its own mask beside the ids."""
+    """Keeps its own mask in addition to the ids."""
 
     def env_mask(self, prompts: Any) -> list[tuple[list[int], list[int]]]:
         return [(row, self.marks(row)) for row in self.rollout(prompts)]
@@ -80,7 +80,7 @@ class ToolsTrained(Tools):
 
 
 class ByHand(Turns):
-    """Draws each turn in a loop of its own, row by row, and stops at the end token."""
+    """Draws each turn in a custom loop, row by row, and stops at the end token."""
 
     stops = True
 

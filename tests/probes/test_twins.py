@@ -1,6 +1,6 @@
-"""Every wrong variant of `tests.probes.twins` is caught by the probe whose code stands beside it.
+"""Every wrong variant of `tests.probes.twins` is caught by the probe whose code is next to it.
 
-That no other code heads the report is what ``python -m tests.probes.twins`` prints; here only the probe itself is run.
+``python -m tests.probes.twins`` shows that no other code heads the report; here only the probe itself is run.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from grpo_doctor.diagnosis.check import Severity
 from tests.probes.twins import CASES, FAULTS, Case, finding
 
 FEWEST = [c for c in CASES if c.seams == "two" or not c.fault.two]
-"""Each with as few seams as show it."""
+"""The fewest entry points that show each fault."""
 
 
 @pytest.mark.parametrize("case", FEWEST, ids=[f"{c.fault.code}-{c.fault.name}-{c.style}" for c in FEWEST])

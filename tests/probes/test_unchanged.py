@@ -1,4 +1,4 @@
-"""Nothing is left changed: every probe, on a trainer of every style, compared before and after by means of its own."""
+"""Probes restore everything: every probe on a trainer of every style, compared before and after by separate code."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def reward(prompts: Any, responses: Any, answers: Any) -> list[float]:
 
 
 class Penalised(Reference):
-    """All fine seams, those of the supervised stage and of the logits too."""
+    """All fine entry points, including those of the supervised stage and of the logits."""
 
     def penalize(self, tokens: Tensor, logits: Tensor, prompt_length: int) -> Tensor:
         seen = tokens[:, prompt_length:]
@@ -73,7 +73,7 @@ def modules(trainer: Any) -> list[Any]:
 
 
 def state(trainer: Any, adapter: Adapter) -> dict[str, Any]:
-    """Everything that a probe might leave behind, as values that can be compared."""
+    """Return everything that a probe might change, as comparable values."""
     found: dict[str, Any] = {}
     for n, model in enumerate(modules(trainer)):
         tensors = [*model.named_parameters(), *model.named_buffers()]
@@ -98,7 +98,7 @@ def state(trainer: Any, adapter: Adapter) -> dict[str, Any]:
 
 
 def effects(trainer: Any) -> list[Tensor]:
-    """What hooks that transformers installs when they are first asked for bring to light."""
+    """Effects of hooks that transformers installs on their first use."""
     ids = torch.tensor([[5, 6, 7, 8]])
     out: list[Tensor] = []
     for model in modules(trainer):

@@ -64,7 +64,7 @@ def test_trl_from_a_file_of_arguments_and_a_model(
     assert result.exit_code == code, result.output
     (found,) = json.loads(result.stdout[result.stdout.index("{") :])["runs"]
     assert found["cause"] == ("ENT006" if code else None)
-    assert [p.name for p in tmp_path.iterdir()] == ["grpo_config.json"]  # neither output_dir nor anything beside it
+    assert [p.name for p in tmp_path.iterdir()] == ["grpo_config.json"]  # neither output_dir nor anything next to it
 
 
 def test_an_argument_that_trl_does_not_have_is_named_with_the_one_that_is_meant(saved: Path, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""A second set of mutants and right twins, each one line away from the reference trainer.
+"""A second set of wrong and right variants, each one line away from the reference trainer.
 
-Most give only the composite seams, as people's own trainers do: there a probe has nothing but the gradient to go by.
+Most provide only the composite entry points, as custom trainers do: a probe then has only the gradient.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def twin(**methods: Callable[..., Any]) -> type[Reference]:
 
 @functools.cache
 def adapting(*seams: str, pad_is_eos: bool = False) -> Callable[[type[Reference]], Adapter]:
-    """What gives the adapter with these seams, or with all, of a kind of trainer."""
+    """Return a function that makes the adapter with these entry points, or with all, of a kind of trainer."""
 
     def adapted(kind: type[Reference]) -> Adapter:
         torch.set_num_threads(1)
@@ -43,7 +43,7 @@ def adapting(*seams: str, pad_is_eos: bool = False) -> Callable[[type[Reference]
 
 
 def probed(kind: type[Reference], *seams: str) -> Diagnosis:
-    """What the probes that the twin's change can reach say of it; of the reference itself, all."""
+    """Return the result of the probes that the change can reach; for the reference itself, of all."""
     make = adapting(*seams)
     return run_probes(make(kind), catalogue=None if kind is Reference else reached(kind, Reference, make))
 

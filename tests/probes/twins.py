@@ -1,8 +1,8 @@
 """Wrong variants of the right trainers in `tests.probes.styles`, one fault each: ``python -m tests.probes.twins``.
 
 A fault replaces methods of a style; each replacement takes the trainer, the method that it replaces, and its arguments.
-The command probes every variant with all its seams and with `rollout` and `loss` alone, prints which code was the
-cause, and how many were caught.
+The command probes every variant with all its entry points and with `rollout` and `loss` alone, prints which code was
+the cause, and how many were caught.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class Fault(NamedTuple):
     methods: dict[str, Callable[..., Any]]
     options: dict[str, Any] = {}  # noqa: RUF012  (nothing changes it)
     made: Callable[[Any], None] | None = None
-    """What is done to the trainer once it is built."""
+    """Change of the trainer after it is built."""
     two: bool = True
     """Whether `rollout` and `loss` alone show it."""
 
     def trainer(self, style: str) -> Left:
-        """The sick trainer."""
+        """Return the wrong trainer."""
         kind = type("Sick", ({**STYLES, **RECENT}[style],), {n: _method(n, f) for n, f in self.methods.items()})
         trainer: Left = kind(**self.options)
         if self.made is not None:
@@ -417,7 +417,8 @@ class Case(NamedTuple):
 
 
 def finding(name: str, style: str, code: str = "") -> Finding | None:
-    """What a probe, that of its own code or another, says of a wrong variant, with as few seams as show it."""
+    """Return the finding of a probe, its own or another, on a wrong variant with the fewest entry points that show
+    it."""
     fault = next(f for f in FAULTS if f.name == name)
     case, code = Case(fault, style, "two" if fault.two else "all"), code or fault.code
     return case.probed(catalogue=load().select([code])).finding(code)

@@ -139,7 +139,7 @@ def trackio(asked: Asked) -> Answered:
 
 
 def hub(asked: Asked) -> Answered:
-    """The Hugging Face Hub with one model: a checkpoint's trainer_state.json beside 10 GB of weights."""
+    """The Hugging Face Hub with one model: a checkpoint's trainer_state.json next to 10 GB of weights."""
     method, path, _, _ = asked
     name, commit = "checkpoint-60/trainer_state.json", "a" * 40
     files = [{"type": "file", "path": name, "size": len(STATE), "oid": "b" * 40},
@@ -178,7 +178,7 @@ def s3(asked: Asked) -> Answered:
 
 
 def environment(url: str) -> dict[str, str]:
-    """What sends each client to a server here and keeps it from every other; the keys are not real."""
+    """Return the environment that sends each client only to a local server; the keys are not real."""
     return {
         **os.environ,
         "WANDB_BASE_URL": url, "WANDB_API_KEY": "0" * 40, "WANDB_ERROR_REPORTING": "false",

@@ -1,7 +1,7 @@
 """Rows and runs that the readers find in the labelled logs: ``python -m tests.readers.rows [--all]``.
 
-Compares what was read with ``true_rows`` and ``runs_in_file`` of ``labels.csv`` (``steps`` where nobody counted the
-rows; `CORRECTED` where the label is wrong), text logs and structured ones apart, and prints how many files are wrong by
+Compares the result with ``true_rows`` and ``runs_in_file`` of ``labels.csv`` (``steps`` if the rows were not counted;
+`CORRECTED` if the label is wrong), separately for text logs and structured ones, and prints how many files are wrong by
 kind of error. ``--all`` also lists the files.
 """
 
@@ -25,7 +25,7 @@ _OF_CONTROL = (
     ("preference", re.compile(r"\b(?:D|OR)PO\b(?!.*GRPO)")),
     ("supervised", re.compile(r"(?:TRL |\()SFT\b(?!.*GRPO)")),
 )
-"""What the framework column says of control runs, which the ``kind`` column calls ``rl``."""
+"""Framework column of control runs, which the ``kind`` column calls ``rl``."""
 CORRECTED = {
     "R139": (207, "207 lines '[step N] rewards=[...]', 38 of them with an update"),
     "R211": (45, "45 lines 'Percentage of correct examples' of training, iterations 0 to 44, and 9 of evaluations"),
@@ -50,7 +50,7 @@ CORRECTED = {
 
 
 class Counted(NamedTuple):
-    """What one labelled file holds and what was read of it."""
+    """The content of one labelled file, and what was read from it."""
 
     name: str
     text: bool
@@ -78,7 +78,7 @@ class Counted(NamedTuple):
 
 
 def of_label(label: dict[str, str]) -> Counted | None:
-    """The rows of one labelled file; None where nobody counted them."""
+    """Return the rows of one labelled file; None if they were not counted."""
     told = _COUNT.match(label["true_rows"] or label["steps"])
     if told is None or (told[1] == "0" and not label["true_rows"]):
         return None
@@ -106,7 +106,7 @@ def of_label(label: dict[str, str]) -> Counted | None:
 
 
 def counted() -> list[Counted]:
-    """Every labelled file whose rows somebody counted."""
+    """Return every labelled file whose rows were counted."""
     with open(CORPUS / "labels.csv", encoding="utf-8", newline="") as file:
         return [found for label in csv.DictReader(file) if (found := of_label(label)) is not None]
 

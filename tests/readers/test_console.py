@@ -168,7 +168,7 @@ def test_rows_that_waited_in_a_buffer_while_the_bar_moved_on(tmp_path: Path, eve
 
 
 def test_rows_before_the_first_position_of_the_bar_share_the_way_to_it(tmp_path: Path) -> None:
-    """As where a bar is drawn with every checkpoint only: none of them tells the step of another."""
+    """As when a bar is drawn only with every checkpoint, so no row has its own step."""
     row = "{{'loss': 0.{i}, 'reward': 0.{i}, 'reward_std': 0.4, 'epoch': 0.{i}}}\n"
     text = ""
     for i in range(1, 9):

@@ -50,7 +50,7 @@ def in_verl(name: str) -> list[float]:
 
 
 def in_history(name: str) -> list[float]:
-    """The value of every key ``reward`` of a JSON document that stands beside a step."""
+    """Return the value of every key ``reward`` of a JSON document that is next to a step."""
     value = json.loads((CORPUS / name).read_text(encoding="utf-8"))
     rows = value if isinstance(value, list) else value.get("log_history", [])
     return [float(row["reward"]) for row in rows if row.get("reward") is not None and "train_runtime" not in row]
@@ -117,7 +117,7 @@ def pattern_of(name: str, patterns: dict[str, str]) -> str:
 
 
 def last_told(name: str, values: list[float]) -> list[float]:
-    """Without what a restarted run told at the same step right before, in the two files whose runs began so."""
+    """Leave out what a restarted run repeated at the same step, in the two files whose runs began so."""
     if not name.startswith(("R156", "R160")):
         return values
     steps = re.findall(r'"step": (\d+)', text_of(name))

@@ -176,7 +176,7 @@ def test_generation_a(tmp_path: Path) -> None:
         }
     }
     assert [sample.response for sample in run.samples[0]] == ["I cannot tell.", "I cannot"]
-    alone = ("reward_mean", "response_length_mean", "truncated_rate")  # they stand for the run, as entropy does
+    alone = ("reward_mean", "response_length_mean", "truncated_rate")  # they represent the run, as entropy does
     assert [column(run, name)[0] for name in alone] == [0.2, 3.0, 0.5]
 
 

@@ -1,4 +1,5 @@
-"""How a log ends is told with its line, on the run that it ends with; and a reward that is not read, with the way."""
+"""The ending of a log is reported with its line, on the run that it ends; an unread reward is reported with the
+option."""
 
 from __future__ import annotations
 

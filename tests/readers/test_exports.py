@@ -1,4 +1,4 @@
-"""What trackers export and what loggers write by hand around their numbers: long tables, figures, texts, comments."""
+"""Exports of trackers and custom loggers: long tables, figures, texts, comments."""
 
 from __future__ import annotations
 

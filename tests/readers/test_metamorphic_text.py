@@ -1,4 +1,4 @@
-"""What does not change a log's rows: text between them, colours, clocks, ranks, wraps, a table twice, logs together."""
+"""Changes that keep a log's rows: text in between, colours, clocks, ranks, wraps, a repeated table, joined logs."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_a_grpo_table_without_rewards_is_not_a_supervised_training(tmp_path: Pat
 
 
 def test_the_code_says_that_an_adapter_is_trained(tmp_path: Path) -> None:
-    """Its reference is the base model, so that what a supervised stage left in the adapter is no accusation (KL006)."""
+    """Its reference is the base model, so the supervised stage in the adapter is not a fault (KL006)."""
     adapted = "model = FastLanguageModel.get_peft_model(model, r = rank)\n"
     for code, trained in ((adapted, True), ("peft_config = LoraConfig(r=8)\n", True), ("", None)):
         run = run_of(tmp_path, "a.ipynb", notebook(code + TRAINER, table("Training Loss", "reward", "kl")))

@@ -1,4 +1,4 @@
-"""What other people's logs hold besides plain rows: held-out scores by any name, lists of several lengths, samples."""
+"""Content of public logs other than plain rows: held-out scores by any name, lists of several lengths, samples."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def test_names_below_a_word_or_with_one_more(key: str, field: str) -> None:
 
 @pytest.mark.parametrize(("taken", "kept"), [(6, 6), (5, 60)])
 def test_a_held_out_score_of_0_between_regular_evaluations_was_not_taken(tmp_path: Path, taken: int, kept: int) -> None:
-    """From six values on the same number of rows apart it is no chance; one of them may be 0."""
+    """Starting at six values with equal numbers of rows in between, it is not chance; one of them may be 0."""
     at = {10 * i for i in range(1, taken + 1)}
     rows = [{"step": i, "reward": i / 64, "val_mean_reward": 0.25 if i in at else 0.0} for i in range(1, 61)]
     run = jsonl(tmp_path, rows)

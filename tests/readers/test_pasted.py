@@ -245,7 +245,7 @@ def drawn(name: str) -> str:
 
 
 def test_several_tables_of_a_document_are_apart(tmp_path: Path) -> None:
-    """Each with its own headline, whatever its width: what stands below another headline is none of the first table."""
+    """Each with its own header, whatever its width: rows below another header do not belong to the first table."""
     models = "| Model | MATH |\n|---|---|\n| small | 41.2 |\n| large | 55.0 |\n\n"
     wide = "| Epoch | Loss | KL |\n|:--|--:|--:|\n| 1 | 1.5 | 0.1 |\n| 2 | 1.25 | 0.2 |\n"
     path = tmp_path / "report.md"

@@ -225,7 +225,7 @@ def test_a_colon_within_a_name_is_part_of_it(tmp_path: Path) -> None:
 
 
 def test_a_step_that_is_not_yet_whole_does_not_undo_the_means_of_those_before(tmp_path: Path) -> None:
-    """Each step has four updates, of which the log, cut at any line, tells the mean; the last step has what was written."""
+    """Each step has four updates; the log, cut at any line, gives their mean; the last step has the written part."""
     rows = [{"step": 1 + i // 4, "reward": float(i), "loss": 0.5} for i in range(12)]
     lines = [json.dumps(row) + "\n" for row in rows]
     for end in (9, 10, 12):

@@ -202,7 +202,7 @@ def test_an_archive_is_read_as_its_folder_is(tmp_path: Path) -> None:
 
 
 class AimMetric:
-    """What is used of a metric of Aim's library (3.29): ``data.items()`` gives step and (value, epoch, time)."""
+    """The used part of a metric of Aim's library (3.29): ``data.items()`` gives step and (value, epoch, time)."""
 
     def __init__(self, name: str, points: list[tuple[int, float]], subset: str = "") -> None:
         self.name, self.data, self.context = name, self, self

@@ -52,7 +52,7 @@ def test_sarif_points_at_the_line_and_keeps_its_fingerprint() -> None:
 
 @pytest.mark.parametrize("cases", [*[(case,) for case in (*CASES, "hostile")], CASES])
 def test_junit_is_valid(cases: tuple[str, ...]) -> None:
-    """By the schema of Jenkins' xUnit plugin (MIT), as it lies in the sources of pytest 8.4.2, testing/example_scripts."""
+    """The schema is that of Jenkins' xUnit plugin (MIT), from the sources of pytest 8.4.2, testing/example_scripts."""
     schema = XMLSchema(Path(__file__).parent / "junit-10.xsd")
     junit = report("junit", *cases, excused={("logs/training.log", "LEN001"): "known"})
     assert [error.reason for error in schema.iter_errors(junit)] == []

@@ -258,7 +258,7 @@ LAYOUTS = {"math": _verl, "code": _trl, "search": _messages}
 
 
 def write(folder: Path, task: str, drift: str | None, seed: int = 0) -> Path:
-    """The rollouts of one run as its framework writes them; one file per step where it does so."""
+    """Write the rollouts of one run in the format of its framework; one file per step if it does so."""
     folder.mkdir(parents=True, exist_ok=True)
     for step, one in made(task, drift, seed):
         name = f"{step}.jsonl" if task == "math" else "rollouts.jsonl"

@@ -1,4 +1,4 @@
-"""A plan is traced once: what cannot be traced is refused with the mend; what it remembers belongs to one run alone."""
+"""A plan is traced once: untraceable code is refused with the fix; its memory belongs to one run."""
 
 from __future__ import annotations
 

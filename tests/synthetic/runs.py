@@ -1,7 +1,7 @@
 """Runs of 400 steps with the fields of a TRL log: healthy ones, converged ones, and one for each way to fail.
 
 A healthy run learns a 0-to-1 reward from 8 prompts of differing difficulty, 8 responses each, so its noise is that of
-64 answers; a sick one is a healthy one with a fault written over it. Shapes (T,): one value a step.
+64 answers; a failing one is a healthy one with a fault added. Shapes (T,): one value per step.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Columns = dict[str, np.ndarray]
 
 
 def ramp(start: float, end: float, begin: int, stop: int = STEPS) -> np.ndarray:
-    """``start`` until ``begin``, then in a straight line to ``end`` at ``stop``, and ``end`` from there on."""
+    """Return ``start`` until ``begin``, then a straight line to ``end`` at ``stop``, and ``end`` afterwards."""
     return np.interp(np.arange(STEPS), [begin, stop], [start, end])
 
 
@@ -67,7 +67,7 @@ def healthy(seed: int) -> Columns:
 
 
 def converged(seed: int) -> Columns:
-    """It goes on where another run ended: 92 % right, entropy 0.2, everything level."""
+    """Continues where another run ended: 92 % right, entropy 0.2, everything level."""
     rng = np.random.default_rng(seed)
     columns = healthy(seed)
     right = np.full(STEPS, 0.92)
@@ -110,7 +110,7 @@ def kl_explosion(seed: int) -> Columns:
 
 
 def length_hack(seed: int) -> Columns:
-    """The reward pays 0.002 a token: length 200 to 900, truncation to 0.8, the held-out score falls to nothing."""
+    """The reward grants 0.002 per token: length 200 to 900, truncation to 0.8, the held-out score falls to 0."""
     rng, columns = np.random.default_rng(seed), healthy(seed)
     length = ramp(200, 900, 40, 350) + rng.normal(0, 25, STEPS)
     columns["response_length_mean"], columns["response_length_max"] = length, np.full(STEPS, 1024.0)

@@ -1,4 +1,4 @@
-"""The cases on which other tools were measured: each is named rightly, and nothing healthy is accused."""
+"""The cases on which other tools were measured: each is named correctly, and no healthy run is flagged."""
 
 from __future__ import annotations
 

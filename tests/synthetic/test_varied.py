@@ -1,4 +1,4 @@
-"""Random runs: whoever learns is not accused, and whatever happens to a run is its first sentence."""
+"""Random runs: no learning run is flagged, and the first sentence names what happens to a run."""
 
 from __future__ import annotations
 

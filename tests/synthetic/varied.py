@@ -18,7 +18,7 @@ Columns = dict[str, np.ndarray]
 
 
 class Life(NamedTuple):
-    """What all columns of a run follow. ``g`` (T,) goes from 0 to 1 where something happens to a sick one."""
+    """The common trend of all columns of a run. ``g`` (T,) goes from 0 to 1 when a failing run changes."""
 
     steps: int
     prompts: int
@@ -94,7 +94,7 @@ def collapses(rng: Rng) -> Run:
 
 
 def loses_entropy(rng: Rng) -> Run:
-    """Entropy to 0.01 nats, dead groups, and a success that sinks to where it began."""
+    """Entropy to 0.01 nats, zero-variance groups, and a success rate that falls to its starting level."""
     run = life(rng)
     columns = columns_of(rng, run, run.right * (1 - run.g) + run.right[0] * run.g)
     columns["entropy_mean"] *= (0.01 / columns["entropy_mean"][0]) ** run.g
@@ -137,7 +137,7 @@ def explodes(rng: Rng) -> Run:
 
 
 def is_hacked(rng: Rng) -> Run:
-    """The reward goes on rising and a held-out score goes to nothing; 32 prompts a step, for a rise must be proven."""
+    """The reward keeps rising and a held-out score falls to 0; 32 prompts per step, because a rise must be proven."""
     run = life(rng)._replace(prompts=32)
     columns = columns_of(rng, run, run.right)
     score = 0.45 * (1 - run.g) + 0.02 + rng.normal(0, 0.02, run.steps)
@@ -166,7 +166,7 @@ SICK: dict[Callable[[Rng], Run], set[str]] = {
     is_hacked: {"REW002"},
     never_starts: {"REW001", "STL001"},
 }
-"""What happens, and the codes that may be its first sentence."""
+"""Failures, and the codes that the first sentence may have."""
 
 
 def recorded(columns: Columns, run: Life, every: int = 1) -> Run:

@@ -1,4 +1,4 @@
-"""``python -m tests.threads``: what the doctor says to public threads, one line each, and the sums."""
+"""``python -m tests.threads``: prints the diagnoses of public threads, one line each, and the sums."""
 
 from __future__ import annotations
 

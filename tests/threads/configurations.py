@@ -1,6 +1,6 @@
 """Threads whose evidence is a setting, of the collection and four others: the configuration that was posted.
 
-The version of which a thread speaks stands in a comment, as a pin: that of its date, in which alone the code is so.
+A comment pins the version of a thread, that of its date, because only that version has the code in question.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SHARPENED = json.dumps(
         "transformers_version": "4.45.0",
     }
 )
-"""What instruct models ship beside their weights, and what engines take for the sampler where nothing is said."""
+"""Generation settings that instruct models ship with their weights, which engines use by default."""
 
 SET = (
     *(

@@ -1,4 +1,4 @@
-"""Public threads whose cause was established: what the doctor says to each, and the goals of the collection."""
+"""Public threads with a known cause: the diagnosis of each, and the goals of the collection."""
 
 from __future__ import annotations
 

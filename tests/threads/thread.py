@@ -1,7 +1,7 @@
-"""A public issue thread as a case: the log that its numbers describe, the cause that was established, the outcome.
+"""A public issue thread as a case: the log that its numbers describe, the established cause, the outcome.
 
-No text of a thread is kept here. The rows are written anew from the numbers that people posted, in the format of the
-framework that printed them; where a thread shows a curve only, the rows follow its described course.
+No text of a thread is kept here. The rows are written again from the posted numbers, in the format of the framework
+that printed them; if a thread shows only a curve, the rows follow its described course.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Outcome = Literal["caught", "symptom", "silent", "wrong"]
 
 
 class Thread(NamedTuple):
-    """One thread. ``names`` are the codes that name its cause; ``says`` must stand in the finding where its code alone
-    would be a symptom; ``symptoms`` are codes that are true beside it. A run that is well, or too short to be accused of
-    anything, has an ``answer`` instead: words of the line that answers what was asked, and nothing may accuse it."""
+    """One thread. ``names`` are the codes that name its cause; ``says`` must be in the finding if its code alone would
+    be a symptom; ``symptoms`` are other codes that are true. A run that is healthy, or too short to judge, has an
+    ``answer`` instead: words of the line that answers the question; no finding may then be an error."""
 
     at: str
     truth: str
@@ -37,11 +37,11 @@ class Thread(NamedTuple):
     answer: str = ""
     file: str = "run.log"
     expect: Outcome = "caught"
-    """What must be reached at least."""
+    """The required result at least."""
 
 
 def diagnosed(thread: Thread) -> Diagnosis:
-    """What the doctor makes of the thread's log, or of its configuration."""
+    """Return the diagnosis of the thread's log, or of its configuration."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / thread.file
         path.write_text(thread.log, encoding="utf-8")
@@ -49,8 +49,8 @@ def diagnosed(thread: Thread) -> Diagnosis:
 
 
 def outcome(thread: Thread) -> tuple[Outcome, Diagnosis]:
-    """Caught: the cause, or the answer, is told. Symptom: something true is told, not the cause. Silent: nothing is
-    told. Wrong: the first sentence accuses something else."""
+    """Return the outcome. Caught: the cause, or the answer, is reported. Symptom: something true, but not the cause.
+    Silent: nothing. Wrong: the first sentence names something else."""
     diagnosis = diagnosed(thread)
     accused = diagnosis.verdict in ("failing", "suspect")
     known = {*thread.names, *thread.symptoms}

@@ -5,7 +5,7 @@ import pytest
 from grpo_doctor import Finding
 from grpo_doctor.testing import run_check
 
-GAPS = [[[0.0, 0.1], [0.0, 1.0]]] * 10  # two live groups a step, gaps 0.1 and 1.0
+GAPS = [[[0.0, 0.1], [0.0, 1.0]]] * 10  # two groups with differing rewards per step, gaps 0.1 and 1.0
 
 
 def run(rewards: list[Any] = GAPS, size: float = 1.0, k: int = 2, rows: int = 14) -> Finding | None:
@@ -37,7 +37,7 @@ def test_one_size_for_gaps_that_vary() -> None:
         ({"size": 1 / 1.02}, "warning"),
         ({"rows": 11}, None),  # held on two rows only
         ({"rewards": [[[0.0, 1.0], [0.0, 1.0]]] * 10}, None),  # one gap: nothing is lost
-        ({"rewards": [[[0.0, 1e-8], [0.0, 1.0]]] * 10}, None),  # a gap of 1e-8 is no live group
+        ({"rewards": [[[0.0, 1e-8], [0.0, 1.0]]] * 10}, None),  # a gap of 1e-8 does not count as differing
         ({"rewards": [[[0.0, 0.1], [0.0, 1.0]]] * 9 + [[[0.0, 1.0], [1.0, 1.0]]]}, None),  # 19 live groups
     ],
 )

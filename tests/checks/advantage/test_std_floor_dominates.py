@@ -48,7 +48,7 @@ def test_where_no_one_counted_dead_groups_it_says_how_many_they_would_have_to_be
         ({}, {"advantage_std": "0.08x10"}, None),
         ({}, {"advantage_std": "0.006x10", "reward_std": "0.0057x10"}, "warning"),
         ({}, {"advantage_std": "0.006x10", "reward_std": "0.006x10"}, None),  # A = r - mean
-        (GROUP, {"advantage_std": "0.5x10", "dead_share_": "0.7x10"}, None),  # dead groups, not a floor
+        (GROUP, {"advantage_std": "0.5x10", "dead_share_": "0.7x10"}, None),  # zero-variance groups, not a floor
         (GROUP, {"advantage_std": "0x10", "dead_share_": "1x10"}, None),
     ],
 )

@@ -42,7 +42,7 @@ def test_too_little_text_and_another_amount_are_left_out() -> None:
     ],
 )
 def test_exactly_at_a_threshold(first: int, then: int, distinct: int, fires: bool) -> None:
-    """Of n + 1 words there are n pairs."""
+    """n + 1 words have n pairs."""
     late = steps([distinct] * 12, words=then + 1)
     samples = steps([first] * 4, words=first + 1) | {step: late[step] for step in range(5, 13)}
     assert (run_check("DIV003", samples=samples, loss="0x12") is not None) is fires

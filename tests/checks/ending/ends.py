@@ -12,7 +12,7 @@ TRACE = 'Traceback (most recent call last):\n  File "a.py", line 3\n'
 
 
 def ended(folder: Path, end: str, rows: int = 40) -> Diagnosis:
-    """What is found in a log of so many rows that ends so."""
+    """Return the finding for a log with this many rows and this ending."""
     lines = [f"step {i} | reward 0.{i:02d} | loss 0.5 | grad_norm 0.{90 - i}\n" for i in range(1, rows + 1)]
     (folder / "train.log").write_text("".join(lines) + end, encoding="utf-8")
     (run,) = read(folder / "train.log")

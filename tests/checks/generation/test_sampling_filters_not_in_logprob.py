@@ -37,7 +37,7 @@ def test_one_row_before_the_boundary_and_the_message() -> None:
 
 
 class Plain(Left):
-    """Says no top_k, or what it is told to say."""
+    """Has no top_k, or the given one."""
 
     def __init__(self, **said: Any) -> None:
         super().__init__()

@@ -12,7 +12,7 @@ def test_calls_that_end_are_reported_with_their_highest_level() -> None:
 @pytest.mark.parametrize(
     ("calls", "fires"),
     [
-        ("4x20 0.4x1", False),  # one row is no end: the median of three is still 4
+        ("4x20 0.4x1", False),  # one row does not count: the median of three is still 4
         ("4x20 0.4x2", True),
         ("4x20 0.41x9", False),
         ("0.5x20 0.05x2", True),

@@ -18,7 +18,7 @@ def test_message_of_a_single_leap() -> None:
         ("1x20 5.01", "warning"),
         ("1x19 900", None),  # the first twenty rows are not judged
         ("inf 1x30", None),
-        ("1x10 50 1x9 60", None),  # the run has seen the like: R029 has it in 37 of 200 rows
+        ("1x10 50 1x9 60", None),  # such norms occurred before: a public log has 37 of them in 200 rows
         ("1x20 inf", "warning"),  # a loss scaler
         ("1x20 inf 1x99 inf", "error"),
         ("1x20 inf 1x100 inf", "warning"),

@@ -53,7 +53,7 @@ def test_what_never_divides_is_a_warning() -> None:
 
 
 class Learns(Left):
-    """Its step trains something beside the model, as a critic's: what the advantages become depends on the steps before."""
+    """Its step also trains another model, such as a critic, so its advantages depend on the previous steps."""
 
     seen = 0.0
 

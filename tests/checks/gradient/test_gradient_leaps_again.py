@@ -23,7 +23,7 @@ def test_a_run_that_learns_in_spite_of_it_is_reported() -> None:
         (f"{CALM} 900 0.4x16 900 0.4x40", False),  # twice
         (f"{CALM} 40x3 0.4x9", False),  # a hundred times the level, and not more
         (f"{CALM} 40.1x3 0.4x9", True),
-        ("0.01x20 20x3 0.01x9", False),  # between dead groups
+        ("0.01x20 20x3 0.01x9", False),  # with mostly zero-variance groups
         ("0.01x20 20.1x3 0.01x9", True),
         (f"{CALM} 900 0.4x49 900 0.4x49 900", False),  # the first of them is a hundred rows back
         (f"{CALM} 900 0.4x49 900 0.4x48 900", True),

@@ -63,7 +63,7 @@ def test_an_epoch_of_a_run_that_is_too_short_for_a_first_level_is_reported() -> 
     ("kl", "reward", "severity"),
     [
         ("0 3 6 9 12 1e4x35", "?x40", "error"),  # the first rows must not hide what follows
-        ("12x40", "?x40", "warning"),  # above the ceiling from the first row on
+        ("12x40", "?x40", "warning"),  # above the limit since the first row
         ("10x40", "?x40", "warning"),
         ("0.1x5 100x35", "?x40", "warning"),
         ("0.1x5 101x35", "?x40", "error"),

@@ -116,7 +116,7 @@ def test_a_run_that_uses_no_kl_holds_no_reference(settings: dict[str, Any], seve
     ("kl", "epoch", "fires"),
     [
         ("0.6", "0.1", True),
-        ("0.6", "0.11", False),  # a row alone, behind a tenth of an epoch
+        ("0.6", "0.11", False),  # a single row after a tenth of an epoch
         ("0.6 0.7", "0.11 0.22", True),  # the second shows that rows are that far apart
     ],
 )

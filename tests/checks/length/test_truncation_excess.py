@@ -106,7 +106,7 @@ def test_the_onset_is_above_the_limit() -> None:
     ("columns", "expected"),
     [
         ({"response_length_mean": "256x9 255"}, None),
-        ({"response_length_mean": "256x14"}, "warning"),  # the mean stands at its own maximum: that is the limit
+        ({"response_length_mean": "256x14"}, "warning"),  # the mean equals its own maximum, so that is the limit
         ({"response_length_mean": "16x20"}, None),  # answers of one form
         ({"response_length_mean": "196 193 198 197x13", "response_length_max": "200x16"}, "warning"),
         ({"response_length_mean": "196 193 198 197x13", "response_length_max": "200 201 " * 8}, None),
@@ -128,7 +128,7 @@ def test_a_mean_that_stands_at_its_maximum_is_the_limit(columns: dict[str, Any],
         ("250.5 255 250.5 255 250.5 256 250.5x8", None),  # a longer one says that the others were not at the limit
         ("250.5 256.5 250.5 256.5 250.5 256.5 250.5x8", None),  # no limit is half a token
         ("244.5 250 244.5 250 244.5 250 244.5x8", "warning"),
-        ("250.5 255 250.5 255 250.5 255 250.5x8", None),  # nobody sets that: answers have come to be of one form
+        ("250.5 255 250.5 255 250.5 255 250.5x8", None),  # an unusual limit: answers have converged to one form
         ("250 256 250 256 250 256 250x8", None),  # rounded to whole tokens: the longest comes again by chance
         ("250.5 256 250.5 256 250.5 256 nan 250.5x8", "warning"),
         ("250.5 256 250.5 256 250.5 256 240.5x20", None),  # 94 % of it: any number of them may be cut
@@ -152,7 +152,7 @@ def test_cut_responses_of_a_task_that_was_solved_are_a_remark() -> None:
         ({"response_length_mean": "196 193 198 197x28", "reward_mean": "0.1x31"}, "error"),
         ({"response_length_mean": "200x3"}, "warning"),
         ({"response_length_mean": "201x3"}, None),
-        ({"response_length_mean": "80 200x11"}, None),  # the tenth row tells that few were cut before it
+        ({"response_length_mean": "80 200x11"}, None),  # the tenth row shows that few were truncated before
         ({"response_length_mean": "80 200x12"}, "warning"),
         ({"response_length_mean": "180x9 185 188 176x13"}, None),  # 92 % of it: any number of them may be
         ({"response_length_mean": "230 231 229 235 230 231 233 230 231 229 230 232"}, None),  # it is not the limit

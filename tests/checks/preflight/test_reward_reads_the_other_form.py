@@ -34,7 +34,7 @@ def script(dataset: str, prompt: str, score: str) -> str:
         (MAPPED, "f\"Q: {x['q']}\"", OF_MESSAGES, True),
         (MAPPED, "t.apply_chat_template(m, tokenize=False)", OF_MESSAGES, True),
         (MAPPED, "'Q: ' + x['q']", OF_TEXT, False),
-        # by a function that is mapped, through a function that loads, behind methods that keep the rows
+        # by a mapped function, by a function that loads, and after methods that keep the rows
         (
             f"def row(x):\n    p = {MESSAGES}\n    return {{'prompt': p}}\ndata = load().map(row).shuffle()",
             "",

@@ -11,7 +11,7 @@ from grpo_doctor.run import run_of
 
 
 def resumed(before: float, after: float, *, at: int = 20, back: int = 3, field: str = "reward_mean") -> Finding | None:
-    """What the check finds in a log that is resumed: whole and row by row."""
+    """Return the finding for a resumed log, whole and row by row."""
     wave = [0.01 * (n % 3 - 1) for n in range(at)]
     rows: list[dict[str, Any]] = [{"step": n + 1, field: before + wave[n]} for n in range(at)]
     rows += [{"step": at - back + 1 + n, field: after + wave[n]} for n in range(at)]
@@ -39,7 +39,7 @@ def test_a_reward_that_falls_at_the_restart_is_reported_with_both_levels() -> No
     [
         ("reward_mean", 0.8, 0.61, False),
         ("reward_mean", 0.8, 0.59, True),
-        ("reward_mean", 0.3, 0.8, False),  # a reward that is better after the restart is no loss
+        ("reward_mean", 0.3, 0.8, False),  # a better reward after the restart is not a loss
         ("kl", 0.5, 0.0, True),  # the reference was loaded from the checkpoint
         ("entropy_mean", 0.4, 0.9, True),
         ("grad_norm", 0.5, 4.0, True),

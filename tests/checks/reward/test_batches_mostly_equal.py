@@ -8,7 +8,7 @@ MEAN, SPREAD = " ".join(["-0.2 0x9"] * 5), " ".join(["0.3 0x9"] * 5)
 
 
 def test_no_spread_on_most_rows() -> None:
-    """Below it lies what a wrong answer costs, so that it is no floor, and a batch in ten still differs."""
+    """Lower rewards exist, so it is not the minimum, and one batch in ten still differs."""
     found = find("REW014", reward_mean=MEAN, reward_std=SPREAD)
     assert (found.severity, found.detected_step, found.cleared) == ("warning", 20, False)
     assert found.message == "All rewards of a batch are equal on 45 of 50 rows, so these rows have no learning signal."

@@ -82,7 +82,7 @@ def test_what_moves_below_0_on_every_row_is_a_cost(name: str, levels: tuple[floa
         ("0.02 0.06x29", False),  # at the ceiling of a small scale
         ("-0.05x3 0x27", False),  # a penalty at its best
         ("0x27 -0.05x3", True),
-        ("0x30", False),  # never due, or never paid: its name does not tell
+        ("0x30", False),  # never expected, or always 0: the name does not show which
     ],
 )
 def test_the_top_of_its_own_range_is_not_a_minimum(part: str, fires: bool) -> None:

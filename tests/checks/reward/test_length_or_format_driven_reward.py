@@ -106,14 +106,14 @@ SUNK = tagged([0.5] * 2 + [0.25] * 38)
 
 @pytest.mark.parametrize("beside", [{"reward_components": SUNK}, {"success_rate": "0.25x40"}])
 def test_not_before_the_twentieth_row(beside: dict[str, Any]) -> None:
-    """It holds on the 20th row, and is told after five of eight."""
+    """The condition holds on the 20th row and is reported after five of eight rows."""
     assert find("REW003", reward_mean="0.5x8 1.5x32", **beside).detected_step == 24
 
 
 @pytest.mark.parametrize(
     ("thresholds", "beside", "fires"),
     [
-        ({}, {"reward_components": tagged([0.0] * 2 + [-1.0] * 38)}, False),  # it has never paid
+        ({}, {"reward_components": tagged([0.0] * 2 + [-1.0] * 38)}, False),  # always 0 so far
         ({}, {"reward_components": tagged([0.1] * 2 + [-1.0] * 38)}, True),
         ({"done_share": 0.5}, {"reward_components": SUNK}, False),
         ({"done_share": 0.51}, {"reward_components": SUNK}, True),
@@ -131,8 +131,8 @@ def test_exactly_at_what_leaves_nothing_to_learn(
 @pytest.mark.parametrize(("times", "fires"), [(1, False), (1.01, True)])
 @pytest.mark.parametrize("threshold", ["meant_share", "success_room"])
 def test_a_noise_that_leaves_room_for_exactly_such_a_gain(threshold: str, times: float, fires: bool) -> None:
-    """The reward gains 1, and half of the success rate is left to gain. The same series as a reward tells what its
-    noise hides; on the last eight rows it is not recorded, so that it hides as much on each."""
+    """The reward gains 1, and half of the success rate is left to gain. The same series as a reward shows how large a
+    gain its noise hides."""
     rates = threshold == "success_room"
     values = [0.5] * 40 if rates else [0.25] * 16 + [0.375] + [0.25] * 23
     hidden = find("STL001", reward_mean=values).evidence["shown"]

@@ -125,7 +125,7 @@ def test_rewards_that_differ_within_a_batch_only_cancel(recorded: dict[str, Any]
         ("0x4 0.2 0x7", "warning"),
         ("0x4 0.2 0x34", "warning"),
         ("0x4 0.2 0x35", "error"),
-        ("0x4 0.2x4 0x12", None),  # one in five is paid
+        ("0x4 0.2x4 0x12", None),  # one in five is rewarded
     ],
 )
 def test_one_success_among_twelve_rewards_is_almost_none(rewards: str, severity: str | None) -> None:

@@ -87,7 +87,7 @@ def test_a_loss_that_never_moves_has_not_fallen_by_the_fortieth_row() -> None:
         ({"above_first_share": 0.25, "nats": 0.24}, "2x5 0.5x10 2.75x10", "error"),
         ({}, "2x5 1.5x10 3x10", "warning"),  # twice the lowest
         ({}, "2x5 1.5x10 3.01x10", "error"),
-        ({}, "2x5 0x10 9x10", None),  # a loss of nought is none
+        ({}, "2x5 0x10 9x10", None),  # a loss of 0 does not count
     ],
 )
 def test_values_at_their_threshold_are_not_an_error(

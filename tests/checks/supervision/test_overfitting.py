@@ -34,7 +34,7 @@ def test_it_stays_silent(loss: str, held_out: str) -> None:
         ("2 1.5 1 0.5", "? 1 1.26 1.26", True),  # three evaluations
         ("2 1.5 1 2", "1.5 1 1.5 1.5", False),  # training ends where it began
         ("2 1.5 1 1.99", "1.5 1 1.5 1.5", True),
-        ("2 1.5 1 0.5", "1.5 0 1.5 1.5", False),  # nought is no loss
+        ("2 1.5 1 0.5", "1.5 0 1.5 1.5", False),  # a loss of 0 does not count
     ],
 )
 def test_exactly_at_a_threshold(loss: str, held_out: str, fires: bool) -> None:

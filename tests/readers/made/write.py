@@ -1,7 +1,8 @@
-"""Logs one and the same failing run with a real library: ``python tests/readers/made/write.py LIBRARY FOLDER``.
+"""Logs the same failing run with a real library: ``python tests/readers/made/write.py LIBRARY FOLDER``.
 
-The small files beside this script were written by it with trackio 0.43, SwanLab 0.10.3, MLflow 3.17, ClearML
-2.1, wandb 0.31, lightning-fabric 2.6, torch 2.13 and transformers 5.23, which are no dependencies of the tests: install the library to write its file anew.
+The small files next to this script were written by it with trackio 0.43, SwanLab 0.10.3, MLflow 3.17, ClearML 2.1,
+wandb 0.31, lightning-fabric 2.6, torch 2.13 and transformers 5.23, which are not dependencies of the tests: install the
+library to write its file again.
 """
 
 from __future__ import annotations
