@@ -55,7 +55,7 @@ def sniff(head: Head) -> int:
 
 
 def read(file: Input) -> list[Run]:
-    console = _Console(file)
+    console, settled = _Console(file), False
     tail: list[tuple[int, bytes]] = []
     for first, lines in file.blocks():
         tail = [*tail, *enumerate(lines[-TAIL:], first + max(len(lines) - TAIL, 0))][-TAIL:]
@@ -68,7 +68,7 @@ def read(file: Input) -> list[Run]:
                 console.unwrap()
                 if console.steps.quick(line, raw):
                     continue
-            elif console.settled and _BRACE not in raw and _PERCENT not in raw and not _speaks(raw):
+            elif settled and _BRACE not in raw and _PERCENT not in raw and not _speaks(raw):
                 continue
             for piece in (raw,) if plain else pieces(raw):
                 console.take(line, piece)
