@@ -75,9 +75,10 @@ def levels(x: np.ndarray) -> Iterator[np.ndarray]:
     yield np.array([x.min(), x.max(), (x == x.min()).sum(), (x == x.max()).sum(), np.median(x)])
 
 
-def known(run: Run, names: set[str]) -> np.ndarray:
-    """Every number that the log gives: of these series, its components, its counts of rows, its settings."""
-    found = [c for name in names if (c := run.column(name)) is not None]
+def known(run: Run, names: set[str], until: float = np.inf) -> np.ndarray:
+    """Every number that the log gives up to a step: of these series, its components, its counts of rows, its
+    settings."""
+    found = [c[run.steps <= until] for name in names if (c := run.column(name)) is not None]
     columns = [c for c in found if c.dtype != object]
     for held in (c for c in found if c.dtype == object):
         names = {name for row in held if isinstance(row, dict) for name in row}
@@ -90,9 +91,10 @@ def known(run: Run, names: set[str]) -> np.ndarray:
 def strange_numbers(found: Diagnosis) -> list[str]:
     """The numbers of the first sentence that are not in the log, to the digits that are printed."""
     text = NOT_OF_THE_LOG.sub("", found.headline)
-    told = [f.code for f in found.findings if f.message.removesuffix(".") in found.headline]
-    read = {name for code in told for name in load().checks[code].columns}
-    values, out = known(found.run, SUCCESS | read), []
+    told = [f for f in found.findings if f.message.removesuffix(".") in found.headline]
+    read = SUCCESS.union(*(load().checks[f.code].columns for f in told))
+    ends = {np.inf, *(f.last_step for f in told if f.cleared)}  # a past finding keeps the numbers of its last row
+    values, out = np.concatenate([known(found.run, read, end) for end in ends]), []
     for digits, percent in NUMBER.findall(text):
         number, places = float(digits), len(digits.partition("e")[0].partition(".")[2])
         unit = max(10.0**-places, 10.0 ** (np.floor(np.log10(abs(number) or 1)) - 2)) * (1 / PERCENT if percent else 1)
