@@ -22,11 +22,11 @@ def probe_fragile_ids(
     would lose them. Ids that are changed for other reasons (a fallback text, a dropped EOS) are GEN005's; word-level
     tokenizers, in which every sequence survives, are not judged.
 
-    Of a rollout in turns (`rollout`, `env_mask` or `tool_mask`) that returns the whole conversation as ids, each turn
-    must have been generated after exactly the ids that precede it there: a template that renders k turns other than as
-    a prefix of k + 1 turns (earlier reasoning stripped, a role lost) conditions the policy on a text that is not the
-    one that is trained. It is an error where a `loss` trains that conversation in one row. It is a warning without a
-    `loss`, where the loss makes a sample of every turn, or where only answers with `<think>` change.
+    If a multi-turn rollout (`rollout`, `env_mask` or `tool_mask`) returns the whole conversation as ids, each turn must
+    have been generated after exactly the ids that precede it there. Some templates do not render k turns as a prefix of
+    k + 1 turns: they strip earlier reasoning or lose a role. The policy is then conditioned on another text than it is
+    trained on. It is an error if a `loss` trains that conversation in one row. It is a warning without a `loss`, if the
+    loss makes a sample of every turn, or if only answers with `<think>` change.
     """
     speaks = next((s for s in (env_mask, tool_mask, rollout) if s is not None), None)
     unseen = None

@@ -38,8 +38,14 @@ class Penalised(Reference):
         seen = tokens[:, prompt_length:]
         return logits - 0.5 * torch.zeros_like(logits).scatter(1, seen, 1.0)
 
+    def update(self, prompts: Any, verify: Any) -> None:
+        rows = [p for p in prompts for _ in range(2)]
+        responses = self.rollout(rows)
+        rewards = torch.tensor([verify(p, r) for p, r in zip(rows, responses, strict=True)])
+        self.step(rows, responses, self.advantages(rewards.view(-1, 2)).flatten())
+
     def whole(self) -> Adapter:
-        adapter = self.adapter(penalize=self.penalize, sync=lambda: None)
+        adapter = self.adapter(penalize=self.penalize, sync=lambda: None, update=self.update)
         adapter.supervised = list(zip(PROMPTS[::-1], ANSWERS, strict=True))
         adapter.processors = {"penalty": lambda tokens, logits: logits * 1.1}
         adapter.settings |= {"temperature": 0.8, "normaliser": "group"}
