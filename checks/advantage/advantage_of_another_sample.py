@@ -4,7 +4,7 @@ from typing import Any
 from grpo_doctor import Fires, fires, probe, probes
 
 MOST = 64
-"""Responses that the probe can tell apart."""
+"""Largest number of responses: each gets separate tokens."""
 
 
 @probe("ADV017", kind="defect", severity="critical", explains=("ADV006", "STL001"))
@@ -41,7 +41,7 @@ def advantage_of_another_sample(
     """
     asked = [prompt for prompt, _ in probes.crafted_inputs.rendered(render, prompts)]
     trial = _Trial(update, model, tokenizer, asked)
-    if len(trial.given) == len(asked) ** 2 > 4:  # rows and columns of a square table cannot be told apart
+    if len(trial.given) == len(asked) ** 2 > 4:  # a transposed square table looks the same
         trial = _Trial(update, model, tokenizer, asked[1:])
     strange = sum(render(prompt) != given for prompt, given in trial.scored)
     if strange:

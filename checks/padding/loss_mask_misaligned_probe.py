@@ -81,7 +81,7 @@ def _refuse_other_terms(
 def _of_whole(
     mask: Any, whole: tuple[Any, Any, Any, Any, Any, Any], rollout: Any, turns: Any, count: dict[str, Any]
 ) -> Fires | None:
-    """Counts what the gradient of the loss trains, and fires where that is wrong in another way."""
+    """Counts what the gradient of the loss trains, and fires if it is wrong in another way."""
     loss, model, _, _, tokenizer, prompts = whole
     found = None
     try:

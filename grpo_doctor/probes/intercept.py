@@ -421,7 +421,7 @@ class Precision:
 
 
 PRECISIONS: list[Precision] = []
-"""The precisions of the open blocks."""
+"""The measurements of the open blocks."""
 
 
 @contextmanager

@@ -44,8 +44,7 @@ class KnownForwards:
             yield
 
     def _key(self, module: torch.nn.Module, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Return the values that determine the logits: inputs, weights, and the settings of the modules; None if
-        unknown."""
+        """Inputs, weights and settings of the modules, on which the logits depend; None if an input is not plain."""
         given = [*enumerate(args), *sorted(kwargs.items())]
         if any(value.requires_grad if isinstance(value, Tensor) else type(value) not in _PLAIN for _, value in given):
             return None
@@ -60,7 +59,7 @@ class KnownForwards:
 
     def _forward(self, call: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
         kind = id(module), module.training, len(args), *sorted(kwargs)
-        needless = bool(ENDING) or not torch.is_grad_enabled()  # is the way of the gradient behind the logits
+        needless = bool(ENDING) or not torch.is_grad_enabled()
         key = self._key(module, args, kwargs) if needless and kind not in self._odd else None
         if key is not None and key not in self._known:
             output, precise = _computed(call, args, kwargs)

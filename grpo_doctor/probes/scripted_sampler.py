@@ -176,7 +176,7 @@ class ScriptedSampler:
         return found
 
     def _sampled(self, ids: Tensor, real: Tensor, sampling_params: Any) -> list[Ids]:
-        """What the model answers to prompts (N, P), sampled with these parameters."""
+        """The answers of the model to prompts (N, P), sampled with these parameters."""
         if self.model is None or not _SAMPLING:
             raise Unjudged("a scripted sampler says nothing by itself: use it inside `with sampler.saying(responses):`")
         asked = {
