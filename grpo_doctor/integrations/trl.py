@@ -100,6 +100,8 @@ class Attached:
         self.ranks: int = trainer.accelerator.num_processes
         self.settings = declared(trainer)
         self.boundary = Boundary()
+        self.told: list[str] = []
+        """Lines about the settings that were printed before the first step."""
         self.watching = True
         """Whether steps are checked; identical on all ranks, because they change it together."""
         self.seams = Seams(trainer, record_tokens, record_batches, self.boundary)
@@ -111,7 +113,8 @@ class Attached:
     def tell_settings(self) -> None:
         """Report settings and preflight findings before the first step."""
         if self.rank == 0:
-            for line in words_before(self.trainer.args):
+            self.told = words_before(self.trainer.args)
+            for line in self.told:
                 tell(f"grpo-doctor: {line}")
 
     # -- the trainer interface of a Session: TRL saves its own checkpoints
@@ -273,7 +276,9 @@ class Attached:
     def _found(self, finding: Finding, action: str) -> None:
         self.seams.alerts[f"grpo_doctor/{finding.code}"] = float(finding.level)
         alert(finding)
-        self.on_finding(finding, action)
+        told = any(line.startswith(f"settings: {finding.code} ") for line in self.told)
+        if not (told and action == "warn" and self.on_finding is say):  # printed before the first step
+            self.on_finding(finding, action)
 
 
 class _TrlFolder(Folder):

@@ -68,7 +68,7 @@ TABLE = """
 2 checks NOPE | no check, name or family is called 'NOPE'
 2 settings none.py | none.py: No such file or directory
 2 settings broken.py | broken.py: not Python: line 1
-2 settings broken.yaml | broken.yaml: not YAML: line 1: did not find expected ',' or ']'
+2 settings broken.yaml | broken.yaml: not YAML: line 2: did not find expected ',' or ']'
 2 settings folder | folder: contains no configuration file
 3 settings nothing.py | No reinforcement learning settings found (searched for
 2 probe none.py | no such file; `grpo-doctor probe --init none.py` writes one to fill in

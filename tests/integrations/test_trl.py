@@ -196,6 +196,15 @@ def test_a_trainer_without_groups_is_refused_with_what_watches_it(tmp_path: Path
         attach(object(), out=tmp_path / "run")
 
 
+def test_a_finding_about_settings_is_printed_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    trainer = make_trainer(tmp_path / "out", max_steps=2)
+    attach(trainer, out=tmp_path / "run")
+    trainer.train()
+    lines = [line for line in capfd.readouterr().err.splitlines() if "CFG026" in line]
+    assert len(lines) == 1
+    assert lines[0].startswith("grpo-doctor: settings: CFG026 ")
+
+
 def test_a_constant_reward_is_a_dead_signal(tmp_path: Path) -> None:
     trainer = make_trainer(tmp_path / "out", max_steps=12, rewards=constant)
     attached = attach(trainer, out=tmp_path / "run", on_finding=lambda f, a: None)
