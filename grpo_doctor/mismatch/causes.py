@@ -111,12 +111,16 @@ def examined(record: StepRecord, batch: TokenBatch) -> StepRecord:
     """
     tokens = Tokens(batch)
     found = {cause.name: [cause.share, cause.effect] for cause in causes_of(batch)}
-    gap = tokens.trainer - tokens.engine
-    gap = gap[np.isfinite(gap)]
-    if not len(gap):
+    tokens.keep(np.isfinite(tokens.engine) & np.isfinite(tokens.trainer))
+    if not len(tokens):
         return structs.replace(record, mismatch_causes=found)
+    gap, lengths = tokens.trainer - tokens.engine, np.bincount(tokens.response)
+    surprises = [-np.bincount(tokens.response, side) / lengths for side in (tokens.engine, tokens.trainer)]
     measured = {
         "rollout_mismatch_kl": float(np.mean(np.expm1(np.minimum(gap, 20.0)) - gap)),
+        "rollout_mismatch_k1": float(-gap.mean()),
+        "rollout_surprise": float(surprises[0].mean()),
+        "trainer_surprise": float(surprises[1].mean()),
         "rollout_logp_diff": float(np.abs(gap).mean()),
         "rollout_logp_diff_max": float(np.abs(gap).max()),
     }

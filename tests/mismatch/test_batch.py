@@ -1,5 +1,6 @@
 """The Parquet file of a token batch, its limits, and what happens to files that are damaged or incomplete."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from typer.testing import CliRunner
 from grpo_doctor.cli import app
 from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.diagnosis.live import LiveDoctor
-from grpo_doctor.mismatch import BatchError, Response, TokenBatch, read_batch, write_batch
+from grpo_doctor.mismatch import BatchError, Response, TokenBatch, examined, read_batch, write_batch
 from grpo_doctor.mismatch import batch as module
 from grpo_doctor.record import StepRecord
 
@@ -37,6 +38,13 @@ def test_reads_what_was_written(tmp_path: Path) -> None:
     )
     assert write_batch(tmp_path / "batches" / "b.parquet", batch) == 2
     assert read_batch(tmp_path / "batches" / "b.parquet") == batch
+
+
+def test_a_batch_gives_the_scalars_that_a_record_does_not_have() -> None:
+    record = examined(StepRecord(step=1, rollout_logp_diff=9.0), TokenBatch(step=1, responses=[WHOLE]))
+    assert record.rollout_logp_diff == 9.0
+    assert (record.rollout_mismatch_k1, record.rollout_surprise, record.trainer_surprise) == (-0.125, 1.0, 0.875)
+    assert record.rollout_mismatch_kl == pytest.approx((math.exp(0.25) - 1.25) / 2)
 
 
 def test_keeps_at_most_64_responses_and_two_megabytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
