@@ -17,6 +17,7 @@ from grpo_doctor.engine.task import WorkflowTask
 from grpo_doctor.engine.tiny import COURSES, make_model, make_tokenizer
 from grpo_doctor.engine.tools import REFUSED, ToolTask, demonstration, make_example, places, price
 from grpo_doctor.engine.trainer import Trainer
+from grpo_doctor.probes import engine_adapter
 from grpo_doctor.rollouts import rollouts_of
 
 from .conftest import BATCH, SMALL
@@ -130,6 +131,14 @@ def test_a_sampler_that_repeats_prefers_what_followed_before(make_engine: Make) 
     logits = make_engine("loop-prone-sampler").penalize(tokens, torch.zeros(1, 96), 0)
     assert int(logits.argmax()) == 9
     assert not make_engine().penalize(tokens, torch.zeros(1, 96), 0).any()
+
+
+def test_a_probed_sampler_has_no_answers_of_tools(make_engine: Make) -> None:
+    engine = make_engine()
+    tokens = torch.tensor([engine.tokenizer.convert_tokens_to_ids(WORDS[:4])])
+    assert engine.next_logits(tokens, torch.zeros(1, 96), 0).isinf().sum() == 95
+    engine_adapter(engine, [])
+    assert not engine.next_logits(tokens, torch.zeros(1, 96), 0).isinf().any()
 
 
 def test_a_model_without_the_words_of_the_calls_is_refused() -> None:
