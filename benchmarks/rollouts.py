@@ -1,4 +1,4 @@
-"""Reading rollouts: time and peak memory, beside decoding the same lines. ``python -m benchmarks.rollouts [N]``
+"""Reading rollouts: time and peak memory, compared with decoding the same lines.
 
 ``python -m benchmarks.rollouts [N]``
 

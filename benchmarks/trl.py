@@ -56,9 +56,9 @@ OWN = {
     "Local": ("counted",),
     "Attached": ("before_update", "end_step"),
 }
-"""Functions of the doctor in which it spends its time, by class; none of them calls another here."""
+"""Functions of grpo-doctor that take time, by class; none of them calls another one here."""
 TEXTS = frozenset(("rollouts_of", "with_rollouts"))
-"""Functions below them that read what the responses say."""
+"""Functions called by these that read the texts of the responses."""
 
 
 class Clock:

@@ -29,7 +29,7 @@ VARIANTS: list[tuple[list[str], dict[str, Any], float]] = [
 
 
 def trained(faults: list[str], changes: dict[str, Any]) -> tuple[Diagnosis, list[Any]]:
-    """The doctor's last word on a run with these faults, and the run's records."""
+    """Return the final diagnosis of a run with these faults, and the records of the run."""
     engine, of_fault = faulty_engine(faults)
     settings = settings_of({**of_fault, **changes}, "test")
     model, tokenizer = load_model(settings)

@@ -299,7 +299,7 @@ def test_steps_that_begin_again_with_each_epoch_are_one_run(tmp_path: Path, line
 
 
 def test_epochs_in_separate_headings_are_one_run(tmp_path: Path) -> None:
-    """As Keras prints them, with the batches of each counted anew."""
+    """As Keras prints them, with batches that restart in each epoch."""
     batches = "".join(f"batch {i * 500} - loss {{}}.{9 - i}\n" for i in range(8))
     (run,) = runs(tmp_path, "fit.log", "".join(f"Epoch {e}/3\n" + batches.format(*[5 - e] * 8) for e in (1, 2, 3)))
     assert (len(run), run.steps[0], run.steps[-1]) == (24, 0, 23 * 500)

@@ -59,7 +59,7 @@ def test_rewards_below_nought_may_rise_too() -> None:
 
 
 def test_a_drift_within_the_noise_of_both_is_not_hacking() -> None:
-    """Autocorrelated noise that drifts apart by chance: what the noise explains is no rise and no fall."""
+    """Autocorrelated noise that drifts apart by chance: noise explains both the rise and the fall."""
     fired = 0
     for seed in range(100):
         rng = np.random.default_rng(seed)
