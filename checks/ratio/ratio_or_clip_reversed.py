@@ -86,10 +86,10 @@ def ratio_or_clip_reversed(
     ## What this certifies, and what it does not
     It certifies the direction of the policy gradient for samples of either sign, at three ratios, on the trainer's
     `objective` or, without one, on a `loss` that takes its old log-probabilities from a forward without gradient, from
-    a sampling loop, or from a scripted engine. A loss that divides by its own detached log-probabilities has a ratio of
-    1 always: then only the sign is certified. Where the loss samples for itself and weighs tokens by what its sampler
-    says of them, a weight that is inverted or applied twice is an error. So it is where a sampling loop draws by other
-    means than `multinomial` and `argmax`. It does not certify that the old log-probabilities are the right ones
+    a sampling loop, or from a scripted engine. A loss that divides by its own detached log-probabilities always has a
+    ratio of 1: then only the sign is certified. If the loss itself samples and weighs tokens by the log-probabilities
+    of its sampler, a weight that is inverted or applied twice is an error. This also holds if a sampling loop draws by
+    other means than `multinomial` and `argmax`. It does not certify that the old log-probabilities are the right ones
     (RAT003), nor the size of a step.
 
     ## Known false alarms
