@@ -19,8 +19,8 @@ def responses_ignore_the_prompt(
     ## What it sees
     How often the response most similar to a response, by shared words, answers the same prompt: 0 is the share that a
     permutation of the prompts gives, 1 is always. It is computed on the first 64 responses of a step, where several
-    answer one prompt. Mean of the last 5 rows at most a quarter of the first rows' mean, which was 0.4 or more: a It is
-    a **warning**, and an **error** if the reward has not gained.
+    answer one prompt. Mean of the last 5 rows at most a quarter of the first rows' mean, which was 0.4 or more: a
+    **warning**, and an **error** if the reward has not gained.
 
     ## Thresholds
     - `before`: prompt recovery of the first rows at or above which responses depended on their prompts.

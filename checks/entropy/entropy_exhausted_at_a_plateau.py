@@ -19,7 +19,7 @@ def entropy_exhausted_at_a_plateau(
 
     ## What it sees
     The mean entropy of the last 5 rows is below 10 % of the first rows' and below 0.1 nats per token, and the reward,
-    which had gained, has neither risen, fallen nor reached its maximum for 40 % of the steps: an **info**. A It is a
+    which had gained, has neither risen, fallen nor reached its maximum for 40 % of the steps: an **info**. It is a
     **warning** if the entropy is below 3 % of its first value and below 0.03 nats per token.
 
     ## Thresholds

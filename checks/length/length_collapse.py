@@ -52,14 +52,13 @@ def length_collapse(
 
     ## What it sees
     The length (median, else mean) is below a quarter of that of the first row, before any update, on 3 of 5 rows, and
-    three standard errors below it by the noise of single rows on a log scale: a warning. It is an error when the reward
-    is known, has not gone half of what would show as a gain and is not near its top on 6 of the last 10 rows (after
-    20 rewards, if it has not fallen and 8 tokens are left), or when the length is at most 2 tokens; at most 1.5
-    tokens is critical. Where the task was solved while it trained, in more tokens, or where the reward had gained
-    before and has kept it (its components apart from form, where they are known), it is an info. Runs whose first row
-    has fewer than 8 tokens are left out: there short answers are the task. The onset is where the length left 90 % of
-    its first value, or, once the reward has moved, of its value at the best reward: what shrank while the reward held
-    is not where it collapsed.
+    three standard errors below it by the noise of single rows on a log scale: a warning. It is an error if the reward
+    is known, has moved by less than half of the smallest detectable gain and is not near its top on 6 of the last 10
+    rows. If the reward has not fallen and 8 tokens are left, this needs 20 rewards. A length of at most 2 tokens is an
+    error too, and at most 1.5 tokens is critical. It is an info if the run solved its task with longer responses, or if
+    the reward had gained before and has kept its gain (that of the components other than form, if they are known). Runs
+    whose first row has fewer than 8 tokens are not judged, because their task asks for short answers. The onset is
+    where the length fell below 90 % of its first value or, once the reward has moved, of its value at the best reward.
 
     ## Thresholds
     - `collapsed_below_share`: share of the first response length below which it counts as collapsed.

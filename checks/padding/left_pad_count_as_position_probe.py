@@ -11,9 +11,9 @@ from grpo_doctor import Fires, fires, probe, probes
 def probe_extraction(
     extract: Any, render: Any, tokenizer: Any, model: Any = None, prompts: Any = None, rollout: Any = None
 ) -> Fires | None:
-    """## What this certifies, and what it does not
-    It certifies the boundary between prompt and response for the adapter's prompts. It does not cover what is done with
-    the text afterwards (stripping, parsing, truncation by the judge), nor about the loss mask: that is PAD002.
+    """## What this certifies, and what it does not It certifies the boundary between prompt and response for the
+    adapter's prompts. It does not cover later processing of the text (stripping, parsing, truncation by the judge) or
+    the loss mask (PAD002).
 
     ## What the probe does
     Prompts of unequal length are padded on the left and followed by canary ids that occur in no prompt, of several

@@ -29,15 +29,14 @@ def probe_mask(
     ## What the probe does
     Prompts of unequal length with canary responses of 1 to 9 tokens, with and without EOS, in batches of one and of
     several, in both orders. The tokens that the mask marks must be exactly the response: a mask (N, T) is read over the
-    tokens, (N, T-1) over the positions that predict them, a narrower one over the last tokens. If the trainer has
-    only a `loss`, the mask is where its gradient on the logits is not zero. The part of this gradient that comes from
-    the advantages, and from a reference close to the policy, must be zero outside the response.
-    The advantages must move most the token that follows, and as much when the other prompts of the batch are longer
-    (error), and when its longest response is, with as many tokens in all (warning: the mean counts its padding). What
-    neither the advantages nor a reference move outside the responses is checked by ENT006 if `settings` declare an
-    `entropy_coef`. For multi-turn rollouts (with the adapter's `turns` if the environment answers only tool calls),
-    what it returns goes through the loss: exactly what was generated is trained, and nothing that a tool or the
-    environment said.
+    tokens, (N, T-1) over the positions that predict them, a narrower one over the last tokens. If the trainer has only
+    a `loss`, the mask is where its gradient on the logits is not zero. The part of this gradient that comes from the
+    advantages, and from a reference close to the policy, must be zero outside the response. The advantages must move
+    the next token most. They must move it equally if the other prompts of the batch are longer (error), and if its
+    longest response is longer with the same total number of tokens (warning: the mean counts padding). ENT006 checks
+    other gradients outside the responses if `settings` declare an `entropy_coef`. For multi-turn rollouts (with the
+    adapter's `turns` if the environment answers only tool calls), the result of the rollout goes through the loss. The
+    loss must train exactly the generated tokens, and none of a tool or the environment.
     """
     craft = probes.crafted_inputs
     own = [ids for _, ids in craft.rendered(render, prompts)]

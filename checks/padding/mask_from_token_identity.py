@@ -75,7 +75,7 @@ def mask_from_token_identity(
     None known. A trainer that refuses pad == EOS with an exception is right and is not judged.
 
     ## Remedy
-    Masks from lengths or from the generator's finish reason; or a separate pad token (Llama 3.1 ships
+    Build masks from lengths or from the generator's finish reason, or use a separate pad token (Llama 3.1 ships
     `<|finetune_right_pad_id|>`).
 
     ## Sources

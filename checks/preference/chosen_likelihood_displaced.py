@@ -23,7 +23,7 @@ def chosen_likelihood_displaced(
     ## What it sees
     Means of 5 rows, the first against the last: the margin has grown, and the implicit reward of the chosen responses
     is negative and has fallen by 1 and by 5 standard errors; if none is logged, their log-probability has fallen by 20
-    %. What falls much further is PRF003.
+    %. PRF003 reports a much larger fall.
 
     ## Thresholds
     - `rows`: rows over which a mean is computed.

@@ -39,14 +39,14 @@ def pairs_not_told_apart(
     """Preference training does not learn: reward accuracy and margin have not improved since the start.
 
     ## What it sees
-    From the 40th step and the 20th row on, while the loss has not fallen beyond its noise. **Flat** (warning): the
-    reward accuracy has neither gained nor is it near 1, and its noise leaves no room for a gain of a tenth of what was
-    left to gain (`series.trajectory`). **At its start** (warning): the mean of the last 20 margins is within 0.02 of 0,
-    or, without margins, that of the losses within 0.01 of ln 2, which is the loss of a margin of 0; not while the
-    learning rate still rises (if it is not recorded, before step 150), nor where that share has gained. **error** where
-    all margins of the run are exactly 0, or the log-probabilities of the chosen responses are; of margins a **warning**
-    before, starting at the third row, if the learning rate already falls: updates were made at its full size, and the
-    policy still is its reference.
+    Starting at the 40th step and the 20th row, if the loss has not fallen beyond its noise. **Flat** (warning): the
+    reward accuracy has neither gained nor is it near 1, and its noise leaves no room for a tenth of the possible gain
+    (`series.trajectory`). **At its start** (warning): the mean of the last 20 margins is within 0.02 of 0, or, without
+    margins, that of the losses within 0.01 of ln 2, which is the loss at a margin of 0. It does not fire while the
+    learning rate still rises (if it is not recorded, before step 150), or if that accuracy has gained. It is an
+    **error** if all margins of the run, or all log-probabilities of the chosen responses, are exactly 0. Margins of 0
+    are a **warning** starting at the third row if the learning rate already falls: full updates were made, and the
+    policy still equals its reference.
 
     ## Thresholds
     - `early_rows`: steps before which the check does not fire.

@@ -22,9 +22,9 @@ def pairs_saturated(
     ## What it sees
     At least 90 % of the last 10 losses are at most 0.001. For a loss of -log sigmoid(m) the gradient of a pair is
     weighted by 1 - sigmoid(m), which equals the loss if that is small, and 0.5 at the start of training: 0.001 is a
-    five-hundredth of it. **info** while it has been so on less than half of the run: it has finished. **warning** from
-    half of the run, and then it is an outcome, unless the held-out loss is below its first value or as low, or the
-    held-out accuracy has gained.
+    five-hundredth of it. It is an **info** while this holds for less than half of the run: training has finished. After
+    that it is a **warning** and an outcome, unless the held-out loss is not above its first value or the held-out
+    accuracy has gained.
 
     ## Thresholds
     - `left`: loss up to which a pair has no gradient left.

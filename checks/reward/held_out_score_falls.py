@@ -26,8 +26,8 @@ def held_out_score_falls(
     ## What it sees
     The trajectory of the held-out score (`series.trajectory`): its last window is below its best by more than the noise
     explains, or, with few evaluations, they go down by rank since the highest. **warning** when it has lost 15 % of its
-    best level and a quarter of the range that it has moved in, **error** from 30 % and half of that range. A It is also
-    a **warning** if the last quarter is below the first by more than the smallest detectable gain: less is lost, but
+    best level and a quarter of the range that it has moved in, **error** from 30 % and half of that range. It is also a
+    **warning** if the last quarter is below the first by more than the smallest detectable gain: less is lost, but
     training lowered the score that it should raise.
 
     ## Why it matters

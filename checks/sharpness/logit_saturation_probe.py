@@ -14,11 +14,11 @@ def probe_sharpness(
     first_gap: float = 7.0,
     top1: float = 0.99,
 ) -> Fires | None:
-    """## What this certifies, and what it does not
-    The probe reads the policy's next token after each of the adapter's prompts, before any update: the gap of the two
-    largest logits above 7 and the largest probability above 0.99, on average, is the problem, and the adapter's `base`
-    model, if given, shows whether the policy started with it. What is sharp before the first update is not RL's doing.
-    It certifies the first token only, which a template may well determine: look at more before you blame it.
+    """## What this certifies, and what it does not The probe reads the policy's next token after each of the adapter's
+    prompts, before any update: the gap of the two largest logits above 7 and the largest probability above 0.99, on
+    average, is the problem, and the adapter's `base` model, if given, shows whether the policy started with it. RL is
+    not the cause of sharpness before the first update. The probe certifies only the first token, which a template may
+    determine: check more tokens before drawing conclusions.
 
     ## Thresholds of the probe
     - `first_gap`: gap between the two largest logits of the first token.

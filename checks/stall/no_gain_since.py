@@ -27,8 +27,8 @@ def no_gain_since(
       as long.
 
     ## Why it matters
-    The steps after this one cost as much as those before and brought no reward. The checkpoint to keep is the one from
-    there, unless a held-out score shows otherwise.
+    The steps after this one cost as much as the earlier ones and brought no reward. Keep the checkpoint of this step,
+    unless a held-out score shows otherwise.
 
     ## Example
     ```text

@@ -47,12 +47,11 @@ def score_stands_still(
     """The success rate or the held-out score is constant: the policy gives the same answers.
 
     ## What it sees
-    A success rate (or a held-out score if none is recorded) that has been one and the same number, other than 0 and 1,
-    on its last eight values and on half of all, after it had moved there by 0.02 or more at once, or that has more than
-    three digits, so that no rounding made it so. **warning**, and **error** if that number is 30 % below the highest
-    value. If it has gained, it is reported only if the loss has been exactly 0 on its last eight rows: then no update
-    has moved the policy any more, and what it gained is the share of its one answer. It begins at the first of the
-    equal values.
+    A success rate (or a held-out score if none is recorded) whose last eight values, and half of all values, are the
+    same number other than 0 and 1. Rounding must not explain it: the number has more than three digits, or the last
+    change before was 0.02 or more. It is a **warning**, and an **error** if the number is 30 % below the highest value.
+    If the score has gained, it is reported only if the loss has been exactly 0 on the last eight rows, because no
+    update then changes the policy. The onset is the first of the equal values.
 
     ## Thresholds
     - `measured`: number of consecutive equal values.

@@ -16,8 +16,8 @@ def penalty_over_prompt(
     same for both prompts.
 
     ## Why it matters
-    A presence or frequency penalty over the prompt punishes the very words that the task asks for, and lifts EOS, which
-    is rare in the prompt, by as many nats: exp(8) is 2,981. Answers shrink to one token.
+    A presence or frequency penalty over the prompt punishes the words that the task requires. It raises EOS, which is
+    rare in the prompt, by as many nats: exp(8) is 2,981. Answers shrink to one token.
 
     ## Example
     ```python

@@ -13,8 +13,8 @@ def retokenisation_drift(events: Column) -> Fires:
     reports that the whole conversation has other ids than its turns.
 
     ## Why it matters
-    Text does not remember how it was split. The log-probability of the other split is that of a text the policy did not
-    write: a small bias where the splits agree, and a mask of the wrong length otherwise.
+    Text does not contain its split into tokens. With another split, the loss uses the log-probability of ids that the
+    policy did not sample: a small bias if few tokens differ, and a mask of the wrong length otherwise.
 
     ## Example
     ```log
