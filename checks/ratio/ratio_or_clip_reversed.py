@@ -134,7 +134,7 @@ def _of_loss(loss: Any, model: Any, made: Any, responses: Any, declared: dict[st
     if bool(found.when):
         # old log-probabilities of one-hot logits shut the clip, which turns no push round: a lost sign turns all
         if made_up and (found.evidence["along"] or not found.evidence["against"]):
-            raise probes.Unjudged("the loss samples in a loop of its own whose draws cannot be forced")
+            raise probes.Unjudged("the loss samples in its loop, whose draws cannot be forced")
         return found
     weights = None if made_up else probes.gradient_effect.sampler_weights(loss, model, made, responses, FAR)
     return found if weights is None else _of_weights(weights[1])

@@ -71,7 +71,7 @@ def component_never_pays(
     After 20 rows: the reward has gained (`series.trajectory`), and a component has not, and has never been further
     above its lowest possible value (its lowest value, at most 0) than a tenth of the reward now, or has been there on
     85 % of its rows. Components are ignored whose names mean that they reward form, or punish; that are at the top
-    of their own range, or in its upper half if they have been below 0; and, unless their name means correctness, that
+    of their range, or in its upper half if they have been below 0; and, unless their name means correctness, that
     are 0 on every row (a penalty that was never due) or vary and are below 0 on every row (a cost).
     After 40 rows, regardless of the reward: a component whose name means correctness (correctness, accuracy, answer,
     success) has had one value, 0 or less, in all rows.

@@ -96,7 +96,7 @@ def overview_sentence(
 
 
 def earlier(findings: list[Finding]) -> str:
-    """The gravest problem that is over, if it was at least a warning."""
+    """Return the most severe cleared problem, if it was at least a warning."""
     past = [f for f in findings if f.cleared and f.level >= Severity.WARNING]
     if not past:
         return ""

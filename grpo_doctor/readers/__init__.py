@@ -44,7 +44,7 @@ Kept = dict[Path, tuple[FileState, list[Run]]]
 
 
 def survey(path: Path, mapping: Mapping[str, str] | None = None, kept: Kept | None = None) -> Survey:
-    """The runs in a file, in a folder or at an address, and what became of every file. Raises `ReadError` for a file
+    """Read the runs in a file, in a folder or at an address, and the fate of every file. Raises `ReadError` for a file
     alone and for an address.
 
     Args:

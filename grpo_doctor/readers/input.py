@@ -29,7 +29,7 @@ _CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\x1b\0"))
 _MANGLED = re.compile(rb"\xc3\xa2\xe2|\xc3\x82\xc2")
 """Start of bars, arrows and signs that a Windows terminal has mis-decoded: ``â”‚``, ``Â±``."""
 _LETTERS = {bytes([byte]).decode("cp1252", "ignore") or chr(byte): byte for byte in range(256)}
-"""The bytes of Windows-1252 by their letters; five of them are none and stand for themselves."""
+"""The bytes of Windows-1252 by their letters; five of them have none, and map to themselves."""
 _ANSI = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 
 

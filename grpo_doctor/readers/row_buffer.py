@@ -160,7 +160,7 @@ class Rows:
 
     def add_tables(self, tables: Iterable[Numbers], starts: Iterable[int] = ()) -> None:
         """Rows of numbers in the order of their places and lines; ``starts`` are places where the program was started
-        again: a run ends there if its steps begin anew or nothing counts them."""
+        again: a run ends there if its steps start again or have no count."""
         self.flush()
         spent()
         parts = [(table, columns) for table, columns in map(self._understood, tables) if len(table.lines)]

@@ -1,4 +1,4 @@
-"""Faults around tools: calls, what comes back from them, and how their answers are rewarded."""
+"""Faults of tool use: calls, results, and the rewards of answers."""
 
 from __future__ import annotations
 

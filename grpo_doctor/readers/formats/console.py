@@ -103,7 +103,7 @@ def _said(text: str) -> dict[str, float]:
 
 
 def _tell_the_end(runs: list[Run], torn: int, tail: Iterable[tuple[int, str]]) -> None:
-    """Notes how the log ends on the run that it ends with, and as an event of its last row; a torn row is none."""
+    """Note the end of the log on its last run, and as an event of the last complete row."""
     last = max(runs, key=lambda run: int(run.lines[-1]) if len(run) else 0)
     last.ending = end = ending(tail, int(last.lines[last.lines != torn].max(initial=0)))
     if end is not None and end.kind != "finished":
@@ -220,7 +220,7 @@ class _Console:
             self.general.see(line, text, plain)
 
     def _warns(self, line: int, text: str) -> bool:
-        """Takes a warning, and the metric that it may tell; False for any other line."""
+        """Take a warning, and the metric that it may contain; return False for any other line."""
         if (message := sign(text)) is not None:
             for rows in (self.trl, self.verl, self.general.rows, self.warned):
                 rows.event("log-warning", message, line)

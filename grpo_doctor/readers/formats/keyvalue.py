@@ -62,7 +62,7 @@ _LEAST_ROWS = 4
 _LETTERS = re.compile(r"[^\W\deE_]")
 """Characters that a line of numbers alone does not contain, except exponents."""
 _LEAST_NAMELESS = 3
-"""Lines of numbers without a name from which they are told, where nothing else is read."""
+"""Minimum number of lines of numbers without a name, if nothing else is read."""
 _STARTS, _SAME_START = 3, 0.2
 """Lines of a start, and their share of all of them, from which the program was started again."""
 _FEWEST_ROWS = 5
@@ -139,8 +139,8 @@ _Picks: TypeAlias = "Sequence[tuple[int, float]] | None"
 
 
 class _Taken(NamedTuple):
-    """What is taken of every line that differs in digits alone: numbers of a shape, each with where its line has it and
-    what it is divided by, None for one that it has not; and the names that nobody reads."""
+    """What is taken from all lines that differ only in digits: numbers of a shape, each with its place on the line and its
+    divisor, None for a missing one; and the unread names."""
 
     shape: Shape | None = None
     picks: Sequence[tuple[int, float] | None] = ()
@@ -175,7 +175,7 @@ class General:
         self._listens = self._waits()
 
     def quick(self, line: int, raw: bytes) -> bool:
-        """Takes a line of a template that is known, or one that tells nothing; False for any other."""
+        """Take a line of a known template, or one without metrics; return False for any other."""
         if self._listens or len(raw) > _LONGEST_LINE:
             return False
         template = self._templates.get(of := key(raw))
@@ -252,7 +252,7 @@ class General:
             self._learn(given, text, names, taken)
 
     def _waits(self) -> bool:
-        """Whether what the next line tells depends on those before it."""
+        """Return whether the meaning of the next line depends on earlier lines."""
         held = self._heading is not None or self._bare or self._announced or self._evaluates or self._histories.open
         return bool(held or self._essay.document or self.rows.file.mapping)
 
@@ -309,7 +309,7 @@ class General:
             self._part_blocks()
 
     def _part_blocks(self) -> None:
-        """A rule or an empty line parts what stands before it from what follows."""
+        """Start a new block at a rule or an empty line."""
         if not self._breaks or self._breaks[-1] != self._order:
             self._breaks.append(self._order)
 
@@ -548,7 +548,7 @@ class General:
                         self.rows.set(str(setting), int(value) if value.is_integer() else value)
 
     def _timeline(self, shapes: list[Shape]) -> Timeline | None:
-        """Which step it is from which line on; None where the lines are no log of training."""
+        """Return the step that starts at each line; None if the lines are not a training log."""
         breaks = np.array(self._breaks, np.int64)
         counting = [s for s in shapes if s.count() is not None]
         if any(not s.bar and s.counter not in s.positions and len(s.lines) > 1 for s in counting):
@@ -627,8 +627,8 @@ def _detached(text: str) -> str:
 
 
 def _located(taken: _Taken, given: str, text: str) -> _Taken | None:
-    """The same with where each number stands on its line, of which the text was made; None where it has others, or one
-    that is not written in digits."""
+    """Return the same with the place of each number on its line; None if the line has other numbers, or one that is not
+    written in digits."""
     given = _detached(given)
     found = list(NUMBER.finditer(given))
     numbers = [match[0] for match in NUMBER.finditer(text)]
@@ -673,7 +673,7 @@ class _Part(NamedTuple):
 
 
 def _pasted(shapes: list[Shape], breaks: np.ndarray, step: float) -> Timeline | None:
-    """The one step of a row that somebody pasted, over some lines that each came once; None where it is no such row."""
+    """Return the single step of a pasted row, whose lines each occur once; None for other logs."""
     means = {_means(name) for shape in shapes for name in shape.names if not declared(name)} - {""}
     if any(len(shape.lines) > 1 for shape in shapes) or len(means) < _LEAST_METRICS or not means & _TRAINS:
         return None

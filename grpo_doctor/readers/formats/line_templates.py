@@ -33,7 +33,7 @@ _SHORT = 60
 RULE = re.compile(r"\s*$|\W{6,}$")
 """An empty line, or one of signs alone, which parts one block from the next."""
 _SHORTEST_START = 8
-"""Letters of a line from which it tells that a program starts."""
+"""Minimum number of letters of a line that marks the start of a program."""
 _CAMEL = re.compile(rb"[a-z][A-Z]")
 _SAY_LITTLE = frozenset(
     "a after all and answer as at avg average be by call calls chars code count counts data diff drop error errors "
@@ -83,10 +83,10 @@ class Template:
         numbered: whether they hold a number.
         parts: whether they part one block from the next.
         start: what they share with lines that a program prints when it starts; None where that says nothing.
-        shape: where their numbers are collected; None where nobody reads them.
+        shape: where their numbers are collected; None if they are not read.
         told: whether they name a metric.
         sets: whether they name nothing but how a run is set.
-        names: names of theirs that nobody reads.
+        names: their unread names.
     """
 
     parts = told = sets = False
@@ -99,8 +99,8 @@ class Template:
         self.lines = 1
 
     def collects(self, shape: Shape, picks: Sequence[tuple[int, float] | None], before: int) -> None:
-        """Has numbers of its lines collected: which of their figures, behind those before the text, and by what each is
-        divided; None for one that the lines have not."""
+        """Collect numbers of its lines: the index of each among the figures after the prefix, and its divisor; None for a
+        missing one."""
         self.shape, self._count = shape, len(figures(self.text))
         places = [-1 if pick is None else before + pick[0] for pick in picks]
         self._pick = itemgetter(places[0], *places)  # the first one twice, for an item alone comes without a tuple
@@ -155,7 +155,7 @@ def silent(raw: bytes) -> Template | None:
 
 
 def _named(raw: bytes, letters: bytes) -> bool:
-    """Whether a word that tells stands near before a number, or on a line that may be a name above its number."""
+    """Return whether a word that may name a metric precedes a number, or is alone on a line above its number."""
     parts = letters.split(b"0")
     if raw.rstrip()[-1:] != b":":
         if len(parts) == 1 and len(raw) > _SHORT:

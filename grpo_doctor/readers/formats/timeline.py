@@ -1,4 +1,4 @@
-"""Which step the places of a log belong to: lines that name it, and those that stand above, below or between them."""
+"""Assigns the lines of a log to steps: lines that name a step, and lines above, below or between them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ..steps import excursions
 from .repeated_lines import Shape, backs, counts_up
 
 _ASTRAY = 0.2
-"""Share of the rows of a shape that may stand at a step before that of the row above them."""
+"""Maximum share of the rows of a shape whose step is before that of the row above."""
 _FEWEST_COUNTS, _AT_THEIR_PACE = 3, 0.8
-"""Counts from which lines between them can be counted, and the share of them that as many lines lie between."""
+"""Minimum number of counts between which lines are counted, and the minimum share of them with equally many lines."""
 _OFTEN_ABOVE = 0.05
-"""Share of the steps above whose line others stand that are of them."""
+"""Minimum share of the steps with lines above the line that names the step."""
 
 
 class Timeline:
@@ -59,7 +59,7 @@ class Timeline:
         return Timeline(places, self.steps[keep], self.breaks, epochs(places) if epochs else None)
 
     def refined(self, shape: Shape) -> Timeline | None:
-        """The steps of lines that name none, of which as many stand between two counts as the count moves on by."""
+        """Return the steps of lines that name none, if the number of lines between two counts equals their difference."""
         marks = self.places[np.diff(self.steps, prepend=math.nan) != 0]
         steps = self.steps[np.diff(self.steps, prepend=math.nan) != 0]
         places = np.array(shape.order)
@@ -81,10 +81,11 @@ class Timeline:
         return Timeline(places, own, self.breaks)
 
     def at(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The index of the step of each of the lines of a shape, and the place where that is counted.
+        """Return the index of the step of each line of a shape, and the place of that count.
 
-        It is the next one where the lines stand above those that name it, else the last that began, or the one that its
-        own block still names. Lines before all of them stay where they are, for a run that ended may have printed them.
+        The step is the next one if the lines precede the line that names it, else the last that began, or the one that
+        the block of the line still names. Lines before the first count keep their place: an earlier run may have
+        printed them.
         """
         last = np.searchsorted(self.places, places, side="right") - 1
         after = np.minimum(np.searchsorted(self.places, places), len(self.places) - 1)
