@@ -58,7 +58,7 @@ PLACES: dict[str, Callable[[Log, str, float], Any]] = {
     "set": lambda log, name, value: log.run.settings.update({name: value}),
     "first": lambda log, name, value: log.run.settings.setdefault(name, value),
 }
-"""Field for the number of a group, by the prefix of the group's name; a number followed by a percent sign is a share."""
+"""Field for the number of a group, by the prefix of the group's name; a number before a percent sign is a share."""
 
 
 def _taking(message: str = "", then: _Handler | None = None) -> _Handler:

@@ -139,8 +139,8 @@ _Picks: TypeAlias = "Sequence[tuple[int, float]] | None"
 
 
 class _Taken(NamedTuple):
-    """What is taken from all lines that differ only in digits: numbers of a shape, each with its place on the line and its
-    divisor, None for a missing one; and the unread names."""
+    """Numbers of a shape that are taken from all lines that differ only in digits, each with its place on the line and
+    its divisor, None for a missing one; and the unread names."""
 
     shape: Shape | None = None
     picks: Sequence[tuple[int, float] | None] = ()

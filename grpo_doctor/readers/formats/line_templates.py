@@ -99,8 +99,8 @@ class Template:
         self.lines = 1
 
     def collects(self, shape: Shape, picks: Sequence[tuple[int, float] | None], before: int) -> None:
-        """Collect numbers of its lines: the index of each among the figures after the prefix, and its divisor; None for a
-        missing one."""
+        """Collect numbers of its lines: the index of each among the figures after the prefix, and its divisor; None for
+        a missing one."""
         self.shape, self._count = shape, len(figures(self.text))
         places = [-1 if pick is None else before + pick[0] for pick in picks]
         self._pick = itemgetter(places[0], *places)  # the first one twice, for an item alone comes without a tuple

@@ -59,7 +59,7 @@ class Timeline:
         return Timeline(places, self.steps[keep], self.breaks, epochs(places) if epochs else None)
 
     def refined(self, shape: Shape) -> Timeline | None:
-        """Return the steps of lines that name none, if the number of lines between two counts equals their difference."""
+        """Return the steps of lines that name none, if as many lines lie between two counts as these differ by."""
         marks = self.places[np.diff(self.steps, prepend=math.nan) != 0]
         steps = self.steps[np.diff(self.steps, prepend=math.nan) != 0]
         places = np.array(shape.order)
