@@ -104,12 +104,14 @@ class Reading(msgspec.Struct, kw_only=True):
     """How a log was read, and how reliable the reading is.
 
     Attributes:
-        way: the reader that gave the rows: a known format, or for custom trainers ``lines`` or ``templates``. why: the
-        reason for this reader. rows: rows that it read. other_rows: rows of the second reading of a custom trainer's
-        console; None if there is none. pace: share of step increments equal to the most frequent one; None for fewer
-        than three rows. out_of_range: columns with impossible values. unused: unread series that may be a reward, the
-        most likely first, with their number of values. decides: whether the two readings differ in the reward, so the
-        verdict depends on the choice.
+        way: the reader that gave the rows: a known format, or for custom trainers ``lines`` or ``templates``.
+        why: the reason for this reader.
+        rows: rows that it read.
+        other_rows: rows of the second reading of a custom trainer's console; None if there is none.
+        pace: share of step increments equal to the most frequent one; None for fewer than three rows.
+        out_of_range: columns with impossible values.
+        unused: unread series that may be a reward, the most likely first, with their number of values.
+        decides: whether the two readings differ in the reward, so the verdict depends on the choice.
     """
 
     way: str

@@ -34,11 +34,14 @@ class Comparison(msgspec.Struct, kw_only=True):
     """Two arms and their differences. ``by`` is the axis, ``x`` the ends of its shared part.
 
     Attributes:
-        settings: the settings that differ; held: whether the runs declare any settings.
-        differences: one per metric that both record; partings: where they diverge, the earliest first.
+        settings: the settings that differ.
+        held: whether the runs declare any settings.
+        differences: one per metric that both record.
+        partings: where they diverge, the earliest first.
         unequal: the first place at which any metric differs, None if all are equal.
         equal: fields that vary in the run but are equal at every shared place, to the number of places.
-        fared: the outcome of every finding; findings: the findings of the comparison checks.
+        fared: the outcome of every finding.
+        findings: the findings of the comparison checks.
         because: why nothing can be compared; empty if something can.
     """
 

@@ -68,12 +68,14 @@ class Difference(msgspec.Struct, kw_only=True):
     """How one metric differs at the end of the shared places.
 
     Attributes:
-        base, new: level of each arm; difference: new less base.
+        base, new: level of each arm.
+        difference: new less base.
         low, high: ends of the simultaneous 95 % interval; NaN where too few places are shared.
         along: half the width of the interval without the effect of seeds.
         detectable: the smallest difference that is found in 80 % of such pairs, at most ``scale``: 1 for scores within
             0 and 1, else the range of the values.
-        places: number of averaged places; since: the place from which the runs differ, NaN if they do not.
+        places: number of averaged places.
+        since: the place from which the runs differ, NaN if they do not.
         better: 1 if new is better beyond noise, -1 if it is worse, else 0; also 0 for metrics without a direction.
     """
 

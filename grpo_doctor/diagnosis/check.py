@@ -196,13 +196,13 @@ def fires(
     Args:
         when: condition over rows at the check's own severity.
         message: one sentence; ``{name:.3g}`` inserts the evidence of the last row on which the condition held.
-        hold: ``(m, n)``: fires when the condition held on m of the last n rows of the check; by default 3 of 5, and
-            the first row for a check of settings alone.
+        hold: ``(m, n)``: fires when the condition held on m of the last n rows of the check; by default 3 of 5, and the
+            first row for a check of settings alone.
         clear: clears after this many consecutive rows without it.
         info, warning, error, critical: conditions for another severity, with the same hold; the highest wins.
         confidence: overrides the check's confidence; may be a column.
         suffered: condition on which the finding is an outcome, regardless of the kind of the check: a vital series has
-        been wrong for most of the run.
+            been wrong for most of the run.
         onset: column of the step at which it began; by default the first row of the hold.
         evidence: columns or numbers, named.
     """

@@ -39,8 +39,8 @@ class Harm(msgspec.Struct, frozen=True, kw_only=True):
         begins: the first step with the fault, of ``steps``.
         alone, twin: score with the fault, and of the same run without it.
         by: the check that found it first during training.
-        named, reward: the steps at which it was found, and at which the reward checks alone found
-            something; medians over the seeds, None if that is after the end of the run.
+        named, reward: the steps at which it was found, and at which the reward checks alone found something; medians
+            over the seeds, None if that is after the end of the run.
     """
 
     codes: list[str]

@@ -72,9 +72,11 @@ class TokenBatch(msgspec.Struct, kw_only=True):
     """Some responses of one step.
 
     Attributes:
-        step: the trainer's step. responses: at most 64 of them are written to a file. weight_version: updates in the
-        trainer's weights. settings: declared settings of the two sides: ``temperature``, ``top_p``, ``top_k``,
-        ``min_p``, and ``quantization`` of the engine.
+        step: the trainer's step.
+        responses: at most 64 of them are written to a file.
+        weight_version: updates in the trainer's weights.
+        settings: declared settings of the two sides: ``temperature``, ``top_p``, ``top_k``, ``min_p``, and
+            ``quantization`` of the engine.
     """
 
     step: int

@@ -80,8 +80,8 @@ def pushes(
 
     Args:
         signs: the advantages.
-        log_ratios: difference of the policy's and the old log-probability of each sample's first token, if the
-            loss takes old log-probabilities from a forward without gradient.
+        log_ratios: difference of the policy's and the old log-probability of each sample's first token, if the loss
+            takes old log-probabilities from a forward without gradient.
         sampler_alone: lower only the log-probabilities that the sampler of the loss reports.
     """
     some = torch_of(signs, model)

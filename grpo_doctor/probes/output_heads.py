@@ -141,9 +141,10 @@ class Heads:
     """The heads that are recorded.
 
     Args:
-        given: finds the ids and the mask in the arguments of a call. handed: takes a model, its input and its logits
-        (N, T, V) of all positions or of the last ones; may return others. inside: whether a model is called as a whole,
-        so that it is recorded elsewhere; not inside `opened`.
+        given: finds the ids and the mask in the arguments of a call.
+        handed: takes a model, its input and its logits (N, T, V) of all positions or of the last ones; may return
+            others.
+        inside: whether a model is called as a whole, so that it is recorded elsewhere; not inside `opened`.
     """
 
     def __init__(

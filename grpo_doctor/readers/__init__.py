@@ -50,7 +50,7 @@ def survey(path: Path, mapping: Mapping[str, str] | None = None, kept: Kept | No
     Args:
         path: the input.
         mapping: field by key of the log.
-        kept: files of rollouts that an earlier call has read and that have not changed; this call adds its own.
+        kept: unchanged files of rollouts from an earlier call; this call adds its files.
     """
 
     def read_file(log: Path) -> list[Run]:

@@ -58,7 +58,8 @@ def tables(value: Any, name: str = "") -> list[Table]:
     """Return the tables of a document; if it has none, the document itself as one row.
 
     Args:
-        value: the document. name: its name, which gives a plain list of numbers its meaning.
+        value: the document.
+        name: its name, which gives a plain list of numbers its meaning.
     """
     if isinstance(value, list) and len(value) > 1 and all(map(_numeric, value)):
         told = not isinstance(value[0], list)

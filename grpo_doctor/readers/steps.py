@@ -54,9 +54,12 @@ def runs(
     """Return the rows of each run, in the order of their beginnings.
 
     Args:
-        steps: step of each row, NaN for none. trains: whether each row belongs to training. epochs: epoch of each row,
-        NaN for none. outer: other counters of the rows, such as ``iteration`` in addition to ``step``. ended: rows
-        before which the log reports the end of a training. origins: number of the process that printed each row.
+        steps: step of each row, NaN for none.
+        trains: whether each row belongs to training.
+        epochs: epoch of each row, NaN for none.
+        outer: other counters of the rows, such as ``iteration`` in addition to ``step``.
+        ended: rows before which the log reports the end of a training.
+        origins: number of the process that printed each row.
     """
     parts: list[np.ndarray] = []
     for rows in _apart(origins, trains):
@@ -160,7 +163,8 @@ def spread(steps: np.ndarray, rows: np.ndarray) -> np.ndarray:
     distance to it. If the bar does not advance, the rows are counted.
 
     Args:
-        steps: position of the bar at each row, NaN if unknown. rows: rows with the most frequent metric.
+        steps: position of the bar at each row, NaN if unknown.
+        rows: rows with the most frequent metric.
     """
     out = steps.copy()
     here = steps[rows]
@@ -221,9 +225,10 @@ def of_rows(steps: np.ndarray, trains: np.ndarray, weak: np.ndarray, epoch: np.n
     """Return the step of each row: rows without one belong to the previous row; evaluation rows join a training row.
 
     Args:
-        steps: step of each row, NaN for none. trains: whether each row belongs to training. weak: a counter such as
-        ``episode``, used if nothing else counts the rows. epoch: epoch of each row, from which uncounted rows of an
-        excerpt get the number of their first row.
+        steps: step of each row, NaN for none.
+        trains: whether each row belongs to training.
+        weak: a counter such as ``episode``, used if nothing else counts the rows.
+        epoch: epoch of each row, from which uncounted rows of an excerpt get the number of their first row.
     """
     steps = steps.copy()
     steps[~(np.abs(steps) < _FARTHEST)] = math.nan

@@ -398,7 +398,7 @@ def is_prose(step: Step) -> bool:
 
 
 _LOOSE = re.compile(r"\b\d+x\b| or | and | with |…")
-"""What no code contains: a multiple of the current value, an alternative, a value to fill in."""
+"""Text that code does not contain: a multiple of the current value, an alternative, a value to fill in."""
 
 
 def _is_python(text: str) -> bool:

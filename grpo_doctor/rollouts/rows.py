@@ -41,7 +41,7 @@ _OF_NAME = {name: (field, rank) for field, names in NAMES.items() for rank, name
 
 
 class _Layout(NamedTuple):
-    """What the keys of a row mean."""
+    """The meaning of the keys of a row."""
 
     places: dict[str, tuple[str, ...]]
     """Fields with their keys, the most reliable first."""

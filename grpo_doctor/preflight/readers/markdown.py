@@ -29,7 +29,7 @@ _UNFENCED = re.compile(
 )
 """Lines of YAML between those of prose: keys in small letters, items, comments and empty lines."""
 _OVERRIDES = re.compile(r"(?m)^.*\b(?P<text>overrides: \[.*\])[ \t]*$")
-"""What hydra repeats of a command that fails."""
+"""The part of a failing command that hydra repeats."""
 _LINK = re.compile(r"\[([^\[\]\n]{0,200})\]\(https?://[^\s()]{1,500}\)")
 _UNCONTINUED = re.compile(r"(?<=[^\s\\])[ \t]*\n(?=[ \t]*--[a-z][\w.\-]*)")
 """The end of a line before a line of flags, without the backslash that a shell wants there."""

@@ -1,7 +1,7 @@
-"""What each line of the fairness/hallucination trainer's console says, and of which step.
+"""Maps each line of the fairness/hallucination trainer's console to fields and steps.
 
-Most lines are a row of `HANDLERS`: what a line must hold, its pattern, and the trainer's own alarm where it is one. The
-names of the groups say where their numbers go, by what they begin with (`PLACES`).
+Most lines have a row in `HANDLERS`: a required text, a pattern, and the trainer's own alarm, if any. The beginning of a
+group's name determines the place of its number (`PLACES`).
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ _AVERAGES = b" - avg_final_rewards: "
 _PRINTED_BY = re.compile(rb"\([\w./:-]{1,80},? ?pid=\d{1,10}")
 """What Ray puts before the lines of each process."""
 _RANK = re.compile(rb"\[(?:rank|default|trainer)[ :]?(\d{1,5})(?:\|\d{1,5})?\]", re.IGNORECASE)
-"""What torchrun and accelerate put before the lines of each process."""
+"""torchrun's and accelerate's prefix for the lines of each process."""
 
 
 _NAMES = re.compile(r"[A-Za-z]\w*\s?[:=] ?[-+.\d]")

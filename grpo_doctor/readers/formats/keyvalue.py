@@ -124,7 +124,7 @@ def _bare_reward(text: str, names: Sequence[str]) -> bool:
 
 _BAR = ord("|")
 _PREFIXED = frozenset(bytes([byte]) for byte in b"0123456789[(")
-"""What the time or the name of a process before a line begins with."""
+"""Beginnings of a time or a process name before a line."""
 _PROCESS = re.compile(r"(?:\[\d{1,2}m)?(\([\w./:@-]{1,80},? ?(?:pid|ip|rank)=[^()]{1,60}\))(?:\[\d{1,2}m)? ?")
 """Ray's prefix for the lines of each process, also without the lost colour escapes of a copy."""
 _CLOCK = re.compile(r"\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?Z?\]?[:,]? ?(?:- )?")

@@ -75,7 +75,7 @@ _OTHERS = re.compile(
 
 
 class Template:
-    """Lines of one template: whether a number is in them, whether they part blocks, and where their numbers go.
+    """Lines of one template: whether they contain a number, whether they separate blocks, and where their numbers go.
 
     Attributes:
         text: the first of them.
@@ -126,12 +126,12 @@ def figures(raw: bytes) -> list[bytes]:
 
 
 def key(raw: bytes) -> bytes:
-    """What lines of one template share."""
+    """Return the common part of lines of one template."""
     return raw.translate(None, _NUMERIC)
 
 
 def start_of(text: bytes) -> int | None:
-    """What lines share that a program prints whenever it starts; None for one that says too little."""
+    """Return the common part of lines that a program prints at its start; None if it is too short."""
     words = text.translate(None, b"0123456789+-., \t")
     return hash(words) if len(words) >= _SHORTEST_START else None
 

@@ -26,7 +26,7 @@ class Timeline:
     ) -> None:
         self.places, self.steps, self.breaks, self.epochs = places, steps, breaks, epochs
         self.begins = int(places[0])
-        """Where its rows may begin: lines before are of it where a program was started again between."""
+        """First possible position of its rows, if a program was restarted in between."""
 
     @classmethod
     def of(cls, shape: Shape, breaks: np.ndarray) -> Timeline:
