@@ -59,7 +59,7 @@ class Timeline:
         return Timeline(places, self.steps[keep], self.breaks, epochs(places) if epochs else None)
 
     def refined(self, shape: Shape) -> Timeline | None:
-        """Return the steps of lines that name none, if as many lines lie between two counts as these differ by."""
+        """Return the steps of lines that name none, if two counts differ by the number of lines between them."""
         marks = self.places[np.diff(self.steps, prepend=math.nan) != 0]
         steps = self.steps[np.diff(self.steps, prepend=math.nan) != 0]
         places = np.array(shape.order)
