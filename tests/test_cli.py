@@ -89,7 +89,7 @@ def test_a_damaged_record_costs_itself_alone_and_is_named(tmp_path: Path) -> Non
     (tmp_path / "config.json").write_text('{"seed": ', encoding="utf-8")
     exit_code, out, _ = run("analyze", str(path))
     assert exit_code == 0
-    assert f"{len(lines) - 1} steps" in out
+    assert f"{len(lines) - 1} rows" in out
     assert "line 6 is not a record; skipped" in out
     assert "config.json: not JSON, so its settings were not read" in out
 
@@ -102,7 +102,7 @@ def test_a_damaged_record_costs_itself_alone_and_is_named(tmp_path: Path) -> Non
         (["--select", "entropy-colapse"], "no check, name or family is called 'entropy-colapse'"),
         (["--map", "a"], "--map a: write --map NAME=VALUE"),
         (["--map", "a=b"], "'b' is not a record field"),
-        (["--report", "json"], "--report json: write --report NAME=VALUE"),
+        (["--report", "json"], "--report json: write --report json=FILE"),
         (["--config", "nowhere.toml"], "nowhere.toml: No such file or directory"),
     ],
 )

@@ -11,7 +11,7 @@ MOST = 64
 def advantage_of_another_sample(
     update: Any, model: Any, render: Any, tokenizer: Any, optimizer: Any = None, prompts: Any = None
 ) -> Fires | None:
-    """Rewards or advantages reach other responses than those they were computed for.
+    """Rewards or advantages are assigned to the wrong responses.
 
     ## What it sees
     One whole `update` on up to four prompts. Sampling is scripted, and every response is different. A scripted `verify`

@@ -69,7 +69,9 @@ def temperature_without_effect(
     twice = abs(measured / declared**2 - 1) < slack and abs(declared - 1) >= 0.1
     other = not twice and abs(measured - declared) > max(slack * declared, error)
     if other and not greedy and not hasattr(model, "get_output_embeddings"):
-        raise probes.Unjudged("the head of this model was scripted, and what the model does after it is not known")
+        raise probes.Unjudged(
+            "the probe replaced the output head of this model, so its later effect on the logits is unknown"
+        )
     return fires(
         greedy or other,
         "The sampler is greedy although temperature {declared:g} is declared."

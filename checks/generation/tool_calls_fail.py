@@ -29,9 +29,9 @@ def tool_calls_fail(
 
     ## What it sees
     The share of failed calls over the last 5 rows above 50 %, and over the whole run too, or 50 points above the first
-    rows' share: an info on the first row, a **warning** from the second. Above 90 % it is an outcome, and starting at
-    row 10 an **error** where the reward is known and has not gained. Below 90 % it is an info in a run whose reward has
-    gained. Rows without tool calls are skipped.
+    rows' share: an info on the first row, a **warning** from the second. Above 90 % it is an outcome. It is an
+    **error** starting at row 10 if the reward is recorded and has not gained. Below 90 % it is an info in a run whose
+    reward has gained. Rows without tool calls are skipped.
 
     ## Thresholds
     - `most`: share of failed calls, 0 to 1, above which more fail than succeed.

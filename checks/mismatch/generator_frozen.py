@@ -22,7 +22,8 @@ def generator_frozen(
 
     ## What it sees
     The mean negative log-probability of the sampled tokens on both sides, medians of 5 rows against the first rows: the
-    trainer's has changed by more than 0.05 nats, and the engine's by less than a fifth of that. Held on 3 of 5 rows.
+    trainer's has changed by more than 0.05 nats, and the engine's by less than a fifth of that. It fires if this is
+    true on 3 of 5 rows.
 
     ## Thresholds
     - `rows`: rows over which each median is computed.

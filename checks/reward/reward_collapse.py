@@ -35,9 +35,9 @@ def reward_collapse(
     The trajectory of the reward, or otherwise of the success rate (`series.trajectory`): its last window is below its
     best by more than the noise explains, allowing for a test after every row. **warning** when it has lost 15 % of its
     best level and a quarter of the range that it has moved in, **error** from 30 % and half of that range, **critical**
-    when it is back within a tenth of the lowest reward of the run. For rewards below 0 the range alone counts: -5 to -4
-    is as wide as 0 to 1. The onset is the change between the two levels that fit the rewards since the best window by
-    least squares.
+    when it is back within a tenth of the lowest reward of the run. For rewards below 0, only the
+    share of the range counts: a fall from -4 to -5 is as large as one from 1 to 0. The onset is the change between the
+    two levels that fit the rewards since the best window by least squares.
 
     ## Thresholds
     - `floor_share`: share of the range above the lowest reward within which it is critical, 0 to 1.

@@ -17,8 +17,8 @@ def gap_vs_top1_inconsistent(logit_gap: Column, top1_prob: Column, *, slack: flo
     - `slack`: tolerated probability above the bound.
 
     ## Why it matters
-    Gap and probability then come from different temperatures, processors or positions, so checks of either are not
-    reliable.
+    The gap and the probability then come from different temperatures, processors or positions, so checks based on
+    either are not reliable.
 
     ## Example
     ```text

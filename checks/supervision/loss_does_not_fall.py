@@ -59,7 +59,7 @@ def loss_does_not_fall(
     - `rows`: losses in the short median.
     - `mean_rows`: losses in a mean, and half the losses in the long median.
     - `early_rows`: losses before which a flat loss is not reported.
-    - `half`: share of the earlier fall that the loss has lost again.
+    - `half`: share of the earlier decrease of the loss, 0 to 1, that a later rise has undone.
     - `above_lowest_share`: share above the lowest loss for a warning.
     - `above_first_share`: share above the first loss for a warning.
     - `nats`: nats above the first loss for a warning.

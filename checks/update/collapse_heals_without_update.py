@@ -27,7 +27,7 @@ def collapse_heals_without_update(
 
     ## What it sees
     Every end of a collapse (at least 90 % invalid responses, then fewer) and whether an update is between them. It
-    fires when three or more collapses ended without one, and they are at least 80 % of all that ended.
+    fires if at least three collapses ended without an update, and these are at least 80 % of all that ended.
 
     ## Thresholds
     - `least_ends`: minimum number of collapses that ended without an update.

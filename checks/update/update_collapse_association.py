@@ -20,12 +20,13 @@ def update_collapse_association(
     The transitions from one step to the next, as a table of update or none against collapse or none. A rollout is
     collapsed when at least 90 % of its responses are invalid (or its reward is near the run's own floor) and healthy
     when at most half are. Only transitions out of a healthy step count for the test, because skip rules and floors
-    fabricate the table otherwise. It fires when Fisher's one-sided p is below 0.01 over at least 5 exposed
-    transitions, the relative risk is 3 or more, and the circular-shift permutation of the updates agrees (its p
-    cannot be smaller than 1/(n-1)). It is an error when the risk differs by 0.5 or more.
+    fabricate the table otherwise. It fires if three conditions hold: Fisher's one-sided p is below 0.01 over at least 5
+    exposed transitions; the relative risk is 3 or more; and a circular-shift permutation test of the updates gives p of
+    at most 0.05. The smallest p of that test is 1/(n-1), which also counts. It is an error when the risk differs by 0.5
+    or more.
 
     ## Thresholds
-    - `p_value`: one-sided p-value of both tests.
+    - `p_value`: one-sided p-value of Fisher's test.
     - `least_exposed`: minimum number of transitions after an update.
     - `risk_ratio`: factor by which updates raise the risk of a collapse.
     - `error_difference`: difference of the risks, 0 to 1, for an error.

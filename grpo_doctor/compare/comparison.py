@@ -136,7 +136,7 @@ def compare(
 
 
 def _shared(found: Comparison) -> dict[str, Aligned]:
-    """Return every number that both arms record, except clocks and settings, at shared places."""
+    """Return every metric that both arms record, except clocks and settings, aligned by step or tokens."""
     runs = (*found.base.runs, *found.new.runs)
     names = [n for n in NUMBER_FIELDS if n not in CLOCKS and all(n in run.columns for run in runs)]
     aligned = {name: found.aligned(name) for name in names}

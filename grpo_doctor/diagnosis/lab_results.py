@@ -19,7 +19,8 @@ VERDICTS = {"recovers": "recovers", "helps": "helps", "does nothing": "no effect
 
 
 class Share(msgspec.Struct, frozen=True):
-    """In how many projects and faults the causes at one confidence were right, with the 95 % interval of the share."""
+    """Number of cases (project and fault) in which the causes at one confidence were right, with the 95 % interval of
+    their share."""
 
     right: int
     of: int

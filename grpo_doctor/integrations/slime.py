@@ -8,8 +8,7 @@ watch` on the TensorBoard folder or console for these. For options, name a funct
 
     log_rollout_data = grpo_doctor.integrations.slime.Hook(on="error=stop", out="runs/mine")
 
-Written against slime's documented signature (docs/en/get_started/customization.md, August 2026); not tested on slime
-itself, which needs a GPU to be installed.
+Written against slime's docs/en/get_started/customization.md (August 2026); not tested on slime, which needs a GPU.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class Count(NamedTuple):
     foreign: int
     """Trained tokens that the policy did not generate."""
     missed: int
-    """Untrained tokens that it generated."""
+    """Tokens that the policy generated but that are not trained."""
     ends: int = 0
     """End tokens of turns among these."""
 

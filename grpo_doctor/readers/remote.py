@@ -62,8 +62,8 @@ def address_of(path: Path) -> str | None:
 
 
 def _canonical(address: str) -> str:
-    """Return the page of a W&B run as its address: only for the user's own server, so that no other server gets the
-    key."""
+    """Convert the page of a W&B run to a `wandb://` address. Pages of other servers stay unchanged, so that no other
+    server gets the key."""
     page = _RUN_PAGE.match(address)
     server = urlsplit(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).netloc.removeprefix("api.")
     if page is None or page[1] != server:

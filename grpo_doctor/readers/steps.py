@@ -228,7 +228,7 @@ def of_rows(steps: np.ndarray, trains: np.ndarray, weak: np.ndarray, epoch: np.n
         steps: step of each row, NaN for none.
         trains: whether each row belongs to training.
         weak: a counter such as ``episode``, used if nothing else counts the rows.
-        epoch: epoch of each row, from which uncounted rows of an excerpt get the number of their first row.
+        epoch: epoch of each row. If an excerpt of a log has no step counter, it gives the step of the first row.
     """
     steps = steps.copy()
     steps[~(np.abs(steps) < _FARTHEST)] = math.nan

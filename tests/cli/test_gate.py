@@ -54,7 +54,7 @@ def test_one_line_a_run_and_the_exit_code_of_the_worst(good: Path, bad: Path) ->
     assert gate(good).exit_code == 0
 
 
-def test_nothing_to_judge_is_exit_3_and_unreadable_is_2(tmp_path: Path, good: Path, bad: Path) -> None:
+def test_exit_code_is_3_without_a_run_and_2_if_unreadable(tmp_path: Path, good: Path, bad: Path) -> None:
     (empty := tmp_path / "empty.log").write_text("")
     assert gate(empty).exit_code == 3
     assert gate(good, empty).exit_code == 3
@@ -281,7 +281,7 @@ def test_a_healthy_real_run_passes() -> None:
     assert gate(CORPUS / "R006-assignment5-alignment").exit_code == 0
 
 
-def test_what_a_log_lost_is_said_next_to_its_pass(tmp_path: Path, good: Path) -> None:
+def test_gate_reports_lost_rows_of_a_passing_run(tmp_path: Path, good: Path) -> None:
     lines = good.read_text().splitlines()
     good.write_text("\n".join([*lines[:5], lines[5][:40], *lines[6:]]) + "\n")
     (tmp_path / "config.json").write_text('{"group_size": ')

@@ -134,7 +134,7 @@ CASES = {
     "an empty log in a folder": Case(
         write("b/metrics.jsonl", b""), PASS, "b/metrics.jsonl: not read: the file is empty", 2
     ),
-    "a console that printed nothing": Case(write("b/slurm-1.err", b""), PASS, "1 not a log", PASS),
+    "a console that printed nothing": Case(write("b/slurm-1.err", b""), PASS, "1 ignored", PASS),
     "a log of a process that never trained": Case(
         write("b/train.log", b"loading the model\nready\n"), PASS, "b/train.log: no training metric", PASS
     ),
@@ -267,7 +267,7 @@ CASES = {
 
 @pytest.mark.parametrize("strict", [False, True], ids=["default", "strict"])
 @pytest.mark.parametrize("case", [pytest.param(case, id=name) for name, case in CASES.items()])
-def test_what_was_not_judged_does_not_pass_unnamed(
+def test_gate_names_what_was_not_judged(
     case: Case, strict: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -57,12 +57,12 @@ def test_a_finding_that_the_other_side_cannot_show_is_not_compared() -> None:
 
 
 def test_an_error_that_base_was_too_short_to_show_makes_a_better_run_mixed() -> None:
-    sick = run(reward_mean=reward(0)[:40], loss=loss(40, broken=30), kl=[0.01] * 40)
-    found = compared(sick, run(reward_mean=reward(1), loss=loss(), kl=[0.01] * 45 + [30.0] * 15))
-    (new,) = [f for f in found.fared if f.code == "KL001"]
-    assert (new.fate, new.why) == ("appeared", "BASE ends at step 40, and NEW showed it at step 47")
+    base = run(reward_mean=[*reward(0)[:25], *[0.02] * 15], loss=loss(40))
+    found = compared(base, run(reward_mean=reward(1), loss=loss(broken=50)))
+    (new,) = [f for f in found.fared if f.code == "GRD001"]
+    assert (new.fate, new.why) == ("appeared", "BASE ends at step 40, and NEW showed it at step 50")
     assert found.verdict == "mixed"
-    assert "GRD001 nan-or-inf vanished; KL001" in headline(found)
+    assert "REW009 reward-collapse vanished; GRD001 nan-or-inf" in headline(found)
 
 
 def test_a_finding_that_stays_says_that_the_remedy_did_nothing() -> None:
@@ -177,7 +177,7 @@ def test_where_two_public_runs_part_and_which_is_healthy() -> None:
     assert found.parting is not None
     assert found.parting.at < 113 < 195
     assert [c.name for c in found.settings] == ["loss_type"]
-    assert any("that the changed setting did it cannot" in note for note in found.notes)
+    assert any("but not its cause" in note for note in found.notes)
 
 
 @needs_corpus

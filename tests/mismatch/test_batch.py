@@ -75,7 +75,7 @@ def test_refuses_lists_that_do_not_fit(response: Response, message: str, tmp_pat
 
 def test_names_what_to_install_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
-    with pytest.raises(BatchError, match=r"pip install 'grpo-doctor\[parquet\]'"):
+    with pytest.raises(BatchError, match=r"pip install '.\[parquet\]'"):
         write_batch(tmp_path / "b.parquet", TokenBatch(step=1, responses=[]))
 
 

@@ -273,7 +273,7 @@ FAULTS = [
     ("trl.py", "CFG014", "error", {"temperature": 0.0}),
     ("trl.py", "CFG004", "warning", {"temperature": 0.1}),
     ("trl.py", "CFG003", "warning", {"kl": 5.0}),
-    ("trl.py", "CFG015", "warning", {"more": "num_generation=4,"}),
+    ("trl.py", "CFG015", "error", {"more": "num_generation=4,"}),
     ("trl.py", "CFG016", "info", {"more": "use_liger_loss=True,"}),
     ("trl.py", "CFG020", "warning", {"length": 2048}),
     ("trl.py", "CFG025", "info", {"evaluation": "no"}),

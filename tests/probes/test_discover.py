@@ -64,7 +64,9 @@ def test_functions_are_recognised_by_names_signatures_and_calls(trainer: Path) -
 
 def test_every_entry_point_can_be_found_and_written() -> None:
     assert LIKE.keys() == GIVEN.keys()
-    assert set(LIKE) == set(SEAMS)
+    assert set(LIKE) == set(SEAMS) - {
+        "update"
+    }  # no trainer has a function that takes a verifier: it is written by hand
 
 
 def test_the_adapter_calls_what_it_can_and_marks_the_rest(trainer: Path) -> None:

@@ -201,7 +201,7 @@ def test_a_core_property_that_was_withheld_leaves_the_trainer_unproven() -> None
     trainer: Any = type("Drawn", (Loop,), {"draw": staticmethod(by_quantile)})()
     diagnosis = probed(trainer, "PAD001", "PAD002", "RAT007")
     assert diagnosis.verdict == "unproven"
-    assert "not judged: ratio and clip (RAT007: the loss has its own sampling loop" in diagnosis.headline
+    assert "not judged: ratio and clip (RAT007: the loss samples in its loop" in diagnosis.headline
 
 
 def test_another_property_that_was_withheld_is_named_in_the_sentence() -> None:
