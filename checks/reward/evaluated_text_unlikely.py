@@ -74,6 +74,7 @@ def _what(rose: bool, reward_first: float, reward_now: float, first: float, now:
     text = f"the perplexity of the evaluated text rose from {number(first)} to {number(now)}"
     if rose > 0:
         return (
-            f"The reward rose from {number(reward_first)} to {number(reward_now)}, but {text}: unlikely text earns it"
+            f"The reward rose from {number(reward_first)} to {number(reward_now)}, but {text}: the reward favours "
+            "unlikely text"
         )
     return f"T{text[1:]}"

@@ -77,7 +77,7 @@ def success_never_comes(
 
 def _what(never: bool, values: float, highest: float, score: float) -> str:
     if values < 1:
-        return f"No response is right: the best held-out score is {number(score, 2)}"
+        return f"{'Almost no' if score > 0 else 'No'} response is right: the best held-out score is {number(score, 2)}"
     if never:
         return f"No response has been right: the success rate is 0 on all {values:.0f} rows"
     rare = f"the success rate is 0 on almost all of {values:.0f} rows (maximum {number(highest, 2)})"

@@ -432,7 +432,7 @@ FOUND = (
             }
         ),
         names=("REW016",),
-        says="unlikely text earns it",
+        says="the reward favours unlikely text",
     ),
     Thread(
         "huggingface/trl#1311",

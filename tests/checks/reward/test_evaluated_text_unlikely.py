@@ -9,8 +9,8 @@ def test_a_reward_that_is_earned_by_unlikely_text() -> None:
     found = find("REW016", reward_mean=RISE, eval_perplexity="4.5 ?x4 4.4 ?x4 9 ?x4 12 ?x3 18")
     assert (found.severity, found.onset_step, found.cleared) == ("warning", 20, False)
     assert found.message == (
-        "The reward rose from 0.523 to 0.9, but the perplexity of the evaluated text rose from 4.5 to 18: unlikely "
-        "text earns it."
+        "The reward rose from 0.523 to 0.9, but the perplexity of the evaluated text rose from 4.5 to 18: the reward "
+        "favours unlikely text."
     )
 
 
