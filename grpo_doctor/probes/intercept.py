@@ -108,6 +108,11 @@ class Forward(NamedTuple):
     logits: Tensor
     """(N, T or fewer, V): of the last positions if there are fewer."""
 
+    @property
+    def gradient(self) -> Tensor | None:
+        """(N, T or fewer, V): the gradient on the logits; None if autograd did not keep it."""
+        return self.logits.grad if self.logits.is_leaf or self.logits.retains_grad else None
+
 
 def logits_in(output: Any) -> Any:
     """Return the logits (N, T, V) in the result of a forward pass; None without them."""

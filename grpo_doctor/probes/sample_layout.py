@@ -73,7 +73,7 @@ class Sample(NamedTuple):
 
     def trained(self) -> Tensor:
         """Return (T,) bool: the tokens whose predicting logits have a gradient."""
-        gradient = self.forward.logits.grad
+        gradient = self.forward.gradient
         if gradient is None:
             return torch.zeros(len(self.ids()), dtype=torch.bool, device=self.forward.logits.device)
         return self.of_logits((gradient[self.row].abs().amax(-1) > 0).float(), 0.0) > 0
@@ -141,7 +141,7 @@ def _best(
             if not own and (others or not _unmistakable(response, lacks)):
                 continue
             start = said - len(prompt) if own else _first(forward, n, said)
-            grad = forward.logits.grad
+            grad = forward.gradient
             if not cut and said + len(response) > len(ids) and grad is not None and not bool(grad[n, -1].any()):
                 continue  # the token is not cut off: nothing predicts it
             rank = own, grad is not None and bool(grad[n].any()), not lacks
@@ -161,7 +161,7 @@ def _places(ids: Ids, response: Ids) -> list[int]:
 def _before_padding(forward: Forward, row: int, ids: Ids, response: Ids) -> list[int]:
     """Yield the positions at which a row contains all of a response but its last token, followed by padding, and the
     loss trains that token: its logit has the largest gradient of those that predict it. Unknown without a gradient."""
-    size, grad = len(response) - 1, forward.logits.grad
+    size, grad = len(response) - 1, forward.gradient
     places = [
         n for n in range(1, len(ids) - size) if ids[n : n + size] == response[:-1] and ids[n + size] != response[-1]
     ]
