@@ -114,7 +114,7 @@ class _Scored(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, logits: Tensor, *parameters: Tensor) -> Tensor:
         ctx.save_for_backward(*parameters)
-        return logits
+        return logits.clone()  # a trainer may change its logits in place, which autograd refuses for an input
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:

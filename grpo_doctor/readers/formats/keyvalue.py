@@ -235,7 +235,7 @@ class General:
         self._table.see(line, text)
         if len(text) > _LONGEST_LINE:
             return
-        if ("rue" in text or "alse" in text) and _OF_AN_ENVIRONMENT.search(text):
+        if ("True" in text or "true" in text or "False" in text or "false" in text) and _OF_AN_ENVIRONMENT.search(text):
             self.rows.seen.update(("action", "done"))
             return
         if "ating" in text and _ANNOUNCED.search(text):
