@@ -158,3 +158,9 @@ def test_every_page_has_an_example_that_fires_and_one_that_does_not() -> None:
     silent = {check.code: [example.expected == "No finding." for example in examples(check)] for check, _ in ALL}
     assert {code for code, of in silent.items() if not any(of) or all(of)} == set()
     assert load().checks.keys() - silent.keys() == WITHOUT.keys()
+
+
+@pytest.mark.parametrize("check", load().checks.values(), ids=load().checks)
+def test_a_page_has_each_section_once(check: Check) -> None:
+    sections = re.findall(r"^## .+$", check.page, re.MULTILINE)
+    assert len(sections) == len(set(sections))

@@ -44,19 +44,6 @@ def length_normalisation_bias(
     ```
     No finding.
 
-    ## Example
-    ```text
-    wrong_chars_mean: 60->86x14
-    right_chars_mean: 50x14
-    ```
-    Info at step 12: Wrong answers grew from 60 to 86 characters, while right answers have 50 characters.
-
-    ```text
-    wrong_chars_mean: 60->86x14
-    right_chars_mean: 60->86x14
-    ```
-    No finding.
-
     ## Known false alarms
     Few samples per step. Prompts whose difficulty drifts. Characters instead of tokens: fine within one language.
 

@@ -66,30 +66,6 @@ def attention_or_position_ids_missing(
     ```
     No finding.
 
-    ## Example
-    ```python
-    from my_trainer import model, prompts, render, tokenizer
-    from my_trainer import batch as mask
-
-
-    def logprobs(input_ids, attention_mask):
-        logits = model(input_ids).logits[:, :-1]
-        return logits.log_softmax(-1).gather(-1, input_ids[:, 1:, None])[:, :, 0]
-    ```
-    Critical: Log-probabilities change by up to 0.623 nats when the sample is padded in a batch.
-
-    ```python
-    from my_trainer import model, prompts, render, tokenizer
-    from my_trainer import batch as mask
-
-
-    def logprobs(input_ids, attention_mask):
-        positions = (attention_mask.cumsum(-1) - 1).clamp(min=0)
-        logits = model(input_ids, attention_mask=attention_mask, position_ids=positions).logits[:, :-1]
-        return logits.log_softmax(-1).gather(-1, input_ids[:, 1:, None])[:, :, 0]
-    ```
-    No finding.
-
     ## What this certifies, and what it does not
     It certifies the scoring of the loss against padding, at the lengths of the probe's prompts, and the mask that
     generation is given. It does not certify another rollout engine (RAT004 compares the two), packing without padding,

@@ -44,30 +44,6 @@ def environment_tokens_trained(
     ```
     No finding.
 
-    ## Example
-    ```python
-    from my_trainer import agent as model
-    from my_trainer import agent_tokenizer as tokenizer
-    from my_trainer import converse, prompts
-
-
-    def env_mask(prompts):
-        return [(ids, [1] * len(ids)) for ids, generated in converse(prompts)]
-    ```
-    Critical: In four scripted conversations the mask includes 16 tokens that the policy did not generate and
-    excludes 0 that it generated; 0 of these are end tokens.
-
-    ```python
-    from my_trainer import agent as model
-    from my_trainer import agent_tokenizer as tokenizer
-    from my_trainer import converse, prompts
-
-
-    def env_mask(prompts):
-        return [(ids, generated) for ids, generated in converse(prompts)]
-    ```
-    No finding.
-
     ## What this certifies, and what it does not
     It certifies which tokens of a scripted conversation are marked. It does not certify the environment, nor how the
     reward is shared between turns.

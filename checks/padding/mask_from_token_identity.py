@@ -43,30 +43,6 @@ def mask_from_token_identity(
     ```
     No finding.
 
-    ## Example
-    ```python
-    from my_trainer import batch, model, prompts, render, tokenizer
-
-    tokenizer.pad_token = tokenizer.eos_token
-
-
-    def mask(prompts, responses):
-        ids, attention, mask = batch(prompts, responses)
-        return ids, attention, mask * (ids[:, 1:] != tokenizer.pad_token_id)
-    ```
-    Error: With pad == EOS the mask excludes the EOS of every response.
-
-    ```python
-    from my_trainer import batch, model, prompts, render, tokenizer
-
-    tokenizer.pad_token = tokenizer.eos_token
-
-
-    def mask(prompts, responses):
-        return batch(prompts, responses)
-    ```
-    No finding.
-
     ## What this certifies, and what it does not
     It certifies that the EOS of a response is trained although padding has the same id. It does not look at the
     supervised stage (TOK003), nor at attention masks that are guessed from ids (PAD004).

@@ -60,29 +60,6 @@ def ratio_or_clip_reversed(
     ```
     No finding.
 
-    ## Example
-    ```python
-    import torch
-
-
-    def objective(logprobs, old_logprobs, reference_logprobs, advantages, mask, entropy):
-        ratio, advantages = (logprobs - old_logprobs).exp(), advantages[:, None]
-        clipped = torch.min(ratio * advantages, ratio.clamp(0.8, 1.2) * advantages)
-        return (clipped * mask).sum() / mask.sum()
-    ```
-    Critical: The loss moves 4 of 4 samples against the sign of their advantage.
-
-    ```python
-    import torch
-
-
-    def objective(logprobs, old_logprobs, reference_logprobs, advantages, mask, entropy):
-        ratio, advantages = (logprobs - old_logprobs).exp(), advantages[:, None]
-        clipped = torch.min(ratio * advantages, ratio.clamp(0.8, 1.2) * advantages)
-        return -(clipped * mask).sum() / mask.sum()
-    ```
-    No finding.
-
     ## What this certifies, and what it does not
     It certifies the direction of the policy gradient for samples of either sign, at three ratios, on the trainer's
     `objective` or, without one, on a `loss` that takes its old log-probabilities from a forward without gradient, from

@@ -50,37 +50,6 @@ def reward_function_breaks(reward: Any, graded: Any, tokenizer: Any = None, rend
     ```
     No finding.
 
-    ## Example
-    ```python
-    import re
-
-    graded = [
-        ("What is 2 + 10?", "12", "<answer>12</answer>", "<answer>13</answer>"),  # prompt, gold, right, wrong
-        ("What is 2 + 3?", "5", "<answer>5</answer>", "<answer>4</answer>"),
-    ]
-
-
-    def reward(prompts, responses, answers):
-        found = [re.search(r"<answer>(.*?)</answer>", response).group(1) for response in responses]
-        return [float(text == answer) for text, answer in zip(found, answers)]
-    ```
-    Error: The reward function raises AttributeError on the response ''.
-
-    ```python
-    import re
-
-    graded = [
-        ("What is 2 + 10?", "12", "<answer>12</answer>", "<answer>13</answer>"),  # prompt, gold, right, wrong
-        ("What is 2 + 3?", "5", "<answer>5</answer>", "<answer>4</answer>"),
-    ]
-
-
-    def reward(prompts, responses, answers):
-        found = [re.findall(r"<answer>(.*?)</answer>", response) for response in responses]
-        return [float(texts == [answer] and answer != "") for texts, answer in zip(found, answers)]
-    ```
-    No finding.
-
     ## What this certifies, and what it does not
     It certifies these texts on the graded examples. It does not certify the accuracy of the verifier (see REW012), its
     time-outs, or what a remote judge does under load.

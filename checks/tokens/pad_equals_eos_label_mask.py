@@ -68,49 +68,6 @@ def pad_equals_eos_label_mask(
     ```
     No finding.
 
-    ## Example
-    ```python
-    import torch
-    from my_trainer import prompts, render, tokenizer
-
-    tokenizer.pad_token = tokenizer.eos_token
-
-
-    def collate_sft(prompts, answers):
-        rows = [(render(p), tokenizer.encode(a) + [tokenizer.eos_token_id]) for p, a in zip(prompts, answers)]
-        width = max(len(prompt) + len(answer) for prompt, answer in rows)
-        ids = torch.full((len(rows), width), tokenizer.pad_token_id)
-        labels = torch.full((len(rows), width), -100)
-        for row, (prompt, answer) in enumerate(rows):
-            end = len(prompt) + len(answer)
-            ids[row, :end] = torch.tensor(prompt + answer)
-            labels[row, len(prompt) : end] = ids[row, len(prompt) : end]
-        labels[ids == tokenizer.pad_token_id] = -100
-        return ids, labels
-    ```
-    Error: Of 3 supervised examples, 3 do not train the EOS, 0 have masked answer tokens, 0 have labels that differ
-    from their ids, and 0 train padding.
-
-    ```python
-    import torch
-    from my_trainer import prompts, render, tokenizer
-
-    tokenizer.pad_token = tokenizer.eos_token
-
-
-    def collate_sft(prompts, answers):
-        rows = [(render(p), tokenizer.encode(a) + [tokenizer.eos_token_id]) for p, a in zip(prompts, answers)]
-        width = max(len(prompt) + len(answer) for prompt, answer in rows)
-        ids = torch.full((len(rows), width), tokenizer.pad_token_id)
-        labels = torch.full((len(rows), width), -100)
-        for row, (prompt, answer) in enumerate(rows):
-            end = len(prompt) + len(answer)
-            ids[row, :end] = torch.tensor(prompt + answer)
-            labels[row, len(prompt) : end] = ids[row, len(prompt) : end]
-        return ids, labels
-    ```
-    No finding.
-
     ## What this certifies, and what it does not
     It certifies the labels of one batch of short answers. It does not certify packing, truncation of long examples
     (which drops the EOS for another reason), nor the loss that is computed from the labels.

@@ -632,7 +632,7 @@ def _located(taken: _Taken, given: str, text: str) -> _Taken | None:
     given = _detached(given)
     found = list(NUMBER.finditer(given))
     numbers = [match[0] for match in NUMBER.finditer(text)]
-    if " reward std: " in text or [m[0] for m in found] != numbers or not all(map(_DIGIT.search, numbers)):
+    if [m[0] for m in found] != numbers or not all(map(_DIGIT.search, numbers)):
         return None
     places = [len(figures(given[: match.start()].encode())) for match in found]
     return taken._replace(picks=[pick and (places[pick[0]], pick[1]) for pick in taken.picks])
