@@ -81,7 +81,8 @@ class Engine:
         )
         self.eos: Ids = end_ids(model, tokenizer)
         self.pad: int = tokenizer.pad_token_id
-        if isinstance(task, ToolTask) and CLOSES not in tokenizer.get_vocab():
+        self.tools = task if isinstance(task, ToolTask) else None
+        if self.tools is not None and CLOSES not in tokenizer.get_vocab():
             raise ConfigError("--task tools: choose --model embedded or embedded-small, whose tokens its calls are")
         self.step_number = 0
         self.optimizer_step = 0
@@ -124,7 +125,7 @@ class Engine:
     def next_logits(self, tokens: Tensor, logits: Tensor, prompt_length: int) -> Tensor:
         """Return the logits [N, V] of the next tokens: penalised, or certain while a tool is answering."""
         logits = self.penalize(tokens, logits, prompt_length)
-        if not isinstance(self.task, ToolTask):
+        if self.tools is None:
             return logits
         for row, ids in enumerate(tokens[:, prompt_length:].tolist()):
             words = self.tokenizer.convert_ids_to_tokens(ids)
@@ -136,12 +137,12 @@ class Engine:
 
     def reply(self, call: Sequence[str], row: int) -> list[str]:
         """Return the answer of a tool to a call: the name of the tool and the words between the tags."""
-        assert isinstance(self.task, ToolTask)
-        return self.task.reply(call)
+        assert self.tools is not None
+        return self.tools.reply(call)
 
     def written(self, response: Ids) -> list[bool]:
         """Return for each token of a response whether the policy wrote it; tools wrote the others."""
-        if not isinstance(self.task, ToolTask):
+        if self.tools is None:
             return [True] * len(response)
         return [place == 0 for place in places(self.tokenizer.convert_ids_to_tokens(response))[:-1]]
 

@@ -23,7 +23,6 @@ from . import measure
 from .engine import Engine, Prepared, undisturbed
 from .measure import Fields, Rollout
 from .task import Example
-from .tools import ToolTask
 
 Veto = Callable[[StepRecord], str | None]
 """Asked before each optimizer step with the current record: the reason to skip the update, or None."""
@@ -81,7 +80,7 @@ class Trainer:
         fields |= {"tokens_seen": self.clock.tokens, "wall_time": self.clock.seconds}
         fields["optimizer_step"] = engine.optimizer_step
         record, samples = StepRecord(step=step, **measure.known(fields)), self.samples(step, rollout)
-        if isinstance(engine.task, ToolTask):
+        if engine.tools is not None:
             record, _ = with_rollouts(record, samples)
         return record, samples
 
@@ -139,7 +138,7 @@ class Trainer:
                 valid=score.valid,
                 task=example.kind,
             )
-            if isinstance(task, ToolTask):
+            if self.engine.tools is not None:
                 sample.response, sample.calls = split(text)
                 sample.reference = [example.columns["answer"]]
                 sample.finish = "stop" if finished else "length"

@@ -106,7 +106,7 @@ def engine_adapter(engine: Engine, prompts: Sequence[Prompt]) -> Adapter:
     fresh one."""
     settings = engine.settings
     seams = {name: getattr(engine, name) for name in SEAMS if hasattr(engine, name) and name != "reward"}
-    if hasattr(engine.task, "reply"):  # probes of a sampler expect that the policy writes the whole response
+    if engine.tools is not None:  # probes of a sampler expect that the policy writes the whole response
         engine.next_logits = engine.penalize  # type: ignore[method-assign]
     graded = _graded(engine)
     if graded is not None:

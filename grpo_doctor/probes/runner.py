@@ -160,10 +160,10 @@ def _short_of(headline: str, results: list[Result], useless: list[str], adapter:
     if unfinished:
         return "unjudged", f"{len(unfinished)} probes could not finish; {passed}"
     codes, proven = {r.check.code: r.why for r in withheld}, {r.check.code for r in results if r.passed}
-    lacking = {r.check.code for r in results} - proven - codes.keys()
-    unseen = [name for name, proving in CORE.items() if {*proving} <= lacking]
+    neither = {r.check.code for r in results} - proven - codes.keys()
+    unseen = [name for name, proving in CORE.items() if {*proving} <= neither]
     if unseen:
-        headline += f" Not probed, for lack of entry points: {', '.join(unseen)}."
+        headline += f" Not probed: {', '.join(unseen)}."
     if not withheld:
         return "healthy", headline
     named = ", ".join(f"{r.check.code} {r.check.name}" for r in withheld[:NAMED])

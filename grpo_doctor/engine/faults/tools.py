@@ -96,7 +96,7 @@ class LongAnswersMissed(Fault):
     """
 
     named_by = ("REW021",)
-    mended_by = "check-the-reward"
+    fixed_by = "check-the-reward"
     circumstances: ClassVar = TOOLS
 
     def reward(self, examples: Sequence[Example], texts: Sequence[str], finished: Sequence[bool]) -> list[Score]:
@@ -115,7 +115,7 @@ class LoopProneSampler(Fault):
     """
 
     named_by = ("DIV005", "GEN004", "RAT004")
-    mended_by = "sample-from-the-policy"
+    fixed_by = "sample-from-the-policy"
     circumstances: ClassVar = {**TOOLS, "max_completion_length": 80}
     bonus: ClassVar = 7.0
 
