@@ -403,3 +403,9 @@ def test_the_margin_of_pairs_decides_before_their_loss(margin: float, verdict: s
     run.run_type = "preference"
     d = diagnose(run)
     assert (d.verdict, "loss" in d.headline) == (verdict, False)
+
+
+@pytest.mark.parametrize("level", [0.5, 37.0])
+def test_a_reward_that_never_changes_has_not_changed_within_noise(level: float) -> None:
+    said = "No problem found, but no evidence of learning: the reward is {:.3g} on all 12 steps."
+    assert diagnose(make_run(reward_mean=[level] * 12)).headline == said.format(level)

@@ -115,8 +115,8 @@ def logged_at_intervals(run: Run, rows: int) -> bool:
     return rows > 1 and int(run.steps[-1]) - int(run.steps[0]) >= rows
 
 
-CONSTANT = 1e-12
-"""A detectable gain below this means that the series has no noise."""
+CONSTANT = 1e-6
+"""Share of its size up to which the changes of a series, and its noise, are those of rounding."""
 
 
 def lost(success: Mapping[str, Outcome]) -> list[str]:
@@ -176,31 +176,36 @@ def shown(success: Mapping[str, Outcome], learning: bool, run_type: RunType = "r
     if learning and (pair := together(success)):
         went = " and the ".join(f"{names[n]} from {success[n].first:.3g} to {success[n].now:.3g}" for n in pair)
         return f"It learns: the {went} rose, together more than noise explains."
-    if learning and (margin := success.get("reward_margin")) is not None:
-        return f"It learns: the margin is {margin.now:.3g}, above the initial value 0 of a preference run."
-    if learning and (loss := success.get("loss")) is not None:
-        return f"It learns: the loss is {-loss.now:.3g}, below the initial value ln 2 (0.693) of a preference run."
+    if learning and (beyond := _beyond_start(success)):
+        return f"It learns: {beyond}"
     for name, o in success.items():
         if o.solved and not o.fallen and o.rows >= LEAST:
             return (
                 f"No evidence of learning: the {names[name]} was near its maximum from the start "
                 f"({o.first:.3g}, {o.now:.3g} now)."
             )
-    for name, o in success.items():
-        if not math.isnan(o.shown):
-            first, now = _levels(name, o)
-            if first == now and o.shown < CONSTANT:
-                return f"No evidence of learning: the {names[name]} is {now:.3g} on all {o.rows} steps."
-            if o.rows < FEW:
-                return (
-                    f"No evidence of learning: the {names[name]} changed from {first:.3g} to {now:.3g}, "
-                    f"and {o.rows} values are too few to distinguish that from noise."
-                )
-            return (
-                f"No evidence of learning: the {names[name]} changed from {first:.3g} to {now:.3g}, "
-                f"and changes below {o.shown:.2g} are within noise."
-            )
-    return "No evidence of learning: too few values of a reward, a success rate or a held-out score were recognised."
+    flat = next((_flat(names[name], o, *_levels(name, o)) for name, o in success.items() if o.shown == o.shown), "")
+    few = "too few values of a reward, a success rate or a held-out score were recognised."
+    return f"No evidence of learning: {flat or few}"
+
+
+def _beyond_start(success: Mapping[str, Outcome]) -> str:
+    """Return how a preference run is past its start; empty if it shows neither a margin nor a loss."""
+    if (margin := success.get("reward_margin")) is not None:
+        return f"the margin is {margin.now:.3g}, above the initial value 0 of a preference run."
+    if (loss := success.get("loss")) is not None:
+        return f"the loss is {-loss.now:.3g}, below the initial value ln 2 (0.693) of a preference run."
+    return ""
+
+
+def _flat(name: str, o: Outcome, first: float, now: float) -> str:
+    """Return what a series without a gain shows: that it is constant, that it is short, or the size of the noise."""
+    if max(abs(first - now), o.shown) <= CONSTANT * max(abs(now), CONSTANT):
+        return f"the {name} is {now:.3g} on all {o.rows} steps."
+    changed = f"the {name} changed from {first:.3g} to {now:.3g}"
+    if o.rows < FEW:
+        return f"{changed}, and {o.rows} values are too few to distinguish that from noise."
+    return f"{changed}, and changes below {o.shown:.2g} are within noise."
 
 
 def _levels(name: str, o: Outcome) -> tuple[float, float]:
