@@ -116,3 +116,10 @@ def test_of_two_opposite_remedies_only_the_first_is_given() -> None:
     assert offered == {"raise-learning-rate": "CFG002 asks for the opposite"}
     assert contradicting({"raise-learning-rate": "CFG054"}) == {"lower-learning-rate": "CFG054 asks for the opposite"}
     assert contradicting({"roll-back": "REW009"}) == {}
+
+
+def test_a_cause_that_is_read_off_the_series_of_the_outcome_is_told_alone() -> None:
+    found = diagnose(make_run(entropy_mean="0.00008x12", reward_mean=[0.3, 0.5] * 6))
+    assert (found.outcome, found.cause) == ("ENT001", "ENT012")
+    assert found.headline.startswith("Entropy was 8e-05 nats on the first row, before any update.")
+    assert "because of" not in found.headline

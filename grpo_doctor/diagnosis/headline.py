@@ -37,6 +37,8 @@ def failing_sentence(outcome: Finding | None, cause: Finding | None, before: Bef
     if outcome is None or cause is outcome:
         assert cause is not None
         return cause.message
+    if cause is not None and set(cause.columns) == set(outcome.columns):
+        return cause.message  # both read the same series: one repeats the other
     if cause is not None:
         return f"{outcome.message.removesuffix('.')}, because of {cause.code}: {cause.message}"
     if outcome.evidence.get("constant"):
