@@ -16,7 +16,6 @@ from grpo_doctor.report.model import (  # fmt: skip
     coverage,
     facts,
     fenced,
-    first_step_to_take,
     is_prose,
     leading,
     level,
@@ -104,7 +103,7 @@ def _first_screen(main: Finding, lost: str) -> str:
         ["**when**", when(main)],
         *([["**lost**", lost]] if lost else []),
         ["**confidence**", sure(main)],
-        ["**do this**", f"**{authored(first_step_to_take(main))}**"],
+        ["**do this**", f"**{authored(main.action)}**"],
     ]
     return _rows(["", ""], rows)
 

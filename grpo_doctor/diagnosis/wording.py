@@ -21,6 +21,11 @@ def counted(amount: int, noun: str) -> str:
     return f"{amount:,} {noun}{'' if amount == 1 else 's'}"
 
 
+def steps(rows: float, span: float) -> str:
+    """``10 steps``, or ``10 logged steps`` if ``span``, the distance of the first and the last, shows more."""
+    return counted(int(rows), "logged step" if span >= rows else "step")
+
+
 def rendered(message: str, evidence: Mapping[str, Any]) -> str:
     """A check's message with the values of its evidence."""
     return _FORMATTER.vformat(message, (), evidence)
