@@ -34,7 +34,7 @@ def no_gain_since(
     ```text
     reward_mean: 0.2->0.6x40 0.6x160
     ```
-    Info at step 55: The reward has not risen since step 55, for 73% of the run: 0.6, and changes below 0.014 are
+    Info at step 55: The reward has not risen since step 55, for 73% of the run: 0.6, and changes below 0.011 are
     within noise.
 
     ```text

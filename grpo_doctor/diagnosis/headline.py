@@ -42,8 +42,8 @@ class Facts(NamedTuple):
     """What a headline is composed of.
 
     ``findings`` are those to report, without ``crash``, the active one on how the run ended. ``vital`` are active
-    findings on vital series that say more than the outcome. ``idle`` are the components of the reward that never pay,
-    and whether they are 0 throughout. ``column`` returns the values of a field.
+    findings on vital series that say more than the outcome. ``parts`` are the values of each component of the reward,
+    and ``idle`` those that never pay, and whether they are 0 throughout. ``column`` returns the values of a field.
     """
 
     run: Run
@@ -56,6 +56,7 @@ class Facts(NamedTuple):
     vital: list[Finding]
     success: Mapping[str, Outcome]
     learning: bool
+    parts: Mapping[str, np.ndarray]
     idle: Mapping[str, bool]
     before: Before
     column: Columns
@@ -86,6 +87,8 @@ def headline(facts: Facts) -> str:
     named = any(COMPONENTS in f.columns for f in facts.vital)
     if facts.idle and trained and not (facts.short or facts.learning or named):
         said.append(_never_paid(facts.idle))
+    if trained and not (facts.short or facts.success) and (loss := _went(facts.column("loss"))) and "," not in loss:
+        said.append(f"The loss is {loss} at the start and at the end.")
     if end := _ending(facts, result):
         said.append(end)
     if not facts.short and facts.vital and not any(f.message.removesuffix(".") in result for f in facts.vital):
@@ -231,15 +234,19 @@ def worst_of(findings: list[Finding]) -> Finding | None:
     return max(findings, key=lambda f: (f.level, f.sureness, -f.onset_step), default=None)
 
 
+def _went(values: np.ndarray | None) -> str:
+    """The first and the last known value; one if they are the same, none if nothing is known."""
+    known = [] if values is None else [number(value) for value in values[np.isfinite(values)]]
+    return ", then ".join(dict.fromkeys((known[0], known[-1]))) if known else ""
+
+
 def too_few(facts: Facts) -> str:
-    """States that too few rows are recorded to judge the run, and how two success series began and ended."""
-    levels, names = [], names_of(facts.run.run_type)
-    for name in [*facts.success][:2]:
-        values = facts.column(name)
-        known = np.empty(0) if values is None else values[np.isfinite(values)]
-        if len(known):
-            first, now = number(known[0]), number(known[-1])
-            levels.append(f"{names[name]} {first}{f', then {now}' if now != first else ''}")
+    """States that too few rows are recorded to judge the run, and how success and reward components began and ended."""
+    names = names_of(facts.run.run_type)
+    series = {names[name]: facts.column(name) for name in [*facts.success][:2] or ["loss"]}
+    if len(facts.parts) > 1:
+        series |= {printable(name): facts.parts[name] for name in [*facts.parts][:SHOWN]}
+    levels = [f"{name} {went}" for name, values in series.items() if (went := _went(values))]
     shown = f" ({'; '.join(levels)})" if levels else ""
     logged = f"{counted(facts.rows, 'row')} {'was' if facts.rows == 1 else 'were'} logged"
     return f"Only {logged}{shown}; at least {ENOUGH} are needed for a verdict."
@@ -314,7 +321,8 @@ def _claim(
             moved = f"the {names[name]} {'fell' if name in TURNED else 'rose'} from {first:.3g} to {now:.3g}"
             if fell:
                 return f"No evidence of learning: {moved}, but the {names[fell[0]]} fell back", (name, *fell)
-            return f"{improved}: {moved}", (name,)
+            best = f", after a best level of {abs(o.best):.3g}" if o.best - o.now > o.shown else ""
+            return f"{improved}: {moved}{best}", (name,)
     for name, o in success.items():
         if o.risen and not o.fallen:
             first, now = _levels(name, o)

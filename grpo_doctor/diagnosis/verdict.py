@@ -17,7 +17,7 @@ import numpy as np
 
 from ..run import Run, RunType, Table
 from ..series.noise_model import median
-from ..series.reward_components import idle
+from ..series.reward_components import idle, parts_of
 from ..series.trajectory import MEANT, VALID, Trajectory
 from ..series.trend import Outcome
 from .check import Confidence, Finding, Fires, Severity, Withheld
@@ -367,8 +367,8 @@ def diagnosis_of(
         outcome.message = outcome.message.replace(str(outcome.evidence.get("more", "")), "")
         cause.message = cause.message.replace(str(cause.evidence.get("outcome", "")), "")
     _arrange(run, findings, head, outcome)
-    components = recorded.column("reward_components")
-    unused = {} if components is None else idle(components)
+    parts = parts_of(recorded.column("reward_components"))
+    unused = idle(parts)
     begin, unpaid = -math.inf if first is None else first, task is not None and task.unpaid
     refuted = senseless(run.settings, active, begin, recorded.column, unpaid=unpaid, idle=bool(unused))
     _treat(catalogue, findings, active, run, refuted)
@@ -376,7 +376,7 @@ def diagnosis_of(
     earlier = before(recorded, int(fell)) if fell < math.inf else Before([], {})
     told = [f for f in findings if not f.cleared or f.onset_step != first]  # held from the first row: the start
     crash = next((f for f in active if catalogue.checks[f.code].family == ENDING and f.level > Severity.INFO), None)
-    vital = [f for f in active if catalogue.checks[f.code].vital]
+    vital = [f for f in active if catalogue.checks[f.code].vital and f.kind != "risk"]
     facts = Facts(
         run=run,
         rows=rows,
@@ -388,6 +388,7 @@ def diagnosis_of(
         vital=[f for f in vital if not (outcome and f is not outcome and same_in_other_words(f, outcome))],
         success=stands,
         learning=learning,
+        parts=parts,
         idle=unused,
         before=earlier,
         column=recorded.column,
