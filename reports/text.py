@@ -263,7 +263,7 @@ def _first_screen(main: Finding, diagnosis: Diagnosis, options: Options) -> Grid
     if lost := cost(diagnosis, options.gpu_cost):
         grid.add_row("lost", Text(lost))
     if shown := main.evidence.get("crafted"):
-        grid.add_row("shown by", Text(str(shown)))
+        grid.add_row("last call", Text(str(shown)))
     grid.add_row("confidence", Text(sure(main)))
     grid.add_row("do this", Text(first_step_to_take(main), style="bold"))
     return grid

@@ -335,7 +335,8 @@ def _treat(
         offered = dict.fromkeys((*head, *check.remedies))
         finding.rivals = [rival for rival in check.rivals if rival.ruled_out_by not in passed]
         if finding.level >= Severity.WARNING:
-            finding.invalidates = [text.format(onset=finding.onset_step) for text in check.invalidates]
+            since = "" if finding.onset_step else " since step {onset}"  # left out if it holds from the start
+            finding.invalidates = [t.replace(since, "").format(onset=finding.onset_step) for t in check.invalidates]
         # a symptom does not rule out the remedy of its cause
         withheld = {r: because for r, because, by in reversed(ruled_out) if finding.code not in by}
         withheld |= contradicting(given)
@@ -396,6 +397,8 @@ def diagnosis_of(
         if head
         else overview_sentence(verdict, run, rows, told, stands, learning)
     )
+    if catalogue.selected and not head:
+        headline = f"Only the selected checks ran ({', '.join(catalogue.selected)}). {headline}"
     alone = outcome is None and run.run_type != "probe"
     if head and verdict == "suspect" and (alone or (learning and not headline.startswith("The reward rose"))):
         headline = f"{headline} {shown(stands, learning, run.run_type) if rows >= ENOUGH else too_few(rows)}"

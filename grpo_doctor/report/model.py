@@ -355,7 +355,8 @@ def coverage(diagnosis: Diagnosis) -> str:
     """Describe in one sentence which checks the verdict is based on."""
     known = diagnosis.coverage
     fired = f"{counted(known.ran, 'check')} ran: {known.fired} fired, {known.passed} passed"
-    skipped = f" {counted(len(known.skipped), 'check')} skipped (metric not logged)." if known.skipped else ""
+    lacking = "entry point not given" if diagnosis.run_type == "probe" else "metric not logged"
+    skipped = f" {counted(len(known.skipped), 'check')} skipped ({lacking})." if known.skipped else ""
     return f"{fired}.{skipped}"
 
 
