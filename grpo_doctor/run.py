@@ -276,7 +276,7 @@ class Run:
 
 
 def not_finite_any_longer(run: Run) -> str:
-    """List the core fields that are NaN or infinite from some step to the end; "" for none."""
+    """Name the core fields that are NaN or infinite from some step to the end; "" for none."""
     rows: dict[str, list[int]] = {}
     for row, name in run.not_finite():
         rows.setdefault(name, []).append(row)
@@ -286,8 +286,8 @@ def not_finite_any_longer(run: Run) -> str:
         known = np.empty(0) if column is None or column.dtype == object else np.flatnonzero(np.isfinite(column))
         after = [row for row in at if row > (known[-1] if len(known) else -1)]
         if after:
-            told.append(f"{name} since step {int(run.steps[min(after)])}")
-    return f"not finite: {', '.join(told)}" if told else ""
+            told.append(f"{name} has not been finite since step {int(run.steps[min(after)])}")
+    return " and ".join(told)
 
 
 def figure(value: float) -> float:

@@ -7,9 +7,9 @@ def ended_in_an_exception(step: Column, events: Column, *, rows: int = 8) -> Fir
     """The run ended with an exception.
 
     ## What it sees
-    The last lines of the log, after the last row of metrics, report a traceback, a dead worker or a time-out that
-    END001 to END003 do not cover. The severity is error. It is warning if the log reports the end of the training
-    before, or while the run learns.
+    The last lines of the log, after the last row of metrics, report a traceback, a dead worker or a timeout that
+    END001 to END003 do not cover. The severity is error. It is warning if the log reports before that training had
+    finished, or while the run learns.
 
     ## Thresholds
     - `rows`: rows below which the severity is info, because the run ended before its training could be judged.
@@ -47,14 +47,12 @@ def ended_in_an_exception(step: Column, events: Column, *, rows: int = 8) -> Fir
     ## Sources
     Python's `Traceback (most recent call last)`; Ray's `ActorDiedError`.
     """
-    ended = (
-        seen(events, "end", "a traceback", "a failed API call", "a worker crash", "a native crash", "a time-out") > 0
-    )
+    ended = seen(events, "end", "a traceback", "a failed API call", "a worker crash", "a native crash", "a timeout") > 0
     return fires(
         ended & (row(step) >= rows),
         "The run ended after step {step:.0f} with {what}.",
         info=ended,
-        error=ended & (row(step) >= rows) & ~(seen(events, "end", "after the end of the training") > 0),
+        error=ended & (row(step) >= rows) & ~(seen(events, "end", "after training had finished") > 0),
         hold=(1, 1),
         step=step,
         what=message_of(events, "end"),

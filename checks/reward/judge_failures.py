@@ -8,7 +8,7 @@ def judge_failures(judge_failure_rate: Column, *, rows: int = 10, warn: float = 
 
     ## What it sees
     The check averages `judge_failure_rate` over the last 10 recorded steps: **warning** above 2 %, **error** above 10
-    %. Failures are time-outs, unparsable verdicts, refused calls and scores by a fallback heuristic.
+    %. Failures are timeouts, unparsable verdicts, refused calls and scores by a fallback heuristic.
 
     ## Thresholds
     - `rows`: rows over which failures are averaged.
