@@ -24,7 +24,7 @@ CLAIM = re.compile(
 
 NUMBER = re.compile(r"(?<![\w.-])(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)(%?)(?![\w])")
 NOT_OF_THE_LOG = re.compile(
-    r"\(smallest detectable[^)]*\)|at least \d+ times|last \d+ steps|over ten rows|\(line \d+\).*|"
+    r"\(smallest detectable[^)]*\)|at least \d+ times|last \d+ steps|over the last ten rows|\(line \d+\).*|"
     r"\d+% of the responses are truncated(?= at the length limit \(estimated)|\d+ or \d+ rows|\(\d+ values\)|"
     r"at least \d+ are needed|would give \S+|at most [\d.]+%|usual range \([^)]*\)|published recipes use .*|\bln 2 \(0.693\)|\([A-Z]{3}\d{3}\):|\bp = \S+|of the last \d+|Early indicators?: .*"
 )

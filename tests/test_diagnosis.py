@@ -97,7 +97,7 @@ def test_no_problem_found_is_not_said_next_to_an_outcome_at_info() -> None:
     told = diagnose(run)
     assert told.verdict == "unproven"
     assert told.headline.startswith("No evidence of learning")
-    assert told.headline.endswith("but only its formatting components have been above 0.")
+    assert told.headline.endswith("but only its formatting components have ever been above 0.")
 
 
 def test_what_learns_on_one_side_and_loses_on_the_other_is_not_said_to_learn() -> None:

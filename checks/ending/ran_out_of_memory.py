@@ -8,8 +8,8 @@ def ran_out_of_memory(step: Column, events: Column, *, rows: int = 8) -> Fires:
 
     ## What it sees
     The last lines of the log, after the last row of metrics, report that a GPU was out of memory, or that the system
-    killed a process because the machine ran out of memory. The severity is error. It is warning if the log reports before
-    that training had finished, or while the run learns.
+    killed a process because the machine ran out of memory. The severity is error. It is warning if the log
+    reports before that training had finished, or while the run learns.
 
     ## Thresholds
     - `rows`: rows below which the severity is info, because the run ended before its training could be judged.
@@ -25,8 +25,8 @@ def ran_out_of_memory(step: Column, events: Column, *, rows: int = 8) -> Fires:
     step 4 | reward 0.3 | loss 0.3 | grad_norm 0.7
     torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB
     ```
-    Info: The run ended after step 4 with a GPU out-of-memory error (line 5): torch.OutOfMemoryError: CUDA out of memory.
-    Tried to allocate 2.00 GiB.
+    Info: The run ended after step 4 with a GPU out-of-memory error (line 5): torch.OutOfMemoryError: CUDA out of
+    memory. Tried to allocate 2.00 GiB.
 
     ```log
     step 1 | reward 0.1 | loss 0.5 | grad_norm 0.9

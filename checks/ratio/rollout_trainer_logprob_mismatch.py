@@ -53,8 +53,8 @@ def rollout_trainer_logprob_mismatch(
     ```text
     rollout_mismatch_kl: 0.01x10
     ```
-    Warning at step 1: Rollout engine and trainer log-probabilities differ by 0.01 nats/token (k3); the raw logits
-    of the rollout engine are not recorded.
+    Warning at step 1: The log-probabilities of rollout engine and trainer differ by 0.01 nats/token (k3). The raw
+    logits of the rollout engine are not recorded.
 
     ```text
     rollout_mismatch_kl: 0.0005x10
@@ -84,7 +84,7 @@ def rollout_trainer_logprob_mismatch(
     severe = ((rollout_gap > bad) & ~reward_gained) | (rollout_gap > broken)
     return fires(
         off & ~(reward_gained & (rollout_gap <= bad) & ~(rollout_prob_diff > probability)),
-        "Rollout engine and trainer log-probabilities differ by {k3:.3g} nats/token ({how}); {side}.",
+        "The log-probabilities of rollout engine and trainer differ by {k3:.3g} nats/token ({how}). {side}.",
         hold=(2, 3),
         info=off,
         error=severe,
@@ -108,13 +108,13 @@ def rollout_trainer_logprob_mismatch(
 def _side(raw: float, first: float, leap: float, frozen: bool, warn: float, broken: float, sudden: float) -> str:
     """Return advice that depends on the raw logits, or otherwise on whether and how the two grew apart."""
     if raw > warn:
-        return "the raw logits differ too, so check weights, train/eval mode and prompt"
+        return "The raw logits differ, too: check weights, train/eval mode and prompt"
     if raw <= warn:
-        return "the raw logits agree, so check logits processors and temperature"
+        return "The raw logits agree: check logits processors and temperature"
     if first > broken:
-        return "they differ since the first row, so check the engine's weights, kernels and log-probabilities"
+        return "They have differed since the first row: check the engine's weights, kernels and log-probabilities"
     if leap > sudden:
-        return "no update changes so much in one step, so check what else changed on either side: mask, kernels, inputs"
+        return "No update changes so much in one step: check what else changed on either side (mask, kernels, inputs)"
     if frozen:
-        return "the learning rate is 0, so check the engine's cache and kernels instead of the transfer of weights"
-    return "the raw logits of the rollout engine are not recorded"
+        return "The learning rate is 0: check the engine's cache and kernels instead of the weight transfer"
+    return "The raw logits of the rollout engine are not recorded"
