@@ -105,7 +105,7 @@ def test_a_cause_is_not_reported_twice() -> None:
     assert found.headline.count("truncated") == 1
 
 
-COLLAPSE = {"reward_mean": "0.3->0.5x55 0.5x5 0.02x40", "entropy_mean": "0.5->0.4x54 0.02x46"}
+COLLAPSE: dict[str, Any] = {"reward_mean": "0.3->0.5x55 0.5x5 0.02x40", "entropy_mean": "0.5->0.4x54 0.02x46"}
 
 
 def test_what_several_findings_ask_for_comes_first() -> None:

@@ -97,7 +97,7 @@ def test_no_problem_found_is_not_said_next_to_an_outcome_at_info() -> None:
     told = diagnose(run)
     assert told.verdict == "unproven"
     assert told.headline.startswith("No evidence of learning")
-    assert told.headline.endswith("but only its formatting components have been above 0.")
+    assert told.headline.endswith("but only its formatting components have ever been above 0.")
 
 
 def test_what_learns_on_one_side_and_loses_on_the_other_is_not_said_to_learn() -> None:
@@ -106,7 +106,7 @@ def test_what_learns_on_one_side_and_loses_on_the_other_is_not_said_to_learn() -
         held_out.push(score or 0.0, step)
     diagnosis = diagnosed(success={**LEARNT, "eval_score": held_out})
     assert diagnosis.verdict == "unproven"
-    assert diagnosis.headline.endswith("but the held-out score fell back.")
+    assert diagnosis.headline.endswith("but the held-out score fell again.")
 
 
 def test_three_rows_of_cut_responses_over_sixty_steps_are_decisive() -> None:
@@ -151,7 +151,7 @@ def test_a_proven_mechanism_may_have_held_all_along() -> None:
 def test_the_first_sentence_joins_what_happened_and_why() -> None:
     diagnosis = diagnosed(found("REW009", "critical", 60), found("KL001", "error", 58), success=FALLEN)
     assert (diagnosis.outcome, diagnosis.cause, diagnosis.onset_step) == ("REW009", "KL001", 60)
-    assert diagnosis.headline == "REW009 it is, because of KL001: KL001 it is."
+    assert diagnosis.headline == "REW009 it is. Likely cause (KL001): KL001 it is."
 
 
 def test_an_outcome_in_other_words_is_not_a_cause() -> None:
@@ -165,7 +165,7 @@ def test_an_outcome_in_other_words_is_not_a_cause() -> None:
 def test_a_cause_does_not_repeat_the_outcome() -> None:
     told = diagnose(make_run(reward_mean="0.3->0.5x55 0.5x5 0.02x40", entropy_mean="0.5->0.4x54 0.02x46"))
     assert told.headline == (
-        "The reward fell from 0.5 to 0.02 at step 61, because of ENT001: Entropy is 0.02 nats/token (first row: 0.5 "
+        "The reward fell from 0.5 to 0.02 at step 61. Likely cause (ENT001): Entropy is 0.02 nats/token (first row: 0.5 "
         "nats/token)."
     )
 
@@ -265,7 +265,7 @@ def test_nothing_shows_that_a_flat_run_learns() -> None:
 def test_a_run_without_a_reward_is_not_said_to_learn() -> None:
     blind = diagnose(make_run(entropy_mean=[0.5] * 40, grad_norm=[0.4, 0.5] * 20))
     assert blind.verdict == "unproven"
-    assert blind.headline.endswith("a success rate or a held-out score were recognised.")
+    assert blind.headline.endswith("values of the reward, the success rate or a held-out score.")
 
 
 def test_a_rising_reward_is_learning() -> None:
@@ -294,7 +294,7 @@ def test_what_reward_and_held_out_score_have_gone_adds_up(reward: float, score: 
     }
     assert learns(success) is (verdict == "healthy")
     assert shown(success, learns(success)).startswith(
-        "The policy improved: the reward from 0.2 to 0.25 and the held-out score from 0.4 to 0.5 rose"
+        "The policy improved: the reward rose from 0.2 to 0.25 and the held-out score rose from 0.4 to 0.5"
     ) is (verdict == "healthy")
     assert not together({name: o for name, o in success.items() if name == "eval_score"})
 
@@ -335,7 +335,7 @@ def test_what_moved_first_before_a_fall() -> None:
     gradient = np.where(np.arange(100) < 55, 0.5, 5.0) + noise
     diagnosis = diagnose(make_run(reward_mean=reward.tolist(), grad_norm=gradient.tolist(), entropy_mean="0.5x100"))
     assert [(m.field, m.step, m.lead) for m in diagnosis.moved] == [("grad_norm", 56, 5)]
-    assert "Early indicators: grad_norm rose from 0.5" in diagnosis.headline or diagnosis.cause == "GRD002"
+    assert "Early indicator: grad_norm rose from 0.5" in diagnosis.headline or diagnosis.cause == "GRD002"
 
 
 def test_where_nothing_moved_before_a_fall_that_is_said() -> None:
@@ -344,7 +344,7 @@ def test_where_nothing_moved_before_a_fall_that_is_said() -> None:
     names = ("entropy_mean", "grad_norm", "response_length_mean")
     steady: dict[str, Any] = {name: rng.normal(1, 0.1, 100).tolist() for name in names}
     diagnosis = diagnose(make_run(reward_mean=reward.tolist(), group_size="8x100", **steady))
-    assert diagnosis.headline.endswith("at step 61. No early indicator among 3 other metrics.")
+    assert diagnosis.headline.endswith("at step 61. None of the 3 other metrics changed earlier.")
     table = next(table for table in diagnosis.tables if table.title == "Early indicators")
     assert [row[0] for row in table.rows] == ["entropy_mean", "grad_norm", "response_length_mean"]
     del steady["entropy_mean"]
@@ -424,7 +424,7 @@ def test_a_past_problem_is_told_where_nothing_is_wrong_now() -> None:
     d = diagnose(make_run(reward_mean=rising, kl=kl))
     assert d.verdict == "healthy"
     assert d.headline.startswith("The policy improved: the reward rose from ")
-    assert " No problem is active now. Up to step 1" in d.headline
+    assert " No problem is active now. Earlier problem (until step 1" in d.headline
     assert "No problem found" in diagnose(make_run(reward_mean=rising, kl=[0.001] * 60)).headline
 
 

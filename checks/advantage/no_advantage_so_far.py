@@ -92,7 +92,8 @@ def no_advantage_so_far(
 def _which(n: float, none: float) -> str:
     if none < n:
         return f"{none:.0f} of {n:.0f} rows have no learning signal"
-    return "The only row has no learning signal" if n == 1 else f"None of the {n:.0f} rows has a learning signal"
+    some = {1: "The only row has no", 2: "Neither row has a"}.get(int(n), f"None of the {n:.0f} rows has a")
+    return f"{some} learning signal"
 
 
 def _why(largest: float, spread: float, level: float, low: float, high: float) -> str:

@@ -58,7 +58,7 @@ def environment_failures_scored(
     Count the failures by message and fix the most frequent one. Mask failed rollouts instead of scoring them 0.
 
     ## Sources
-    rllm-org/rllm#710 (76 of 178 episodes ended at a time-out and were scored 0); radixark/miles#2802; prime-rl
+    rllm-org/rllm#710 (76 of 178 episodes ended at a timeout and were scored 0); radixark/miles#2802; prime-rl
     (`train/agg/all/has_error/mean`); SkyRL-Agent (`rollout_metrics/error_runtime`, and its mask).
     """
     now = lately(environment_failure_rate, responses)

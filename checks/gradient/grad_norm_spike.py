@@ -69,7 +69,7 @@ def grad_norm_spike(
     ```text
     grad_norm: 1x20 6
     ```
-    Warning at step 21: The gradient norm spiked to 6; the median of the previous 20 rows was 1.
+    Warning at step 21: The gradient norm spiked to 6 (median of the previous 20 rows: 1).
 
     ```text
     grad_norm: 1x20 2
@@ -131,5 +131,6 @@ def grad_norm_spike(
 def _what(norm: float, median: float, level: float, rows: float, clip: float) -> str:
     if level == level:
         of = "median of 10" if rows >= 10 else f"lowest of {rows:.0f}"
-        return f"The gradient norm is {number(level)} ({of} rows), so clipping at {number(clip)} determines every step."
-    return f"The gradient norm spiked to {number(norm)}; the median of the previous 20 rows was {number(median)}."
+        effect = f"clipping at {number(clip)} sets the size of every step"
+        return f"The gradient norm is {number(level)} ({of} rows), so {effect}."
+    return f"The gradient norm spiked to {number(norm)} (median of the previous 20 rows: {number(median)})."

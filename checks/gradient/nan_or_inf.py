@@ -62,7 +62,7 @@ def nan_or_inf(
     ```text
     loss: 0.1 0.1 NaN 0.1x3
     ```
-    Critical at step 3: loss is not finite (so far NaN on 1 step).
+    Critical at step 3: loss has been NaN on 1 step.
 
     ```text
     loss: 0.1x6
@@ -120,7 +120,7 @@ _GRADIENT = frozenset(("grad_norm",))
 
 def _aside(aside: bool, grad_norm: float, loss: float) -> str:
     finite = "gradient" if grad_norm == grad_norm else "loss" if loss == loss else ""
-    return f"; the {finite} is finite, so the value is logged but not trained on" if aside and finite else ""
+    return f". The {finite} is finite, so the value is logged but not trained on" if aside and finite else ""
 
 
 def _only(events: Any, metrics: frozenset[str]) -> bool:
@@ -134,8 +134,8 @@ def _what(events: Any, nan: float, infinite: float) -> str:
     kinds = {"NaN": int(nan), "infinite": int(infinite)}
     when = " and ".join(f"{kind} on {counted(steps, 'step')}" for kind, steps in kinds.items() if steps)
     if not metrics:
-        return f"Metrics were {when}, and the gradient norm has recovered"
-    return f"{', '.join(metrics)} {'is' if len(metrics) == 1 else 'are'} not finite (so far {when})"
+        return f"Metrics were {when}, but the gradient norm has recovered"
+    return f"{', '.join(metrics)} {'has' if len(metrics) == 1 else 'have'} been {when}"
 
 
 def _count(events: Any, what: str) -> int:

@@ -60,7 +60,7 @@ def kl_explosion(
     kl: 0.05x10 12x10
     reward_mean: 0.5x10 0.1x10
     ```
-    Critical at step 11: The KL to the reference is 12 nats/token (it started at 0.05).
+    Critical at step 11: The KL to the reference is 12 nats/token (0.05 at the start).
 
     ```text
     kl: 0.05x10 0.4x10
@@ -103,4 +103,4 @@ def kl_explosion(
 
 
 def _began(level: float) -> str:
-    return f" (it started at {number(level, 2)})" if level == level else " (mean over an epoch)"
+    return f" ({number(level, 2)} at the start)" if level == level else " (mean over an epoch)"

@@ -74,13 +74,13 @@ def truncation_excess(
     """Too many responses are truncated at the length limit.
 
     ## What it sees
-    The check uses the share of truncated responses. It is a **warning** if more than 10 % of the responses of the last
+    The check uses the share of truncated responses. It is a **warning** if more than 10 % of the responses in the last
     5 rows are truncated, on at least three of these rows (one truncated response of eight may be chance), or more than
     half on every row so far.
 
     It is an **error** in two cases:
 
-    - after 10 steps: more than half of the responses of the last 10 rows are truncated and the reward has fallen, or
+    - after 10 steps: more than half of the responses in the last 10 rows are truncated and the reward has fallen, or
       more than 80 % are truncated and the reward is constant
     - after 60 steps: more than 80 % are truncated, over the whole run and recently, and the reward has not gained; this
       requires a logged share, or mean lengths that are all equal

@@ -63,7 +63,7 @@ def batches_mostly_equal(
     reward_mean: 0x40
     reward_std: 0x40
     ```
-    Warning at step 1: All rewards of a batch are equal on 40 of 40 rows, so these rows have no learning signal.
+    Warning at step 1: All rewards of the batch are equal on 40 of 40 rows, so these rows have no learning signal.
 
     ```text
     reward_mean: 0.4x40
@@ -94,7 +94,7 @@ def batches_mostly_equal(
     idle = often & (total(dead_share == dead_share) < 1) & ~(reward_gained | reward_solved)
     return fires(
         idle & (n >= 2 * rows),
-        "All rewards of a batch are equal on {tied:.0f} of {rows:.0f} rows, so these rows have no learning "
+        "All rewards of the batch are equal on {tied:.0f} of {rows:.0f} rows, so these rows have no learning "
         "signal{what}.",
         error=idle & (n >= many) & (share >= mostly_share) & (best(reward_mean) > lowest(reward_mean)),
         hold=(1, 1),
@@ -108,5 +108,5 @@ def batches_mostly_equal(
 
 def _alike(alike: bool, pinned: bool, reward: float) -> str:
     if alike:
-        return "; equal lengths always get equal rewards"
-    return f"; the reward is {number(reward)} each time" if pinned else ""
+        return ". Equal lengths always get equal rewards"
+    return f". The reward is {number(reward)} each time" if pinned else ""

@@ -131,7 +131,7 @@ def component_never_pays(
 
 def _part(components: Any, place: float) -> str:
     if place != place:
-        return "only its formatting components have been above 0"
+        return "only its formatting components have ever been above 0"
     return f"its component {named(components, place)} is almost always at its minimum"
 
 

@@ -52,7 +52,7 @@ def reward_function_breaks(reward: Any, graded: Any, tokenizer: Any = None, rend
 
     ## What this certifies, and what it does not
     It certifies these texts on the graded examples. It does not certify the accuracy of the verifier (see REW012), its
-    time-outs, or the behaviour of a remote judge under load.
+    timeouts, or the behaviour of a remote judge under load.
 
     ## Known false alarms
     A function that does not take texts, such as one over ids.

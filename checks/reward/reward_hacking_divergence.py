@@ -76,8 +76,8 @@ def reward_hacking_divergence(
     reward_mean: 0.2->0.8x40
     eval_score: 0.5->0.2x40
     ```
-    Error at step 5: The reward rose from 0.215 to 0.731, but eval_score has fallen from its best: the policy may
-    exploit the reward function.
+    Error at step 5: The reward rose from 0.215 to 0.731, but eval_score has fallen from its best, so the policy may be
+    exploiting the reward function.
 
     ```text
     reward_mean: 0.2->0.8x40
@@ -119,10 +119,10 @@ def reward_hacking_divergence(
         level_of, best_of = where(worse, level, level_of), where(worse, most, best_of)
         fell, lost, flat, alone = fell | sinks, lost | (sinks & gone), flat | lies, alone & ~known
     verb = where(flat, " stays near 0", "no other metric is recorded")
-    words = where(fell | flat, "the policy may exploit the reward function", "reward hacking cannot be ruled out")
+    words = where(fell | flat, "the policy may be exploiting the reward function", "reward hacking cannot be ruled out")
     return fires(
         rose & (fell | flat | alone),
-        "The reward rose from {first:.3g} to {now:.3g}, but {name}{verb}: {words}.",
+        "The reward rose from {first:.3g} to {now:.3g}, but {name}{verb}, so {words}.",
         warning=rose & (fell | flat),
         error=rose & lost,
         hold=(1, 1),

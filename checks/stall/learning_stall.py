@@ -1,7 +1,7 @@
 import math
 
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.diagnosis.wording import number
+from grpo_doctor.diagnosis.wording import all_of, counted, number
 from grpo_doctor.series import (
     Column,
     baseline,
@@ -193,16 +193,16 @@ def _what(
     now: float,
     shown: float,
 ) -> str:
-    steps = f"{rewards:.0f} {'logged ' if at_intervals else ''}steps"
+    noun = "logged step" if at_intervals else "step"
+    steps = counted(int(rewards), noun)
     if never:
-        where_it_was = "the only step" if rewards == 1 else f"all {steps}"
-        return f"reward is {number(top)} on {where_it_was}, so it gives no gradient"
+        return f"reward is {number(top)} on {all_of(rewards, noun)}, so it gives no gradient"
     if unpaid:
         return f"reward almost never left its minimum in {steps} ({number(now)} now)"
     if nearly:
-        return f"reward is nearly 0 on all {steps} (at most {number(top, 2)})"
+        return f"reward is nearly 0 on {all_of(rewards, noun)} (at most {number(top, 2)})"
     if shown <= SAME * max(abs(now), 1.0):
-        return f"reward is {number(now)} on all {steps}, so it gives no gradient"
+        return f"reward is {number(now)} on {all_of(rewards, noun)}, so it gives no gradient"
     return (
         f"reward has not risen in {steps}: {number(first)} at the start, {number(now)} now "
         f"(smallest detectable gain: {number(shown, 2)})"

@@ -34,8 +34,8 @@ def no_gain_since(
     ```text
     reward_mean: 0.2->0.6x40 0.6x160
     ```
-    Info at step 55: The reward has not risen since step 55, for 73% of the run: 0.6, and changes below 0.014 are
-    within noise.
+    Info at step 55: Since step 55, for 73% of the run, the reward has not risen (0.6 now; smallest detectable gain:
+    0.014).
 
     ```text
     reward_mean: 0.2->0.6x200
@@ -58,8 +58,8 @@ def no_gain_since(
     known = total(reward_mean == reward_mean)
     return fires(
         (known >= rewards) & (part >= share) & ~reward_fallen,
-        "The reward has not risen since step {since:.0f}, for {part:.0%} of the run: {now:.3g}, and changes below "
-        "{shown:.2g} are within noise.",
+        "Since step {since:.0f}, for {part:.0%} of the run, the reward has not risen ({now:.3g} now; smallest "
+        "detectable gain: {shown:.2g}).",
         hold=(1, 1),
         clear=1,
         onset=reward_settled,

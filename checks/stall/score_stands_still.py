@@ -67,7 +67,7 @@ def score_stands_still(
     ```text
     eval_score: 0.1948x8
     ```
-    Warning at step 1: The held-out score was exactly 0.195 in its last 8 values: the policy gives the same answers.
+    Warning at step 1: The held-out score was exactly 0.195 in its last 8 values, so the policy gives the same answers.
 
     ```text
     eval_score: 0.1948 0.2013 0.1987 0.2105 0.2051 0.2112 0.2098 0.2201
@@ -94,7 +94,7 @@ def score_stands_still(
     idle = moving_sum(loss == 0, measured) >= measured
     return fires(
         at_rest & ~solved & (~gained | idle),
-        "The {what} {fell} in its last {times:.0f} values: the policy gives the same answers.",
+        "The {what} {fell} in its last {times:.0f} values, so the policy gives the same answers.",
         error=at_rest & ~gained & (score <= (1 - lost_share) * highest),
         hold=(1, 1),
         clear=1,

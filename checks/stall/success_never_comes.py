@@ -40,7 +40,7 @@ def success_never_comes(
     ```text
     success_rate: 0x40
     ```
-    Warning at step 1: No response has been right: the success rate is 0 on all 40 rows.
+    Warning at step 1: No response has been correct: the success rate is 0 on all 40 rows.
 
     ```text
     success_rate: 0x20 0.01x20
@@ -77,8 +77,10 @@ def success_never_comes(
 
 def _what(never: bool, values: float, highest: float, score: float) -> str:
     if values < 1:
-        return f"{'Almost no' if score > 0 else 'No'} response is right: the best held-out score is {number(score, 2)}"
+        return (
+            f"{'Almost no' if score > 0 else 'No'} response is correct: the best held-out score is {number(score, 2)}"
+        )
     if never:
-        return f"No response has been right: the success rate is 0 on all {values:.0f} rows"
+        return f"No response has been correct: the success rate is 0 on all {values:.0f} rows"
     rare = f"the success rate is 0 on almost all of {values:.0f} rows (maximum {number(highest, 2)})"
-    return f"Almost no response is right: {rare}, and the best held-out score is {number(score, 2)}"
+    return f"Almost no response is correct: {rare}, and the best held-out score is {number(score, 2)}"

@@ -44,7 +44,7 @@ def collapse_heals_without_update(
     update_applied: 1 0 1 0 1 0 1
     valid_rate: 1 0 1 0 1 0 1
     ```
-    Error at step 7: 3 of 3 collapses ended without any change of the weights, so the cause is generation state, not
+    Error at step 7: 3 of 3 collapses ended without any change of the weights, so the cause is the generation state, not
     the weights.
 
     ```text
@@ -70,8 +70,8 @@ def collapse_heals_without_update(
     ended, without = total(healed), total(alone)
     return fires(
         (without >= least_ends) & (without >= ended_share * ended),
-        "{without} of {ended} collapses ended without any change of the weights, so the cause is generation state, "
-        "not the weights.",
+        "{without} of {ended} collapses ended without any change of the weights, so the cause is the generation "
+        "state, not the weights.",
         hold=(1, 1),
         ended=ended,
         without=without,

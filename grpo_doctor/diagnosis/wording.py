@@ -21,6 +21,11 @@ def counted(amount: int, noun: str) -> str:
     return f"{amount:,} {noun}{'' if amount == 1 else 's'}"
 
 
+def all_of(amount: float, noun: str) -> str:
+    """``the only row``, ``both rows``, ``all 12 rows``."""
+    return {1: f"the only {noun}", 2: f"both {noun}s"}.get(int(amount), f"all {amount:,.0f} {noun}s")
+
+
 def rendered(message: str, evidence: Mapping[str, Any]) -> str:
     """A check's message with the values of its evidence."""
     return _FORMATTER.vformat(message, (), evidence)

@@ -403,7 +403,7 @@ def test_updates_that_verl_says_it_skips_stand_alone_where_it_prints_no_metrics(
     assert (run.format, known(run)) == ("verl-console", {"grad_norm": [math.inf]})
     finding = diagnose(run).finding("GRD001")
     assert finding is not None
-    assert finding.message == "grad_norm is not finite (so far infinite on 1 step)."
+    assert finding.message == "grad_norm has been infinite on 1 step."
     whole = run_of(tmp_path, "y.log", text + lines("step:{i} - actor/grad_norm:0.{i} - critic/score/mean:0.{i}\n"))
     assert known(whole)["grad_norm"] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
 

@@ -39,8 +39,8 @@ ROWS = "".join(f"step {i} | reward 0.{i:02d} | loss 0.5\n" for i in range(1, 31)
             31,
             "ray.exceptions.ActorDiedError: gone; ",
         ),
-        ("bye\nKilled\n", "an external kill", 32, ""),
-        ("run.sh: line 44: 2255645 Killed   python main.py\n", "an external kill", 31, ""),
+        ("bye\nKilled\n", "a kill signal", 32, ""),
+        ("run.sh: line 44: 2255645 Killed   python main.py\n", "a kill signal", 31, ""),
         (
             "Sending process 7 closing signal SIGTERM\ntraceback : Signal 11 (SIGSEGV) received by PID 8\n",
             "a native crash",
@@ -49,7 +49,7 @@ ROWS = "".join(f"step {i} | reward 0.{i:02d} | loss 0.5\n" for i in range(1, 31)
         ),
         (
             "training finished\nTraceback (most recent call last):\nOSError: full\n",
-            "a traceback after the end of the training",
+            "a traceback after training had finished",
             32,
             "OSError: full; ",
         ),
@@ -59,10 +59,10 @@ ROWS = "".join(f"step {i} | reward 0.{i:02d} | loss 0.5\n" for i in range(1, 31)
             31,
             f"RuntimeError: CUDA out of memory: {'Tried to allocate 2 GiB. ' * 5}…; ".replace(" …", "…"),
         ),
-        ("[rank3] Watchdog caught collective operation timeout: 1\n", "a timeout of a collective operation", 31, ""),
+        ("[rank3] Watchdog caught collective operation timeout: 1\n", "a collective timeout", 31, ""),
         (
             "slurmstepd: *** JOB 1 CANCELLED AT 9 DUE TO PREEMPTION ***\n",
-            "an external kill by the scheduler",
+            "a preemption by the scheduler",
             31,
             "",
         ),
@@ -147,7 +147,7 @@ def test_a_run_too_short_to_judge_says_how_it_ended(tmp_path: Path) -> None:
         tmp_path, "train.log", "".join(ROWS.splitlines(True)[:2]) + "run.sh: line 44: 225 Killed   python x.py\n"
     )
     assert diagnose(run).headline == (
-        "Only 2 rows were logged; at least 8 are needed for a verdict. The log ends with an external kill (line 3)."
+        "Only 2 rows were logged; at least 8 are needed for a verdict. The log ends with a kill signal (line 3)."
     )
 
 

@@ -205,7 +205,7 @@ def test_the_decisive_chart_shows_the_series_of_the_first_sentence() -> None:
     constant = example.finding("REW001", "reward-constant", "outcome", "error", message="The reward is 0.")
     found = [replace(truncated, columns=["response_length_mean"]), replace(constant, columns=["reward_mean"])]
     for these, headline, field in (
-        (found, "The reward is 0, because of LEN003: All are truncated.", "reward_mean"),
+        (found, "The reward is 0. Likely cause (LEN003): All are truncated.", "reward_mean"),
         (found, "All are truncated. The reward is 0.", "response_length_mean"),
         ([], "entropy_mean is NaN.", "entropy_mean"),
     ):

@@ -33,7 +33,7 @@ class ToolArgumentsDropped(Fault):
 class TimeoutsScoredZero(Fault):
     """Lets a third of the tool calls time out, and gives the response a reward of 0.
 
-    Origin: rllm-org/rllm#710 (76 of 178 episodes ended at a time-out and were scored 0).
+    Origin: rllm-org/rllm#710 (76 of 178 episodes ended at a timeout and were scored 0).
     """
 
     named_by = ("GEN012", "GEN013")

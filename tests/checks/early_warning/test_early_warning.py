@@ -21,7 +21,7 @@ def test_three_indicators_and_a_falling_reward() -> None:
     assert find("EWS001", reward_mean=wave(0.5, 0.5), **three).severity == "info"
     found = find("EWS001", reward_mean=wave(0.5, 0.2), **three)
     assert found.severity == "warning"
-    assert found.message.startswith("3 of 6 early indicators of a collapse have moved; the reward has changed by -")
+    assert found.message.startswith("3 of 6 early indicators of a collapse have moved, and the reward has changed by -")
     assert run_check("EWS001", reward_mean=wave(0.5, 0.8), **three) is None
 
 

@@ -8,7 +8,7 @@ from grpo_doctor.testing import find, run_check
 def test_message() -> None:
     found = find("RAT001", clip_fraction="0.05x10 0.5x12")
     assert (found.severity, found.onset_step) == ("error", 14)
-    assert found.message == "The clip fraction averages 50% over ten rows."
+    assert found.message == "The clip fraction averages 50% over the last ten rows."
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,7 @@ def test_a_second_metric_that_falls_is_an_error(metric: str) -> None:
     found = find("REW002", reward_mean=UP, **columns)
     assert found.severity == "error"
     assert found.message == (
-        f"The reward rose from 0.264 to 0.726, but {metric} has fallen from its best: the policy may exploit the "
-        f"reward function."
+        f"The reward rose from 0.264 to 0.726, but {metric} has fallen from its best, so the policy may be exploiting the reward function."
     )
 
 
@@ -39,7 +38,7 @@ def test_without_a_second_metric_hacking_cannot_be_excluded() -> None:
     assert run_check("REW002", reward_mean=UP[:19]) is None
     found = find("REW002", reward_mean=UP[:20])
     assert found.severity == "info"
-    assert found.message.endswith("no other metric is recorded: reward hacking cannot be ruled out.")
+    assert found.message.endswith("no other metric is recorded, so reward hacking cannot be ruled out.")
 
 
 def test_the_reward_itself_is_not_a_second_metric() -> None:

@@ -95,8 +95,8 @@ def test_a_reward_at_its_floor_is_never_earned(rewards: str, severity: str | Non
     [
         ("0", "info", "The reward is 0 on the only step, so it gives no gradient."),
         ("-1", None, ""),
-        ("-1x2", "info", "The reward is -1 on all 2 steps, so it gives no gradient."),
-        ("0x2", "info", "The reward is 0 on all 2 steps, so it gives no gradient."),
+        ("-1x2", "info", "The reward is -1 on both steps, so it gives no gradient."),
+        ("0x2", "info", "The reward is 0 on both steps, so it gives no gradient."),
         ("0x3", "warning", "The reward is 0 on all 3 steps, so it gives no gradient."),
         ("0x3 0.1", None, ""),
         ("0.5x9", None, ""),
