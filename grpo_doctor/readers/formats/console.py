@@ -169,6 +169,7 @@ class _Console:
         if _PERCENT in raw and b"%|" in (raw := trl_console.unfilled(raw)):
             if self.bars.see(decoded(raw)):
                 self.trl.end()
+            self.trl.reach(line, self.bars.position, self.bars.total)
             if self._known and _BRACE not in raw:
                 return
         if self._looks or not self.general.quick(line, raw):
@@ -192,6 +193,8 @@ class _Console:
             return
         if "actor_rollout_ref." in text:
             self.declare(verl_console.overrides(text))
+        if trained := trl_console.TRAINED.search(text):
+            self.trl.reach(line, int(trained[1]), int(trained[1]))
         if ("{" in text or self.config.open or text[:1] in ("'", '"')) and self._of_mapping(line, text):
             return
         headed = _STEP_ALONE.fullmatch(text)
@@ -284,6 +287,7 @@ class _Console:
         row = {**said, **row}
         if "train_runtime" in row:
             self.trl.add(row, line, at)
+            self.trl.reach(line, self.bars.total, self.bars.total)
             self.bars = trl_console.Bars()
             return True
         self.last = text
