@@ -118,7 +118,7 @@ class Rows:
         self._declared: list[tuple[int, str, Any]] = []
         self._known: dict[str, Values] = {}
         self.weak = Values("", ())
-        self._step_key: str | None = None
+        self._step_key = next((key for key, field in file.mapping.items() if field == "step"), None)
         self.dropped: list[int] = []
         self._shapes: dict[int, fast.JsonShape] = {}
         self._read: Counter[int] = Counter()

@@ -294,11 +294,7 @@ class _Console:
         if _settings(row):
             self._declare_below(line, text, row)
             return True
-        if step is None and (not trl_console.tells(row) or (self.epochs and "epoch" not in row)):
-            return True  # a mapping in or about a completion
-        if step is None and not trl_console.updates(row):
-            if not self._rewarded:
-                self._early.append((row, line, at))
+        if step is None and self.trl.file.mapping.keys().isdisjoint(row) and self._of_a_response(row, line, at):
             return True
         self._take_early(trl_console.rewards(row))
         if self.trl.add(row, line, at):
@@ -311,6 +307,18 @@ class _Console:
             self.bars.settle()
         else:
             self._declare_below(line, text, row)
+        return True
+
+    def _of_a_response(self, row: dict[str, Any], line: int, at: float | None) -> bool:
+        """Return whether a mapping without a step is not a row: it has no known metric, or the rewards of a response,
+        which are kept until an update is read."""
+        if not trl_console.tells(row) or (self.epochs and "epoch" not in row):
+            self.general.pass_over(key for key, value in row.items() if number(value) is not None)
+            return True
+        if trl_console.updates(row):
+            return False
+        if not self._rewarded:
+            self._early.append((row, line, at))
         return True
 
     def _declare_below(self, line: int, text: str, row: dict[str, Any]) -> None:
@@ -367,5 +375,5 @@ class _Console:
             known.mends = True
             return known.runs()
         runs = self.general.finish()
-        alone = max((self.warned, self.refused), key=len)
+        alone = max((known, self.warned, self.refused), key=len)
         return runs if any(len(run) for run in runs) else alone.runs() if len(alone) else runs
