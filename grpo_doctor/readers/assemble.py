@@ -15,7 +15,7 @@ from ..series.reward_components import of_form
 from .aliases import GUESSED, OF_BATCHES, resolve, words
 from .input import NotRead
 from .row_kinds import SHARES, SINGLE_PROMPT, is_eval, of_whole_runs, possible, run_type
-from .steps import continued, of_rows, repeated
+from .steps import continued, of_rows, repeated, restarted
 
 if TYPE_CHECKING:
     from .row_buffer import Rows
@@ -117,10 +117,10 @@ def _rows_of(rows: Rows, builder: RunBuilder) -> tuple[set[str], int]:
         events.setdefault(min(int(np.searchsorted(lines, event.line or 0)), len(lines) - 1), []).append(event)
     _averaged(steps, columns)
     _shares(columns, run)
-    again = [] if rows.redrawn else repeated(steps, columns, trains)  # the progress bar is redrawn in place
-    merged = _told_again(steps, columns, again)
+    same = repeated(steps, columns)
+    again = [] if rows.redrawn else restarted(same, trains)  # the progress bar is redrawn in place
     builder.extend(steps, columns, lines, recorded, events, again)
-    return trained, merged
+    return trained, len(same) - len(again)
 
 
 def _metrics(rows: Rows, run: Run) -> tuple[Columns, dict[str, list[int]]]:
@@ -139,15 +139,6 @@ def _metrics(rows: Rows, run: Run) -> tuple[Columns, dict[str, list[int]]]:
     _cut_of_counts(rows, run, columns)
     _uncompared(rows, columns)
     return columns, recorded
-
-
-def _told_again(steps: np.ndarray, columns: Columns, again: list[int]) -> int:
-    """Return the rows that are merged into the previous row although both have the same metric."""
-    both = np.zeros(max(len(steps) - 1, 0), bool)
-    for column in columns.values():
-        if column.dtype != object:
-            both |= ~np.isnan(column[1:]) & ~np.isnan(column[:-1])
-    return int(np.count_nonzero(both & (np.diff(steps) == 0))) - len(again)
 
 
 _LIKE_A_REWARD = re.compile(r"rew|rwd|score|return|acc|correct|succ|pass|win|solve", re.IGNORECASE)

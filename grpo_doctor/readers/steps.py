@@ -284,13 +284,18 @@ def continued(steps: np.ndarray, epoch: np.ndarray | None) -> np.ndarray:
     return steps + np.cumsum(np.bincount(at, steps[at - 1] - steps[at] + stride, len(steps))).astype(np.int64)
 
 
-def repeated(steps: np.ndarray, columns: Mapping[str, np.ndarray], trains: np.ndarray) -> list[int]:
-    """Return rows that repeat a step, which means that the run was restarted; if there are many, this is how the log
-    counts."""
-    same = np.flatnonzero((steps[1:] == steps[:-1]) & trains[1:] & trains[:-1]) + 1
-    again = [row for row in same.tolist() if any(_both(column, row) for column in columns.values())]
-    return again if len(again) <= 0.1 * len(steps) else []
+def repeated(steps: np.ndarray, columns: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return rows that repeat the step and a metric of the row before."""
+    both = np.zeros(max(len(steps) - 1, 0), bool)
+    for column in columns.values():
+        if column.dtype != object:
+            known = ~np.isnan(column)
+            both |= known[1:] & known[:-1]
+    return np.flatnonzero(both & (np.diff(steps) == 0)) + 1
 
 
-def _both(column: np.ndarray, row: int) -> bool:
-    return column.dtype != object and not math.isnan(column[row]) and not math.isnan(column[row - 1])
+def restarted(repeated: np.ndarray, trains: np.ndarray) -> list[int]:
+    """Return the training rows whose step comes again because the run was restarted; if there are many, this is how the
+    log counts."""
+    again = repeated[trains[repeated] & trains[repeated - 1]]
+    return again.tolist() if len(again) <= 0.1 * len(trains) else []

@@ -6,8 +6,8 @@ contains a number. Trainers also print completions, so a line must be similar to
 
 from __future__ import annotations
 
-import math
 import re
+from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -146,8 +146,8 @@ class _Console:
         self.settled = False
         """Whether a known trainer prints here, so that other lines need not be searched."""
         self._origins: dict[bytes, int] = {}
-        self._heading = -_BELOW, math.nan
-        """Line and step of the last line that only names a step."""
+        self._recent: deque[tuple[int, bytes]] = deque(maxlen=1 + _BELOW)
+        """The last lines with their numbers."""
         self.headed = False
         """Whether rows have their step in such a line above them."""
         self._early: list[tuple[dict[str, Any], int, float | None]] = []
@@ -172,6 +172,7 @@ class _Console:
             self.trl.reach(line, self.bars.position, self.bars.total)
             if self._known and _BRACE not in raw:
                 return
+        self._recent.append((line, raw))
         if self._looks or not self.general.quick(line, raw):
             self._take(line, decoded(raw))
             self._settle()
@@ -193,16 +194,13 @@ class _Console:
             return
         if "actor_rollout_ref." in text:
             self.declare(verl_console.overrides(text))
-        if trained := trl_console.TRAINED.search(text):
+        if "TrainOutput(" in text and (trained := trl_console.TRAINED.search(text)):
             self.trl.reach(line, int(trained[1]), int(trained[1]))
         if ("{" in text or self.config.open or text[:1] in ("'", '"')) and self._of_mapping(line, text):
             return
-        headed = _STEP_ALONE.fullmatch(text)
-        if headed is not None:
-            self._heading = line, float(headed[1])
         warns = self._warns(line, text)
         if not self._known:
-            self.general.see(line, text, not (headed or self._busy or warns))
+            self.general.see(line, text, not (self._busy or warns))
 
     def _of_mapping(self, line: int, text: str) -> bool:
         """Read a line that holds a mapping, or is part of one; return False for any other."""
@@ -331,8 +329,10 @@ class _Console:
     def _step(self, line: int, body: str, before: str) -> tuple[float | None, bool]:
         """Return the step that the text before a mapping or a heading gives it, and whether it counts rollouts."""
         step, of_rollout = trl_console.counted(before)
-        if step is None and line - self._heading[0] <= _BELOW and not _STEPPED.search(body):
-            (_, step), self.headed = self._heading, True
+        if step is None and not _STEPPED.search(body):
+            above = (_STEP_ALONE.fullmatch(decoded(raw)) for at, raw in self._recent if 0 <= line - at <= _BELOW)
+            step = next((float(heading[1]) for heading in reversed([*above]) if heading), None)
+            self.headed |= step is not None
         return step, of_rollout
 
     def _take_early(self, rewarded: bool) -> None:
