@@ -179,7 +179,7 @@ def _trained(loop: _Loop, token: int, steps: int, shuffled: bool, ends: float) -
     shares, tokens = [], 0
     for _ in range(steps):
         if time.monotonic() > ends:
-            raise AdapterError(f"{loop.adapter.name}: the canary was not done in time: let responses be shorter")
+            raise AdapterError(f"{loop.adapter.name}: the canary exceeded its time limit; make responses shorter")
         responses = loop.sampled()
         shares.append(_share(responses, token))
         tokens += sum(map(len, responses))
