@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..run import Call, Sample
-from .tools import OF_ENVIRONMENT, failure, judged, of_action, of_message, offered, split
+from .tools import EMPTY, OF_ENVIRONMENT, failure, judged, of_action, of_message, offered, split
 from .words import FINISHES, NAMES, WORDS
 
 _DEEPEST = 4
@@ -26,6 +26,7 @@ _TEXTS = ("content", "text", "value", "choices", "message", "reasoning_content")
 _REWARDING = re.compile(r"rew|score|acc|correct|format|func", re.IGNORECASE)
 """Words in the name of a column with the value of one reward function."""
 _FAILED = re.compile(WORDS["inference"]["failed"])
+_ACTED = re.compile(WORDS["tools"]["action"], re.DOTALL)
 _OF_FILE = re.compile(r"(?:step|completions|rollouts?|iter(?:ation)?|gen)[-_ ]?0*(\d{1,9})(?!\d)|^0*(\d{1,9})$")
 _LONGEST_ID = 200
 _TEXTUAL = frozenset(("prompt", "response", "messages", "turns"))
@@ -181,15 +182,16 @@ def _sample(row: _Row, step: int | None) -> Sample | None:
     prompt, response = held("prompt"), held("response")
     turns: int | None = None
     calls: list[Call] | None = None
+    failed = False
     response = None if isinstance(response, dict) and not prompt_text(response) else response
     talk = _talk(row) if "messages" in row.fields or "turns" in row.fields else None
     if talk is not None and response is not None and not _ends_in(talk, prompt_text(response)):
         talk = None
     if isinstance(response, list) and _spoken(response):
-        _, text, calls, turns = conversation(response)
+        _, text, calls, turns, failed = conversation(response)
         asked = prompt_text(prompt)
     elif talk is not None:
-        asked, text, calls, turns = conversation(talk)
+        asked, text, calls, turns, failed = conversation(talk)
         asked = prompt_text(prompt) or asked
         if not turns:
             return None  # a prompt, or a data set
@@ -208,7 +210,7 @@ def _sample(row: _Row, step: int | None) -> Sample | None:
         prompt=asked or None,
         calls=calls,
         turns=turns if calls is not None or turns != 1 else None,
-        finish=_finish(row, text),
+        finish="environment" if failed else _finish(row, text),
         **{field: convert(row.fields[field]) for field, convert in _PLAIN.items() if field in row.fields},
         **_earned(row),
     )
@@ -239,26 +241,29 @@ def _role(turn: Mapping[str, Any]) -> str | None:
     return role.lower() if isinstance(role, str) else None
 
 
-def conversation(turns: list[Any]) -> tuple[str, str, list[Call], int]:
-    """Return the prompt, the policy's text, its tool calls with their results, and its turns."""
+def conversation(turns: list[Any]) -> tuple[str, str, list[Call], int, bool]:
+    """Return the prompt, the policy's text, its tool calls with their results, its turns, and whether the environment
+    failed at an action that is no tool call."""
     asked: list[str] = []
     said: list[str] = []
     calls: list[Call] = []
-    count = 0
+    count, acted, failed = 0, False, False
     for role, text, made in _messages(turns):
         waiting = next((call for call in calls if call.result is None and call.failure is None), None)
         if role == "assistant":
             own, tagged = split(text)
             said.append(own)
             calls += [*tagged, *made]
-            count += 1
+            count, acted = count + 1, _ACTED.search(text) is not None
         elif not count:
             asked.append(text)
         elif waiting is not None:
             waiting.result = text
         elif role == "tool" and not any(call.result == text for call in calls):
             calls.append(Call(name="tool", result=text))
-    return "\n".join(asked), "\n".join(said), [judged(call) for call in calls], count
+        else:
+            failed = failed or (acted and failure(text) in OF_ENVIRONMENT - {EMPTY})
+    return "\n".join(asked), "\n".join(said), [judged(call) for call in calls], count, failed
 
 
 def _messages(turns: list[Any]) -> Iterator[tuple[str, str, list[Call]]]:
