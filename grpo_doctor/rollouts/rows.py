@@ -19,7 +19,7 @@ _DEEPEST = 4
 _MOST = 10_000
 """Maximum number of rollouts per row."""
 _ASSISTANT, _TOOL = (frozenset(WORDS["roles"][role]) for role in ("assistant", "tool"))
-_ACTIONS = ("thought", "action", "response", "model_response", "completion", "output", "assistant")
+_ACTIONS = frozenset(("thought", "action"))
 _OBSERVED = ("observation", "env_response", "tool_response", "result", "feedback")
 _TEXTS = ("content", "text", "value", "choices", "message", "reasoning_content")
 """Keys that contain the text of a message or an API result; reasoning counts if there is nothing else."""
@@ -233,7 +233,12 @@ def _talk(row: _Row) -> list[Any] | None:
 def _spoken(value: list[Any]) -> bool:
     """Return whether a list is a conversation: messages, or turns of actions and observations."""
     first = next((turn for turn in value if isinstance(turn, dict)), None)
-    return first is not None and (_role(first) is not None or any(key in first for key in _ACTIONS))
+    return first is not None and (_role(first) is not None or any(map(_acts, first)))
+
+
+def _acts(key: str) -> bool:
+    """Return whether a key of a turn is the policy's: an action, or a name of a response."""
+    return key in _ACTIONS or ((told := meaning(key)) is not None and told[0] == "response")
 
 
 def _role(turn: Mapping[str, Any]) -> str | None:
@@ -292,9 +297,9 @@ def _turn(turn: Mapping[str, Any]) -> Iterator[tuple[str, str, list[Call]]]:
     said: list[str] = []
     made: list[Call] = []
     for key, value in turn.items():
-        if value is None or key not in (*_ACTIONS, *_OBSERVED):
+        if value is None or (not (acts := _acts(key)) and key not in _OBSERVED):
             continue
-        if key in _ACTIONS:
+        if acts:
             if isinstance(value, dict) and (call := of_action(value)) is not None:
                 made.append(call)
             else:

@@ -322,7 +322,7 @@ class _Step:
     def _advantages(self) -> dict[str, Any]:
         values = self._column("advantage")
         values = values[np.isfinite(values)]
-        if not len(values):
+        if len(values) < _FEWEST:
             return {}
         found: dict[str, Any] = {"advantage_mean": float(values.mean()), "advantage_std": float(values.std())}
         found |= {"advantage_min": float(values.min()), "advantage_max": float(values.max())}

@@ -87,3 +87,9 @@ def test_a_marked_answer_is_the_format_once_half_of_the_responses_of_a_step_have
             steps.add(Sample(step=step, prompt=f"p{n}", response=response))
         steps.add(Sample(step=step, prompt="q", response="cut before the", finish="length"))
     assert [fields.get("valid_rate") for fields, _ in steps.fields()] == valid
+
+
+@pytest.mark.parametrize(("responses", "mean"), [(2, None), (3, 0.5)])
+def test_the_advantages_of_one_or_two_responses_do_not_describe_a_batch(responses: int, mean: float | None) -> None:
+    rows = [{"prompt": "p", "response": f"r{n}", "advantage": 0.5} for n in range(responses)]
+    assert with_rollouts(StepRecord(step=1), rows)[0].advantage_mean == mean
