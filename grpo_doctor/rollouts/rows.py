@@ -248,7 +248,7 @@ def _role(turn: Mapping[str, Any]) -> str | None:
 
 def conversation(turns: list[Any]) -> tuple[str, str, list[Call], int, bool]:
     """Return the prompt, the policy's text, its tool calls with their results, its turns, and whether the environment
-    failed at an action that is no tool call."""
+    failed at an action that is not a tool call."""
     asked: list[str] = []
     said: list[str] = []
     calls: list[Call] = []
