@@ -52,7 +52,7 @@ def ran_out_of_memory(step: Column, events: Column, *, rows: int = 8) -> Fires:
         ended & (row(step) >= rows),
         "The run ran out of memory after step {step:.0f}: {what}.",
         info=ended,
-        error=ended & (row(step) >= rows) & ~(seen(events, "end", "after the end of the training") > 0),
+        error=ended & (row(step) >= rows) & ~(seen(events, "finished") > 0),
         hold=(1, 1),
         step=step,
         what=message_of(events, "end"),
