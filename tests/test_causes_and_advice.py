@@ -113,8 +113,8 @@ def test_the_direction_of_the_learning_rate_follows_the_finding() -> None:
 
 def test_of_two_opposite_remedies_only_the_first_is_given() -> None:
     offered = contradicting({"lower-learning-rate": "CFG002"})
-    assert offered == {"raise-learning-rate": "CFG002 asks for the opposite"}
-    assert contradicting({"raise-learning-rate": "CFG054"}) == {"lower-learning-rate": "CFG054 asks for the opposite"}
+    assert offered == {"raise-learning-rate": "CFG002 requires the opposite"}
+    assert contradicting({"raise-learning-rate": "CFG054"}) == {"lower-learning-rate": "CFG054 requires the opposite"}
     assert contradicting({"roll-back": "REW009"}) == {}
 
 

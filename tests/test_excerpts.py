@@ -29,7 +29,7 @@ MOST = 0.02
 """Share of the windows of healthy runs that may be suspect for something that the whole run is not."""
 HELD = {"every second row": 0.75, "a tenth of the rows lost": 0.9}
 """Shares of runs whose verdict and cause must hold when rows are lost: where the evidence is thin they may tip. Of 55 runs
-87 % and 95 % hold."""
+87% and 95% hold."""
 
 
 @cache

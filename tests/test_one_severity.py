@@ -47,4 +47,4 @@ def test_what_is_over_is_printed_as_past(kind: str) -> None:
         found = json.loads(text)["runs"][0]["findings"]
         assert any(f["cleared"] and f["severity"] in ("error", "critical") for f in found)
     else:
-        assert "was error" in text or "was critical" in text
+        assert "past error" in text or "past critical" in text

@@ -90,7 +90,7 @@ def test_a_fall_that_recovers_is_none_at_the_end() -> None:
 
 @pytest.mark.parametrize(("rows", "at_most"), [(20, 0.005), (40, 0.02), (60, 0.015)])
 def test_rewards_that_are_mostly_0_have_not_gained(rows: int, at_most: float) -> None:
-    """One row in ten has a reward: by Student's t, 5 to 13 % of such runs would have gained."""
+    """One row in ten has a reward: by Student's t, 5% to 13% of such runs would have gained."""
     rng = np.random.default_rng(0)
     lucky = [(rng.random(rows) < 0.1) * rng.random(rows) for _ in range(400)]
     assert np.mean([judged(values).gained for values in lucky]) <= at_most
@@ -131,7 +131,7 @@ def test_a_fall_to_the_floor_is_seen_after_a_restless_run() -> None:
 
 
 def test_critical_values_are_those_of_student() -> None:
-    assert critical(1.96, 10) == pytest.approx(2.228, abs=0.01)  # two-sided 5 %
+    assert critical(1.96, 10) == pytest.approx(2.228, abs=0.01)  # two-sided 5%
     assert critical(1.96, 1000) == pytest.approx(1.962, abs=0.001)
     assert critical(4.8, 8) == pytest.approx(12.48, rel=0.02)  # one-sided 8e-7, of few degrees of freedom
     assert critical(4.8, 14) == pytest.approx(7.899, rel=0.002)

@@ -14,7 +14,7 @@ def probe_ties(advantages: Any, *, limit: float = 1e-2, rounded_limit: float = 1
     ADV007).
 
     ## Thresholds of the probe
-    - `limit`: |A| of equal rewards that counts as rounding.
+    - `limit`: |A| of equal rewards up to which it is treated as rounding.
     - `rounded_limit`: |A| of equal rewards of 0.1 alone up to which it is a warning.
     """
     import torch

@@ -31,7 +31,7 @@ def entropy_sign_flip_records(
     All of these are true: the coefficient is above 0 on at least 8 rows and at least 0.05; entropy falls over the last
     12 rows (Kendall's tau below -0.6); and the logit gap or the top-1 probability rises over them (tau above 0.4). The
     policy loss is not used, because on-policy it is about 0. That is a warning. It is an error if entropy has also
-    fallen below 30 % of its first value, or if the logged entropy term equals +coef x H within 5 %: a term that is
+    fallen below 30% of its first value, or if the logged entropy term equals +coef x H within 5%: a term that is
     added to the loss must be -coef x H. It fires on 3 of 5 rows.
 
     ## Thresholds

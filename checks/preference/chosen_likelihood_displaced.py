@@ -23,7 +23,7 @@ def chosen_likelihood_displaced(
     ## What it sees
     The check compares means of the last and the first 5 rows. The margin has grown, and the implicit reward of the
     chosen responses is negative and has fallen by 1 and by 5 standard errors; if none is logged, their log-probability
-    has fallen by 20 %. PRF003 reports a much larger fall.
+    has fallen by 20%. PRF003 reports a much larger fall.
 
     ## Thresholds
     - `rows`: rows over which each mean is computed.

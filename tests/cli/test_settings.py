@@ -88,7 +88,7 @@ def test_what_was_not_read_is_said(tmp_path: Path) -> None:
         f"{path}:2: CFG015 unknown-setting (error) num_generation: GRPOConfig has never accepted num_generation" in told
     )
     assert "did you mean num_generations?" in told
-    assert "unknown; set the values that you know: --set" in told
+    assert "unknown settings; declare those that you know: --set" in told
     assert "checks skipped because of missing settings:" in settings(path, "--verbose").stdout
 
 

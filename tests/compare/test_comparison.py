@@ -108,7 +108,7 @@ def test_the_share_of_equal_responses() -> None:
             run(first=50, reward_mean=range(20)),
             "BASE has steps 1 to 20 and NEW has 50 to 69",
         ),
-        (run(reward_mean=range(20)), run(loss=range(20)), "they record no metric in common"),
+        (run(reward_mean=range(20)), run(loss=range(20)), "they have no metric in common"),
         (run(reward_mean=range(20)), run(), "no training metrics were found"),
     ],
 )
@@ -128,7 +128,7 @@ def test_different_lengths_logs_and_restarts_are_reported() -> None:
     assert found.verdict == "no difference"
     told = "\n".join(found.notes)
     assert "only steps 1 to 50 are compared: BASE continues to 90" in told
-    assert "NEW: the step goes back; 11 repeated rows" in told
+    assert "NEW: the step counter goes back; for 11 repeated rows" in told
     assert "written by different programs (records, trl-console)" in told
 
 

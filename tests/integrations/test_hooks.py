@@ -88,7 +88,7 @@ def test_the_report_is_an_artifact_of_open_wandb_and_mlflow_runs(
     assert (
         capsys.readouterr()
         .err.splitlines()[-1]
-        .endswith("MLflow did not take the report: OSError: no room for grpo-doctor")
+        .endswith("MLflow rejected the report: OSError: no room for grpo-doctor")
     )
 
 

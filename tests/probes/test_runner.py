@@ -90,7 +90,7 @@ def test_an_entry_point_that_could_not_be_used_leaves_the_verdict_open() -> None
 
     diagnosis = run_probes(trainer.adapter("render", "mask", rollout=rollout))
     assert (diagnosis.verdict, diagnosis.findings) == ("unjudged", [])
-    assert diagnosis.headline.startswith("1 of 3entry points could not be used, so they are not proven; ")
+    assert diagnosis.headline.startswith("1 of 3 entry points could not be used, so nothing is known about them. ")
     (note,) = diagnosis.notes
     assert note.startswith(
         "The entry point rollout was provided but could not be used: rollout makes no visible use of the adapter's model"

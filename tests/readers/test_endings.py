@@ -83,7 +83,8 @@ ROWS = "".join(f"step {i} | reward 0.{i:02d} | loss 0.5\n" for i in range(1, 31)
 )
 def test_the_end_is_reported(tmp_path: Path, end: str, what: str, line: int, raised: str) -> None:
     run = run_of(tmp_path, "train.log", ROWS + end)
-    assert run.notes[0] == f"the log ends with {what} (line {line}): {raised}the rows before it are not affected"
+    after = f": {raised}" if raised else "; "
+    assert run.notes[0] == f"the log ends with {what} (line {line}){after}the rows before it are not affected"
 
 
 def test_a_run_knows_how_it_ended_and_how_often_it_began_again(tmp_path: Path) -> None:

@@ -243,7 +243,7 @@ def test_a_configuration_has_no_charts_and_no_confidence_of_a_run() -> None:
     assert "<svg" not in page
     assert "Hover" not in page
     assert "settings not used" in page
-    assert sure(example.finding("CFG001", "small-group", "note", "info")) == "medium: a rule of thumb about settings"
+    assert sure(example.finding("CFG001", "small-group", "note", "info")) == "medium: based on a rule of thumb"
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_the_bonus_must_have_been_on_for_eight_steps(coef: str, onset: int) -> N
     assert found.onset_step == onset
 
 
-PLUS = [0.5 * 40 * m / 1024 for m in range(40, 24, -1)]  # numbers of which 5 % is exact
+PLUS = [0.5 * 40 * m / 1024 for m in range(40, 24, -1)]  # numbers of which 5% is exact
 
 
 @pytest.mark.parametrize(
