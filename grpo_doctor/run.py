@@ -147,18 +147,25 @@ EndKind = Literal[
 
 
 class Ending(msgspec.Struct, kw_only=True):
-    """How a log ends: the kind, its text, the line, and the exception named there."""
+    """How a log ends: the kind, its text, the line, the exception named there, and whether the training had finished
+    before."""
 
     kind: EndKind
     what: str
     line: int
     raised: str = ""
+    after_training: bool = False
+
+    @property
+    def ended_by(self) -> str:
+        """Return what ended the process, and whether training had finished."""
+        return f"{self.what}{' after training had finished' if self.after_training else ''}"
 
     @property
     def described(self) -> str:
-        """The text of the ending, with its line and its exception."""
+        """Return the text of the ending, with its line and its exception."""
         raised = f": {self.raised.rstrip(' .:')}" if self.raised else ""
-        return f"{self.what} (line {self.line}){raised}"
+        return f"{self.ended_by} (line {self.line}){raised}"
 
 
 class Run:

@@ -20,10 +20,12 @@ from grpo_doctor.diagnosis.wording import counted
 from grpo_doctor.report.charts import panels
 from grpo_doctor.report.model import (  # fmt: skip
     Options,
+    begun,
     cost,
     coverage,
     facts,
     first_step_to_take,
+    label,
     leading,
     level,
     measured,
@@ -31,6 +33,7 @@ from grpo_doctor.report.model import (  # fmt: skip
     named,
     next_run,
     number,
+    onset,
     responses,
     since,
     steps_for,
@@ -256,12 +259,12 @@ def _first_screen(main: Finding, diagnosis: Diagnosis, options: Options) -> Grid
     name = Text.assemble(
         (main.code, LEVEL[main.severity]), f" {main.name} ", (f"({main.severity})", LEVEL[main.severity])
     )
-    grid.add_row("cause" if main.role == "cause" else "finding", name)
-    grid.add_row("when", Text(when(main)))
+    grid.add_row(label(main), name)
+    grid.add_row("when", Text(onset(main, diagnosis)))
     if lost := cost(diagnosis, options.gpu_cost):
         grid.add_row("lost", Text(lost))
     if shown := main.evidence.get("crafted"):
-        grid.add_row("shown by", Text(str(shown)))
+        grid.add_row("last call", Text(str(shown)))
     grid.add_row("confidence", Text(sure(main)))
     grid.add_row("do this", Text(first_step_to_take(main), style="bold"))
     return grid
@@ -377,7 +380,7 @@ def _summary(diagnoses: Sequence[Diagnosis], width: int) -> Text:
     """Return a line for each run, with its full name last; and names of checks if all lines then fit."""
     leaders = [leading(diagnosis) for diagnosis in diagnoses]
     codes = [main.code if main else "" for main in leaders]
-    since = [str(main.onset_step) if main else "" for main in leaders]
+    since = [str(first.onset_step) if (first := begun(diagnosis)) else "" for diagnosis in diagnoses]
     runs = named(diagnoses)
     verdicts = [diagnosis.verdict for diagnosis in diagnoses]
     lines: list[list[str]] = []

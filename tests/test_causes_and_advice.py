@@ -105,6 +105,32 @@ def test_a_cause_is_not_reported_twice() -> None:
     assert found.headline.count("truncated") == 1
 
 
+COLLAPSE: dict[str, Any] = {"reward_mean": "0.3->0.5x55 0.5x5 0.02x40", "entropy_mean": "0.5->0.4x54 0.02x46"}
+
+
+def test_what_several_findings_ask_for_comes_first() -> None:
+    alone = diagnose(make_run(**COLLAPSE)).findings[0]
+    assert (alone.code, alone.role, alone.remedies[0].id) == ("ENT001", "cause", "prove-entropy-sign")
+    both = diagnose(make_run(**COLLAPSE, kl="0.01x54 3x46"))
+    assert (both.cause, both.findings[0].remedies[0].id) == ("ENT001", "lower-learning-rate")
+
+
+def test_an_alternative_whose_check_passed_is_left_out() -> None:
+    low_before = "a supervised stage, template or sampling temperature that removed the entropy"
+    assert low_before not in [r.name for r in diagnose(make_run(**COLLAPSE)).findings[0].rivals]
+    (low,) = [
+        f for f in diagnose(make_run(entropy_mean="0.04x30", reward_mean="0.3x30")).findings if f.code == "ENT001"
+    ]
+    assert low_before in [r.name for r in low.rivals]
+
+
+def test_a_constant_reward_is_checked_before_what_explains_it() -> None:
+    told = diagnose(make_run(reward_mean="0x24", reward_std="0x24", truncated_rate="1x24"))
+    assert (told.outcome, told.cause) == ("REW001", "LEN003")
+    assert [r.id for r in told.findings[0].remedies][:2] == ["check-the-reward", "raise-response-limit"]
+    assert not {"check-the-reward", "raise-response-limit"} & {w.id for f in told.findings for w in f.withheld}
+
+
 def test_the_direction_of_the_learning_rate_follows_the_finding() -> None:
     low = dict(senseless({}, [finding("CFG002", too_low=True)], 0))
     assert "lower-learning-rate" in low

@@ -51,7 +51,7 @@ def hung_in_a_collective(step: Column, events: Column, *, rows: int = 8) -> Fire
         ended & (row(step) >= rows),
         "The run hung after step {step:.0f} and ended with {what}.",
         info=ended,
-        error=ended & (row(step) >= rows) & ~(seen(events, "end", "after training had finished") > 0),
+        error=ended & (row(step) >= rows) & ~(seen(events, "finished") > 0),
         hold=(1, 1),
         step=step,
         what=message_of(events, "end"),

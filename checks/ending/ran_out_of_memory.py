@@ -52,7 +52,7 @@ def ran_out_of_memory(step: Column, events: Column, *, rows: int = 8) -> Fires:
         ended & (row(step) >= rows),
         "The run ended after step {step:.0f} with {what}.",
         info=ended,
-        error=ended & (row(step) >= rows) & ~(seen(events, "end", "after training had finished") > 0),
+        error=ended & (row(step) >= rows) & ~(seen(events, "finished") > 0),
         hold=(1, 1),
         step=step,
         what=message_of(events, "end"),

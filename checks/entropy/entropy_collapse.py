@@ -24,7 +24,7 @@ from grpo_doctor.series import solved as is_solved
     severity="info",
     confidence="medium",
     explains=("SHP001", "SHP002", "ENT002", "DIV001", "DIV003", "ADV003", "REW009", "REW015", "STL001"),
-    invalidates=("checkpoints since step {onset}: their responses to the same prompt are almost identical",),
+    invalidates=("checkpoints since step {onset}: their entropy has collapsed",),
 )
 def entropy_collapse(
     entropy_mean: Column,
@@ -94,11 +94,11 @@ def entropy_collapse(
     such rows are skipped. Entropies below 0 are summed log-probabilities and are skipped too.
 
     ## Remedy
-    Try these in order: verify the sign of the entropy term; sample at temperature 1; raise the upper clip bound (only
-    with more than one update per rollout); use covariance clipping; use an adaptive bonus; fill the batch with groups
-    of differing rewards. If entropy was already low at step 0 or 1, check the supervised stage and the template first,
-    because RL did not cause it. A collapsed policy does not recover in place: roll back to a checkpoint before the
-    onset.
+    Try these in order: verify the sign of the entropy term; raise the upper clip bound (only with more than one update
+    per rollout); use covariance clipping; use an adaptive bonus; fill the batch with groups of differing rewards;
+    sample at temperature 1; lower the learning rate (first, if another finding asks for it too). If entropy was already
+    low at step 0 or 1, check the supervised stage and the template first, because RL did not cause it. A collapsed
+    policy does not recover in place: roll back to a checkpoint before the onset.
 
     ## Sources
     arXiv 2505.22617 (law and effect sizes), 2503.14476 (clip-higher); BoBaCai/grpo-dual; real public runs of

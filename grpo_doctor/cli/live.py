@@ -49,7 +49,7 @@ class Pace:
         """Return the remaining time and the steps per minute."""
         done, passed = step - self.first, self.clock() - self.began
         if not done or passed <= 0:
-            return "starting"
+            return "no new step yet" if step else "starting"
         rate = f"{60 * done / passed:.3g} steps/min"
         if last is None:
             return rate

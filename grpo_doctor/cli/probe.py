@@ -60,6 +60,7 @@ def probe(
     color: Annotated[
         bool | None, typer.Option("--color/--no-color", help="Colour the text output.", show_default="on a terminal")
     ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Text: show all details instead of one screen.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show skipped probes with the reasons.")] = False,
 ) -> None:
     """Calls your own padding, mask, template, penalty, advantage and loss code with crafted inputs.
@@ -87,7 +88,7 @@ def probe(
         except ModuleNotFoundError as error:
             raise ConfigError(f"probing needs {error.name}; {install('train')}") from None
         settings = common.settings(config, select, ignore, None, None, fail_on, trust_checks=trust_checks)
-        options = common.options(output_format, output_file, False, color, verbose, rest="--verbose")
+        options = common.options(output_format, output_file, False, color, verbose, full=full, rest="--full")
         options = structs.replace(options, suppressions=settings.suppressions())
         catalogue = common.chosen(settings)
         with _refused(), redirect_stdout(sys.stderr):  # keep the trainer's output out of the report

@@ -19,7 +19,7 @@ from .arms import Change
 from .comparison import Comparison
 from .difference import SEED
 from .divergence import Parting
-from .verdict import Fared, decided_by
+from .verdict import Fared, decided_by, one_sided
 
 NEAR = 1e-4
 """Relative change of a tensor below which it counts as almost unchanged."""
@@ -87,8 +87,6 @@ def headline(found: Comparison) -> str:
     grave = [f for f in found.findings if f.level >= Severity.ERROR and f.code != "CMP001"]
     if grave:
         return grave[0].message
-    if found.recorded and found.unequal is None and not found.acting:
-        return "NEW is a copy of BASE: every metric has identical values at every shared step."
     return " ".join(filter(None, (_verdict(found), _parted(found))))
 
 
@@ -96,10 +94,10 @@ def _verdict(found: Comparison) -> str:
     reasons = [d.sentence for d in found.differences if d.better]
     for fate, words in (("vanished", ""), ("appeared", "appeared"), ("worsened", "got worse")):
         these = [f for f in found.fared if f.fate == fate]
-        named = [f"{f.code} {f.name}" for f in these if f.level >= Severity.ERROR] or [f.code for f in these]
-        words = words or ("is gone" if len(named) == 1 else "are gone")
-        if named:
-            reasons.append(f"{', '.join(named[:3])}{f' and {len(named) - 3} more' if len(named) > 3 else ''} {words}")
+        grave = [f for f in these if f.level >= Severity.ERROR]
+        words = words or ("is gone" if len(grave or these) == 1 else "are gone")
+        if these:
+            reasons.append(f"{_named(grave) if grave else ', '.join(f.code for f in these[:3])} {words}")
     said = {
         "better": "NEW is better",
         "worse": "NEW is worse",
@@ -107,11 +105,25 @@ def _verdict(found: Comparison) -> str:
     }
     if found.verdict in said:
         return f"{said[found.verdict]}: {'; '.join(reasons)}."
+    told = []
+    for side, fate in (("BASE", "cannot tell"), ("NEW", "appeared")):
+        if these := [f for f in one_sided(found.fared) if f.fate == fate]:
+            told.append(f"{side} has {_named(these)}, but {these[0].why}.")
     deciding = decided_by(found.differences)
-    if deciding is None:
-        return "It cannot be judged whether NEW is better: too few steps are shared to estimate the noise."
-    words = "Inconclusive" if found.verdict == "inconclusive" else "No difference beyond noise"
-    return f"{words}: {deciding.sentence}."
+    if found.recorded and found.unequal is None and not found.acting:
+        told.append("NEW is a copy of BASE: every metric has identical values at every shared step.")
+    elif deciding is None:
+        told.append("It cannot be judged whether NEW is better: too few steps are shared to estimate the noise.")
+    else:
+        words = "Inconclusive" if deciding.inconclusive else "No difference beyond noise"
+        told.append(f"{words}{' in the shared steps' if told else ''}: {deciding.sentence}.")
+    return " ".join(told)
+
+
+def _named(these: Sequence[Fared]) -> str:
+    """Return codes and names of at most three findings."""
+    more = f" and {len(these) - 3} more" if len(these) > 3 else ""
+    return ", ".join(f"{f.code} {f.name}" for f in these[:3]) + more
 
 
 def _parted(found: Comparison) -> str:

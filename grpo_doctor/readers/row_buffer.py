@@ -20,7 +20,7 @@ from ..limits import spent
 from ..record import NUMBER_FIELDS, Event
 from ..run import Run
 from . import fast, steps
-from .aliases import STEP_KEYS, TRAPS, WEAK_STEP_KEYS, Alias, meant_beside, resolve
+from .aliases import STEP_KEYS, TRAPS, WEAK_STEP_KEYS, Alias, counts_as, is_weak, meant_beside, resolve
 from .input import Input, NotRead
 from .row_kinds import EVAL, EVALUATED, VALUES, component, declares, flat, is_eval, melted, unpacked
 from .series import Values
@@ -287,7 +287,7 @@ class Rows:
     def _uncounted(self, row: Mapping[str, Any]) -> bool:
         """Return whether neither this row nor an earlier one has a counter, only fractions of an epoch."""
         named = {key.lower().replace(" ", "_") for key in row}
-        weak = [row[key] for key in row if key.lower() in WEAK_STEP_KEYS]
+        weak = [row[key] for key in row if is_weak(key)]
         parts = all((at := number(value)) is not None and not at.is_integer() for value in weak)
         return self._step_key is None and named.isdisjoint(STEP_KEYS) and parts
 
@@ -337,8 +337,9 @@ class Rows:
             if name in named and (step := _count(row[named[name]])) is not None and math.isfinite(step):
                 self._step_key = self._step_key or named[name]
                 return step
-        for name in WEAK_STEP_KEYS:
-            if name in named and (step := number(row[named[name]])) is not None:
+        for word in WEAK_STEP_KEYS:
+            counter = next((key for key in named.values() if counts_as(key, word)), None)
+            if counter is not None and (step := number(row[counter])) is not None:
                 self.weak.put(len(self.steps), step)
                 break
         return None
@@ -513,8 +514,11 @@ class Rows:
         n = len(self)
         epochs = next((c.full(n) for c in self.columns.values() if any(a.field == "epoch" for a in c.aliases)), None)
         outer = [column.full(n) for key, column in self.extra.items() if key.lower() in _OUTER]
+        counted = np.array(self.steps)
+        if n and np.isnan(counted).all() and steps.restarts(weak := self.weak.full(n)):
+            counted = weak
         parts = steps.runs(
-            np.array(self.steps), np.frombuffer(self.trains, np.uint8).astype(bool), epochs, outer, self.ended,
+            counted, np.frombuffer(self.trains, np.uint8).astype(bool), epochs, outer, self.ended,
             np.array(self.origins),
         ) if n else []  # fmt: skip
         if len(parts) < 2:

@@ -40,7 +40,7 @@ _COMMON = frozenset(
 """Fields that supervised or preference training also logs, so they do not make a run an RL run."""
 OF_SETTINGS = frozenset("kl_coef entropy_coef groups group_size temperature epoch learning_rate".split())
 """Fields that describe settings, not progress. A number in a text may be mistaken for one of them."""
-_OF_SWEEPS = frozenset("kl_coef entropy_coef group_size temperature".split())
+OF_SWEEPS = frozenset("kl_coef entropy_coef group_size temperature".split())
 """Settings that an evaluation varies, one row for each value: ``beta=0.1 => win rate: 58%``."""
 _OF_SCORES = frozenset("success_rate reward_mean eval_score valid_rate response_length_mean".split())
 _STATISTICS = frozenset("mean std min max median total sum count".split())
@@ -218,7 +218,7 @@ def run_type(fields: Iterable[str], keys: Iterable[str], *, counted: bool = Fals
         return "evaluation"
     if known <= OF_SETTINGS or (not counted and of_whole_runs(keys)):
         return "none"
-    if not counted and known & _OF_SWEEPS and known & _OF_SCORES and known <= _OF_SWEEPS | _OF_SCORES:
+    if not counted and known & OF_SWEEPS and known & _OF_SCORES and known <= OF_SWEEPS | _OF_SCORES:
         return "evaluation"
     if of_samples(keys) and not counted and not known & (UPDATED | _OF_GROUPS):
         return "evaluation"

@@ -149,6 +149,15 @@ def _back_to_start(counter: np.ndarray, rows: np.ndarray) -> list[int]:
     return found
 
 
+def restarts(counter: np.ndarray) -> bool:
+    """Return whether a counter increases on every row until a program starts again, and not until the end of a period,
+    which is always the same number of rows."""
+    begins = _back_to_start(counter, np.arange(len(counter)))
+    ends = counter[[*(row - 1 for row in begins), len(counter) - 1]]
+    whole = len(begins) and np.count_nonzero(np.diff(counter) <= 0) == len(begins)
+    return bool(whole) and bool((ends[1:] > ends[0]).any() or (ends[1:-1] < ends[0]).any())
+
+
 def _goes_on(counter: np.ndarray, row: int, rows: np.ndarray) -> bool:
     """Return whether another counter has increased where the steps restart, which means that they are counted within
     each of its periods."""

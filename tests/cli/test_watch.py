@@ -343,7 +343,7 @@ def test_the_heartbeat_says_where_the_run_stands_and_when_it_does_not_move(tmp_p
             write_run(log, collapsed=False, steps=more)
         heart.tick(watcher.poll())
     assert len(said) == 3
-    assert said[0].startswith(f"step 10/40, starting, {log}  reward 0.54")
+    assert said[0].startswith(f"step 10/40, no new step yet, {log}  reward 0.54")
     assert said[1].endswith("no new data for 60 s")
     assert said[2].startswith("step 20/40, ")
     assert "steps/min" in said[2]
@@ -352,7 +352,7 @@ def test_the_heartbeat_says_where_the_run_stands_and_when_it_does_not_move(tmp_p
 def test_pace() -> None:
     now = [0.0]
     pace = Pace(10, lambda: now[0])
-    assert pace.left(10, 100) == "starting"
+    assert (pace.left(0, 100), pace.left(10, 100)) == ("starting", "no new step yet")
     now[0] = 60.0
     assert pace.left(20, 100) == "8 min left, 10 steps/min"
     assert pace.left(40, 50) == "20 s left, 30 steps/min"

@@ -67,6 +67,23 @@ def test_an_error_that_base_was_too_short_to_show_makes_a_better_run_mixed() -> 
     assert "REW009 reward-collapse is gone; GRD001 nan-or-inf" in headline(found)
 
 
+def test_a_failure_beyond_the_shared_steps_is_reported_and_inconclusive() -> None:
+    short, long = run(reward_mean=reward(1)[:40], loss=loss(40)), run(reward_mean=reward(1), loss=loss(broken=50))
+    found = compared(short, long)
+    assert found.verdict == "inconclusive"
+    assert headline(found) == (
+        "NEW has GRD001 nan-or-inf, but BASE ends at step 40, and NEW showed it at step 50. "
+        "NEW is a copy of BASE: every metric has identical values at every shared step. "
+        "They diverge at step 50, where loss of NEW is not finite."
+    )
+    other = compared(run(reward_mean=reward(2)[:40], loss=loss(40)), long)
+    assert "showed it at step 50. No difference beyond noise in the shared steps: the reward is " in headline(other)
+    assert headline(compared(long, short)).startswith("BASE has GRD001 nan-or-inf, but NEW ends at step 40")
+    brief = run(reward_mean=reward(1)[:5], loss=loss(5))
+    assert headline(compared(brief, long)).startswith("NEW has GRD001 nan-or-inf, but BASE ends at step 5")
+    assert compared(short, run(reward_mean=reward(1), loss=loss())).verdict == "no difference"
+
+
 def test_a_finding_that_stays_says_that_the_remedy_did_nothing() -> None:
     found = compared(run(reward_mean=reward(0), loss=loss(broken=30)), run(reward_mean=reward(1), loss=loss(broken=31)))
     assert {f.code: (f.fate, f.judgement) for f in found.fared}["GRD001"] == ("stayed", "no effect")

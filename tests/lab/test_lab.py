@@ -265,6 +265,9 @@ def test_the_command_says_what_is_unknown(tmp_path: Path) -> None:
         2,
         True,
     )
+    all_of_them = CliRunner().invoke(app, ["lab", "--out", str(tmp_path / "none")])
+    assert (all_of_them.exit_code, "or confirm with --yes" in " ".join(all_of_them.output.split())) == (2, True)
+    assert not (tmp_path / "none").exists()
     nothing = CliRunner().invoke(app, ["lab", "--jobs", "0", "--out", str(tmp_path)])
     assert nothing.exit_code == 0
 

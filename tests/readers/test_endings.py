@@ -57,7 +57,7 @@ ROWS = "".join(f"step {i} | reward 0.{i:02d} | loss 0.5\n" for i in range(1, 31)
             f"RuntimeError: CUDA out of memory: {'Tried to allocate 2 GiB. ' * 30}.\nSending SIGTERM to 7\n",
             "a GPU out-of-memory error",
             31,
-            f"RuntimeError: CUDA out of memory: {'Tried to allocate 2 GiB. ' * 30}"[:160] + "; ",
+            f"RuntimeError: CUDA out of memory: {'Tried to allocate 2 GiB. ' * 5}…; ".replace(" …", "…"),
         ),
         ("[rank3] Watchdog caught collective operation timeout: 1\n", "a collective timeout", 31, ""),
         (
@@ -74,6 +74,32 @@ ROWS = "".join(f"step {i} | reward 0.{i:02d} | loss 0.5\n" for i in range(1, 31)
             "KeyError: 'result'; ",
         ),
         (
+            'Traceback (most recent call last):\n  File "/opt/a.py", line 3, in search\n    x["result"]\n'
+            "KeyError: 'result'\n",
+            "a traceback",
+            31,
+            "KeyError: 'result', in search (a.py, line 3); ",
+        ),
+        (
+            "Traceback (most recent call last):\nRuntimeError: [enforce fail at inline_container.cc:672] . "
+            "unexpected pos 79 vs 78\n",
+            "a failed checkpoint write, probably because the disk is full",
+            32,
+            "RuntimeError: [enforce fail at inline_container.cc:672] . unexpected pos 79 vs 78; ",
+        ),
+        (
+            "torch.distributed.DistBackendError: ncclSystemError: System call failed\n",
+            "an NCCL error",
+            31,
+            "torch.distributed.DistBackendError: ncclSystemError: System call failed; ",
+        ),
+        (
+            "".join(f"client:{i} [ERROR] Request {i} failed with code 400\n" for i in range(3)),
+            "an error repeated 3 times",
+            31,
+            "Request 0 failed with code 400; ",
+        ),
+        (
             "Traceback (most recent call last):\nopenai.RateLimitError: 429\n",
             "a failed API call",
             32,
@@ -85,6 +111,17 @@ def test_the_end_is_reported(tmp_path: Path, end: str, what: str, line: int, rai
     run = run_of(tmp_path, "train.log", ROWS + end)
     after = f": {raised}" if raised else "; "
     assert run.notes[0] == f"the log ends with {what} (line {line}){after}the rows before it are not affected"
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "client [ERROR] failed\n" * 2,
+        "client [ERROR] failed\n" * 3 + "retried with success\n",
+    ],
+)
+def test_errors_that_do_not_end_the_log_are_not_its_ending(tmp_path: Path, end: str) -> None:
+    assert run_of(tmp_path, "train.log", ROWS + end).ending is None
 
 
 def test_a_run_knows_how_it_ended_and_how_often_it_began_again(tmp_path: Path) -> None:

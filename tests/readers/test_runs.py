@@ -130,6 +130,18 @@ def test_a_counter_that_begins_again_is_another_run(tmp_path: Path, suffix: str)
     assert [int(run.lines[0]) for run in found][1] in (21, 22)
 
 
+def test_a_weaker_counter_that_begins_again_is_another_run(tmp_path: Path) -> None:
+    rows = [{"batch_index": i, "reward_mean": i / 100, "reward_std": 0.1} for size in (7, 6, 30) for i in range(size)]
+    found = runs(tmp_path, "x.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    assert [run.steps.tolist() for run in found] == [[*range(7)], [*range(6)], [*range(30)]]
+
+
+def test_batches_of_periods_with_the_same_length_are_one_run(tmp_path: Path) -> None:
+    rows = [{"batch_index": i, "reward_mean": i / 100, "reward_std": 0.1} for size in (9, 9, 5) for i in range(size)]
+    (run,) = runs(tmp_path, "x.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    assert len(run) == 23
+
+
 def test_a_run_that_is_resumed_stays_one(tmp_path: Path) -> None:
     steps = [*range(1, 31), *range(21, 61)]
     (run,) = runs(tmp_path, "x.jsonl", "\n".join(json.dumps({"step": i, "reward": 0.01 * i}) for i in steps))

@@ -13,11 +13,11 @@ from typing import Any
 
 from ...run import Run
 from ..aliases import resolve
-from ..endings import TAIL, ending, event, words
+from ..endings import TAIL, ending, events, words
 from ..input import PARTED, Head, Input, NotRead, decoded, pieces
 from ..known_warnings import metric, refused, sign
 from ..row_buffer import Rows
-from ..row_kinds import flat
+from ..row_kinds import OF_SWEEPS, flat
 from ..settings import declared
 from ..values import number
 from . import keyvalue, pairs, trl_console, verl_console
@@ -101,8 +101,15 @@ def _elsewhere(file: Input, known: list[Run]) -> list[Run]:
 
 def _said(text: str) -> dict[str, float]:
     """Return the metrics of a line before its mapping: ``rl_loss: 0.2, entropy: 0.8, rewards: {…}``."""
-    before = text[: max(text.find("{"), 0)]
-    return pairs.metrics(before) if _NAMES.search(before) else {}
+    before, _, mapping = text.partition("{")
+    return pairs.metrics(before) if "[" not in mapping and _NAMES.search(before) else {}
+
+
+def _settings(row: Mapping[str, Any]) -> bool:
+    """Return whether a mapping has more settings than metrics."""
+    known = [key for key in flat(row) if declared(key) or resolve(key)]
+    metrics = [key for key in known if not declared(key) and resolve(key)[0].field not in OF_SWEEPS]
+    return len(known) > 2 * len(metrics)
 
 
 def _tell_the_end(runs: list[Run], torn: int, tail: Iterable[tuple[int, str]]) -> None:
@@ -112,7 +119,7 @@ def _tell_the_end(runs: list[Run], torn: int, tail: Iterable[tuple[int, str]]) -
     if end is not None and end.kind != "finished":
         last.notes.insert(0, words(end, len(last)))
         if len(last):
-            last.events.setdefault(len(last) - 1, []).append(event(end))
+            last.events.setdefault(len(last) - 1, []).extend(events(end))
 
 
 def of_texts(file: Input, texts: Iterable[tuple[int, str]]) -> list[Run]:
@@ -261,9 +268,7 @@ class _Console:
 
     def _mapping(self, line: int, text: str, body: str, before: str) -> bool:
         """Read a row of metrics; return False for another mapping."""
-        step, of_rollout = trl_console.counted(before)
-        if step is None and line - self._heading[0] <= _BELOW and not _STEPPED.search(body):
-            (_, step), self.headed = self._heading, True
+        step, of_rollout = self._step(line, body, before)
         if text == self.last or ("epoch" in body and self.last.endswith(body)):
             return True  # every process of a job prints the same row, some with their number first
         said = _said(text)
@@ -282,9 +287,8 @@ class _Console:
             self.bars = trl_console.Bars()
             return True
         self.last = text
-        settings = sum(declared(key) is not None for key in flat(row))
-        if settings and settings > sum(bool(resolve(key)) and declared(key) is None for key in row):
-            self.declare(row)
+        if _settings(row):
+            self._declare_below(line, text, row)
             return True
         if step is None and (not trl_console.tells(row) or (self.epochs and "epoch" not in row)):
             return True  # a mapping in or about a completion
@@ -302,8 +306,22 @@ class _Console:
             self.epochs |= "epoch" in row
             self.bars.settle()
         else:
-            self.declare(row)
+            self._declare_below(line, text, row)
         return True
+
+    def _declare_below(self, line: int, text: str, row: dict[str, Any]) -> None:
+        """Read a mapping that is not a row as settings, and the text before it as a line."""
+        self.declare(row)
+        before = text.partition("{")[0]
+        if _NAMES.search(before):
+            self.general.see(line, before)
+
+    def _step(self, line: int, body: str, before: str) -> tuple[float | None, bool]:
+        """Return the step that the text before a mapping or a heading gives it, and whether it counts rollouts."""
+        step, of_rollout = trl_console.counted(before)
+        if step is None and line - self._heading[0] <= _BELOW and not _STEPPED.search(body):
+            (_, step), self.headed = self._heading, True
+        return step, of_rollout
 
     def _take_early(self, rewarded: bool) -> None:
         """Add the rows that have a reward but no update; if an update also has its reward, these rows are single

@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from ...run import Run
-from ..aliases import GUESSED, of_another, resolve, words
+from ..aliases import GUESSED, counts_as, is_step, is_weak, of_another, resolve, words
 from ..input import Input, NotRead, decoded
 from ..reading import chosen
 from ..row_buffer import Numbers, Rows
@@ -29,16 +29,7 @@ from ..steps import excursions
 from .line_templates import RULE, Template, figures, key, silent, start_of
 from .pairs import NUMBER, counter_first, pairs, picked, plain, said
 from .prose_filter import Essay
-from .repeated_lines import (
-    SAYS_ENOUGH,
-    Shape,
-    counts_as,
-    counts_up,
-    is_metric,
-    is_step,
-    is_weak,
-    says,
-)
+from .repeated_lines import SAYS_ENOUGH, Shape, counts_up, is_metric, says
 from .templates import mine
 from .timeline import Timeline
 

@@ -65,10 +65,10 @@ _COUNTER = re.compile(
 )
 """Text before the position of a counter in brackets: ``Epoch [3/60]``, ``Step (12``."""
 _OF_COUNTER = re.compile(
-    r"\b(?:in|at|for|of|on|after|during) ((?:(?:global|train|training) )?(?:step|iteration|iter|update|epoch))$",
+    r"\b(?:in|at|for|of|on|after|during) ((?:(?:global|train|training) )?(?:step|iteration|iter|update|epoch))=?$",
     re.IGNORECASE,
 )
-"""A counter at the end of a longer phrase: ``Call #1 for step``, ``Update of batch in train step``."""
+"""A counter at the end of a longer phrase: ``Call #1 for step``, ``KL spike at step=10``."""
 _MOST_NUMBERS = 200
 _LONGEST_GAP = 200
 """Maximum number of characters between a name and its number."""

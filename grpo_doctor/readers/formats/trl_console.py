@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ..aliases import resolve, words
+from ..aliases import is_step, resolve, words
 from ..settings import declared
 from ..values import loaded, number
 from .pairs import pairs
-from .repeated_lines import is_step
 
 FORMAT = "trl-console"
 

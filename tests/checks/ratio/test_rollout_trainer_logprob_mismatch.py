@@ -44,8 +44,14 @@ def test_the_side_exactly_at_a_threshold(k3: str, raw: str, side: str) -> None:
         ("0.001x20", None),  # what bf16 gives with nothing broken
         ("0.002x20", None),
         ("0.0021 0x9", None),
-        ("0.0021x2", "warning"),
-        ("0.01x2", "warning"),
+        ("0 0.0021x2", "warning"),
+        ("0 0.01x2", "warning"),
+        ("0.0021x20", "info"),  # steady since the first row, as with a mixture of experts
+        ("0.005 0.01x8", "info"),
+        ("0.0049 0.01x8", "warning"),
+        ("0.002 0.0039x8", "warning"),
+        ("0.01 0.0021x8", "info"),
+        ("0.011 0.0021x8", "warning"),
         ("0.011x2", "error"),
         ("0.1x2", "error"),
         ("0.101x2", "critical"),
@@ -65,14 +71,14 @@ def test_boundary(k3: str, severity: str | None) -> None:
     [
         ("rollout_logp_diff", "0.017x20", None),  # what bf16 engines give with nothing broken
         ("rollout_logp_diff", "0.05x20", None),
-        ("rollout_logp_diff", "0.0506x20", "warning"),
-        ("rollout_logp_diff", "0.1128x20", "warning"),
+        ("rollout_logp_diff", "0.01 0.0506x20", "warning"),
+        ("rollout_logp_diff", "0.01 0.1128x20", "warning"),
         ("rollout_logp_diff", "0.113x20", "error"),
         ("rollout_logp_diff", "0.4x20", "error"),
         ("rollout_logp_diff", "0.17x20 0.25x8", "critical"),  # k3 doubled within 20 rows
         ("rollout_mult_prob_error", "1.0x20", None),
         ("rollout_mult_prob_error", "1.05x20", None),  # the limit of the NeMo-RL guide
-        ("rollout_mult_prob_error", "1.06x20", "warning"),
+        ("rollout_mult_prob_error", "1.0 1.06x20", "warning"),
         ("rollout_mult_prob_error", "1.02x5 38565x20", "error"),
         ("rollout_mult_prob_error", "1.02x5 38565x21", "critical"),
         ("rollout_prob_diff", "0.005x20", None),
@@ -98,12 +104,12 @@ def test_a_run_that_gains_under_an_inferred_k3_keeps_a_warning() -> None:
     assert find("RAT004", rollout_mismatch_kl=[0.1] * 30, reward_mean=[0.5] * 30).severity == "error"
     assert find("RAT004", rollout_mismatch_kl=[0.101] * 30, reward_mean=RISING).severity == "critical"
     assert find("RAT004", rollout_mismatch_kl=[0.01] * 30, reward_mean=RISING).severity == "info"
-    assert find("RAT004", rollout_mismatch_kl=[0.01] * 30, reward_mean=[0.5] * 30).severity == "warning"
+    assert find("RAT004", rollout_mismatch_kl=[0.0] + [0.01] * 29, reward_mean=[0.5] * 30).severity == "warning"
 
 
 @pytest.mark.parametrize(("threshold", "reward"), [("bad", [0.5] * 30), ("broken", RISING)])
 def test_an_inferred_k3_exactly_at_a_threshold(threshold: str, reward: list[float]) -> None:
-    columns: dict[str, Any] = {"rollout_logp_diff": [0.12] * 30, "reward_mean": reward}
+    columns: dict[str, Any] = {"rollout_logp_diff": [0.01] + [0.12] * 29, "reward_mean": reward}
     k3 = find("RAT004", **columns).evidence["k3"]
     found = [run_check("RAT004", thresholds={threshold: limit}, **columns) for limit in (k3, 0.99 * k3)]
     assert [finding and finding.severity for finding in found] == ["warning", "error"]
@@ -137,6 +143,10 @@ def test_the_remedy_for_trl_weighs_tokens_and_not_whole_responses() -> None:
         ({"rollout_mismatch_kl": "0x3 1x2"}, "The raw logits of the rollout engine are not recorded"),
         ({"rollout_mismatch_kl": "0x3 0.5x2", "learning_rate": "0x5"}, "The learning rate is 0: check the engine's"),
         ({"rollout_mismatch_kl": "0x3 0.5x2", "learning_rate": "1e-6 0x4"}, "The raw logits of the rollout engine"),
+        (
+            {"rollout_mismatch_kl": "0.005x5"},
+            "They have differed since the first row, as bf16 engines do with a mixture of",
+        ),
     ],
 )
 def test_what_rules_out_stale_weights_is_part_of_the_message(columns: dict[str, Any], side: str) -> None:
