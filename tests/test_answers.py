@@ -107,7 +107,7 @@ def test_a_resumed_run(after: tuple[float, ...], words: str) -> None:
     assert line.endswith(words)
 
 
-def test_updates_a_rollout() -> None:
+def test_updates_per_rollout() -> None:
     declared = {"train_batch_size": 512, "mini_batch_size": 128, "group_size": 8, "num_iterations": 2}
     (line,) = answers_of(make_run(declared, reward_mean="0.5x4"))
     assert line == (

@@ -15,7 +15,7 @@ def probe_ties(advantages: Any, *, limit: float = 1e-2, rounded_limit: float = 1
 
     ## Thresholds of the probe
     - `limit`: |A| of equal rewards up to which it is treated as rounding.
-    - `rounded_limit`: |A| of equal rewards of 0.1 alone up to which it is a warning.
+    - `rounded_limit`: |A| up to which it is a warning if only equal rewards of 0.1 exceed `limit`.
     """
     import torch
 

@@ -51,7 +51,7 @@ def entropy_sign_flip_records(
     entropy_mean: 1->0.4x16
     logit_gap: 3->6x16
     ```
-    Warning at step 12: Entropy falls from 1 to 0.4 nats despite an entropy coefficient of 0.05; only a probe can
+    Warning at step 12: Entropy falls from 1 to 0.4 nats despite an entropy coefficient of 0.05. Only a probe can
     prove a flipped sign.
 
     ```text
@@ -82,7 +82,7 @@ def entropy_sign_flip_records(
     added = (abs(entropy_loss - term) <= 0.05 * term) & (abs(entropy_coef - 1) > 0.1)
     return fires(
         suspect,
-        "Entropy falls from {first:.3g} to {entropy:.3g} nats despite an entropy coefficient of {coef:.3g}; only a "
+        "Entropy falls from {first:.3g} to {entropy:.3g} nats despite an entropy coefficient of {coef:.3g}. Only a "
         "probe can prove a flipped sign.",
         error=suspect & ((entropy_mean < error_below_share * first) | added),
         entropy=entropy_mean,

@@ -30,7 +30,7 @@ def chosen_likelihood_displaced(
     - `lost`: fall of the implicit reward, in the units of the loss; at beta 0.1, a fall of 1 makes the response 22,000
       times less likely.
     - `sigmas`: standard errors that the fall must exceed.
-    - `times`: factor on the log-probability if no implicit reward is logged.
+    - `times`: factor by which the log-probability must have fallen if no implicit reward is logged.
 
     ## Why it matters
     The loss contains only the difference between chosen and rejected responses. If both become less likely, the

@@ -35,7 +35,7 @@ def chosen_likelihood_falls(
     - `rows`: rows over which each mean is computed.
     - `ruled_out`: size of a negative implicit reward, in the units of the loss, at which a response is ruled out.
     - `sigmas`: standard errors that the fall of the reward must exceed.
-    - `times`: factor on the log-probability.
+    - `times`: factor by which the log-probability must have fallen.
     - `evaluations`: minimum number of held-out losses or scores.
     - `holds_within`: share above the lowest held-out loss up to which it counts as not worse.
 

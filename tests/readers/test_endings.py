@@ -159,11 +159,11 @@ def test_an_exception_alone_is_what_was_pasted(tmp_path: Path) -> None:
     assert run_of(tmp_path, "rows.log", f"{ROWS}{error}\n").ending is None  # rows before it: it may have been caught
 
 
-def test_what_was_survived_is_no_end(tmp_path: Path) -> None:
+def test_an_error_before_further_rows_is_not_the_end(tmp_path: Path) -> None:
     half = len(ROWS) // 2
     at = ROWS.index("\n", half) + 1
     run = run_of(tmp_path, "train.log", ROWS[:at] + "Traceback (most recent call last):\nValueError: x\n" + ROWS[at:])
-    assert not any("ends in" in note for note in run.notes)
+    assert not any("ends with" in note for note in run.notes)
 
 
 def test_a_reward_that_is_not_read_is_reported_with_the_way(tmp_path: Path) -> None:

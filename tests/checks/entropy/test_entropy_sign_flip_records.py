@@ -15,7 +15,7 @@ def test_boundary_and_message() -> None:
     assert found is not None
     assert (found.severity, found.onset_step, found.detected_step) == ("warning", 12, 14)
     assert found.message == (
-        "Entropy falls from 1 to 0.4 nats despite an entropy coefficient of 0.05; only a probe can prove a flipped sign."
+        "Entropy falls from 1 to 0.4 nats despite an entropy coefficient of 0.05. Only a probe can prove a flipped sign."
     )
 
 

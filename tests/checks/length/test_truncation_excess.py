@@ -115,7 +115,7 @@ def test_the_onset_is_above_the_limit() -> None:
         ({"response_length_mean": "256x30", "reward_mean": "0x30"}, "error"),
     ],
 )
-def test_a_mean_that_stands_at_its_maximum_is_the_limit(columns: dict[str, Any], expected: str | None) -> None:
+def test_a_mean_that_stays_at_its_maximum_is_the_limit(columns: dict[str, Any], expected: str | None) -> None:
     found = run_check("LEN003", **columns)
     assert (found.severity if found else None) == expected
 
@@ -253,7 +253,7 @@ def test_it_is_an_outcome_lately_and_over_the_run(cut: str, kind: str) -> None:
     assert find("LEN003", truncated_rate=cut, thresholds={"outcome_share": 0.75}).kind == kind
 
 
-def test_from_five_known_shares_on_the_last_five_rows_count() -> None:
+def test_the_last_five_known_shares_count() -> None:
     found = find("LEN003", truncated_rate="0.4x3 ?x3 0x2", response_length_mean="100x8")
     assert found.last_step == 7  # the fifth share is known on the eighth row
 

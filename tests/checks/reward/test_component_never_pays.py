@@ -87,7 +87,7 @@ def test_form_and_penalties_are_passed_over(name: str) -> None:
         ("correctness", (-0.02, -0.03), True),
     ],
 )
-def test_what_moves_below_0_on_every_row_is_a_cost(name: str, levels: tuple[float, float], fires: bool) -> None:
+def test_a_component_below_0_on_every_row_is_a_cost(name: str, levels: tuple[float, float], fires: bool) -> None:
     rows = [{"landing": reward, name: levels[i % 2]} for i, reward in enumerate(RISING)]
     assert (run_check("REW011", reward_mean=RISING, reward_components=rows) is not None) is fires
 
