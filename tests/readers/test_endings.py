@@ -28,7 +28,7 @@ ROWS = "".join(f"step {i} | reward 0.{i:02d} | loss 0.5\n" for i in range(1, 31)
             "Traceback (most recent call last):\ntorch.OutOfMemoryError: CUDA out of memory.\n",
             "a GPU out-of-memory error",
             32,
-            "torch.OutOfMemoryError: CUDA out of memory.; ",
+            "torch.OutOfMemoryError: CUDA out of memory; ",
         ),
         ("^CTraceback\nKeyboardInterrupt\n", "an interrupt", 32, ""),
         ("KeyboardInterrupt\nIndexError: list index out of range\n", "an interrupt", 31, ""),
