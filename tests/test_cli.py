@@ -82,7 +82,7 @@ def test_a_line_of_fifty_megabytes_is_passed_over(tmp_path: Path) -> None:
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_a_damaged_record_costs_itself_alone_and_is_named(tmp_path: Path) -> None:
+def test_only_the_damaged_record_is_lost_and_named(tmp_path: Path) -> None:
     path = healthy(tmp_path / "records.jsonl")
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([*lines[:5], b'{"schema":1,"step":"six"}\n', *lines[6:]]))

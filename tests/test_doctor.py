@@ -340,5 +340,5 @@ def test_a_level_that_ended_long_ago_does_not_come_back_with_one_that_did_not() 
 
 
 @pytest.mark.parametrize(("lasts", "cleared"), [(90, True), (91, False)])
-def test_what_ended_in_the_last_tenth_still_holds(lasts: int, cleared: bool) -> None:
+def test_a_finding_that_ended_in_the_last_tenth_still_holds(lasts: int, cleared: bool) -> None:
     assert find("ENT012", entropy_mean=f"0.05x{lasts} 0.2x{101 - lasts}").cleared is cleared

@@ -25,18 +25,18 @@ def environment_failures_scored(
 
     ## What it sees
     The check averages the share of rollouts in which the environment or its sandbox failed over the last 5 rows: above
-    10 % it is a **warning**. Above 50 % it is an **error**, and an outcome. Severity is info if rollouts show that at
+    10% it is a **warning**. Above 50% it is an **error**, and an outcome. Severity is info if rollouts show that at
     most half of the failures got the lowest reward of their step. A single row of 30 or more rollouts is judged by
     itself.
 
     ## Thresholds
-    - `some`: share of failed rollouts, 0 to 1; at 10 % with eight responses per prompt, more than half of the groups
+    - `some`: share of failed rollouts, 0 to 1; at 10% with eight responses per prompt, more than half of the groups
       contain one.
     - `most`: share of failed rollouts, 0 to 1, above which the reward mostly measures the sandbox.
     - `masked`: share of failures with the lowest reward, 0 to 1, up to which they are not scored as wrong answers.
 
     ## Why it matters
-    A sandbox that times out gives a reward of 0 to a response that may have been right. The reward then depends on
+    A sandbox that times out gives a reward of 0 to a response that may have been correct. The reward then depends on
     the load of the sandbox instead of the policy.
 
     ## Example

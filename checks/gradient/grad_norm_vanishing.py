@@ -18,7 +18,7 @@ def grad_norm_vanishing(
 
     ## What it sees
     The norm is below a thousandth of the run's first level (median of its first five) for ten rows in a row, while less
-    than 90 % of the groups are known to have zero variance and the task was not solved, in a log that includes the
+    than 90% of the groups are known to have zero variance and the task was not solved, in a log that includes the
     run's start. If this is true for more than half of the run, it is an outcome. It is an **error** if the log counts
     the groups with differing rewards, because the weights do not change although there is signal. GRD008 covers a
     gradient norm that has been 0 since the first row.

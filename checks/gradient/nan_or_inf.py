@@ -38,9 +38,9 @@ def nan_or_inf(
     gradients are a warning while they are isolated, and an error starting at the third.
 
     A NaN in KL, entropy or margin is an **info** if it does not enter the loss. That is the case if the gradient norm
-    of the same row (or the loss, if no norm is logged) is finite and not 0, or if the KL coefficient is 0. It is also
-    the case if responses still get different rewards after a NaN row, because NaN weights generate only garbage. A
-    NaN loss next to such a gradient norm is a **warning**: the update was finite, so this value was not trained on. It
+    of the same row (or the loss, if no norm is logged) is finite and not 0, or if the KL coefficient is 0. The same
+    holds if responses still get different rewards after a NaN row, because NaN weights generate only garbage. A NaN
+    loss next to such a gradient norm is a **warning**: the update was finite, so this value was not trained on. It
     is critical if the loss is NaN on more than half of the rows, or of the last 10 rows.
 
     If only the gradient norm was NaN, the finding becomes an **info** once the norm is finite and above 0 again, and a

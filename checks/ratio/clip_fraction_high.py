@@ -43,7 +43,7 @@ def clip_fraction_high(
     No finding.
 
     ## Known false alarms
-    Sequence-level clipping that the log does not declare. Single rows: a healthy off-policy run (75 %) has a peak of
+    Sequence-level clipping that the log does not declare. Single rows: a healthy off-policy run (75%) has a peak of
     0.15 and stays at 0.05, so only the mean counts. Runs that ended in collapse had values of 0.25 to 1.0.
 
     ## Remedy

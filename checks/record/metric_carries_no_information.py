@@ -26,7 +26,7 @@ def metric_carries_no_information(
     - `least_rows`: number of equal values in a row.
 
     ## Why it matters
-    A number that cannot move proves nothing. An EOS suppressor that counts its own interventions is always at 100 %; a
+    A number that cannot move proves nothing. An EOS suppressor that counts its own interventions is always at 100%; a
     mean advantage is 0 by construction; a clip fraction is 0 if each rollout is used once.
 
     ## Example

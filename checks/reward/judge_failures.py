@@ -7,8 +7,8 @@ def judge_failures(judge_failure_rate: Column, *, rows: int = 10, warn: float = 
     """The judge failed to score some responses.
 
     ## What it sees
-    The check averages `judge_failure_rate` over the last 10 recorded steps: **warning** above 2 %, **error** above 10
-    %. Failures are timeouts, unparsable verdicts, refused calls and scores by a fallback heuristic.
+    The check averages `judge_failure_rate` over the last 10 recorded steps: **warning** above 2%, **error** above 10%
+    . Failures are timeouts, unparsable verdicts, refused calls and scores by a fallback heuristic.
 
     ## Thresholds
     - `rows`: rows over which failures are averaged.
@@ -38,7 +38,7 @@ def judge_failures(judge_failure_rate: Column, *, rows: int = 10, warn: float = 
     Retry, then exclude the sample. Never score a failure with 0 or with the batch mean.
 
     ## Sources
-    BoBaCai/grpo-dual warns from 10 % heuristic scores on. TRL drops None from reward functions.
+    BoBaCai/grpo-dual warns from 10% heuristic scores on. TRL drops None from reward functions.
     """
     failing = moving_mean(judge_failure_rate, rows)
     return fires(

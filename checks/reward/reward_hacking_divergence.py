@@ -52,7 +52,7 @@ def reward_hacking_divergence(
     ## What it sees
     Starting at the 20th reward, the reward has gained and has not fallen (`series.trajectory`). The check compares it
     with the trajectories of three other metrics, unless they are the reward itself: the held-out score, the success
-    rate and the share of valid responses. It is an **error** if one of them has lost most of what it had reached (30 %
+    rate and the share of valid responses. It is an **error** if one of them has lost most of what it had reached (30%
     of its best level and half of its range). It is a **warning** if one has fallen by less, beyond its noise, or if the
     mean of 5 of its values has never been above 0.05 while the reward rose by twice that. The onset is the step at
     which that metric was best, because a policy that optimises something else moves away from it gradually. If there

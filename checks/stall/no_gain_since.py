@@ -18,7 +18,7 @@ def no_gain_since(
 
     ## What it sees
     Starting at the 40th reward, the reward has gained and has neither fallen nor reached its maximum, and its plateau
-    covers 60 % of the steps. On a plateau (`series.trend`), the second half is not above the first, and no window is
+    covers 60% of the steps. On a plateau (`series.trend`), the second half is not above the first, and no window is
     below the last quarter of the run.
 
     ## Thresholds
@@ -47,11 +47,11 @@ def no_gain_since(
     the same reward.
 
     ## Remedy
-    Stop at this step, or change what limits the run: prompts that are solved some of the time (10 to 90 %), a larger
+    Stop at this step, or change what limits the run: prompts that are solved some of the time (10% to 90%), a larger
     upper clip bound, a learning rate that has not decayed to 0.
 
     ## Sources
-    arXiv 2505.22617 (73 % of the entropy and 76 % of the gain are used in the first 200 of 2400 steps).
+    arXiv 2505.22617 (73% of the entropy and 76% of the gain are used in the first 200 of 2400 steps).
     """
     begun = baseline(step, 1)
     part = (step - reward_settled) / (step - begun)

@@ -22,7 +22,7 @@ def success_never_comes(
 
     ## What it sees
     The success rate has been 0 in all of 40 values or more. Starting at the 12th value, the check also fires for a
-    success rate that is 0 on 85 % of its rows (`series.trajectory`) together with three or more held-out scores, none
+    success rate that is 0 on 85% of its rows (`series.trajectory`) together with three or more held-out scores, none
     of them above 0.05: two measurements on different prompts then agree. If no success rate is recorded, twelve such
     held-out scores are enough. If the reward is always at its minimum too, STL001 reports it.
 
@@ -52,7 +52,7 @@ def success_never_comes(
     or with the first held-out score above the minimum.
 
     ## Remedy
-    First check that a right answer counts as right. Then use easier prompts, a supervised start, or partial credit.
+    First check that a correct answer counts as correct. Then use easier prompts, a supervised start, or partial credit.
 
     ## Sources
     Harikishanth/CloudSRE: none of 50 episodes is resolved, while the reward is between -6.59 and -5.93.

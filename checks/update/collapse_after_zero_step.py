@@ -29,7 +29,7 @@ def collapse_after_zero_step(
 
     ## What it sees
     A healthy rollout is followed by an update whose learning rate, gradient norm or weight change was exactly 0, and
-    then by a rollout with at least 90 % invalid responses. A linear warm-up gives the first update of most runs a
+    then by a rollout with at least 90% invalid responses. A linear warm-up gives the first update of most runs a
     learning rate of 0.
 
     ## Why it matters

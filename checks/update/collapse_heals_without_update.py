@@ -26,9 +26,9 @@ def collapse_heals_without_update(
     """Collapsed rollouts recover without any change of the weights.
 
     ## What it sees
-    The check looks at every end of a collapse (at least 90 % invalid responses, then fewer) and at whether an
+    The check looks at every end of a collapse (at least 90% invalid responses, then fewer) and at whether an
     update occurred between them. It fires if at least three collapses ended without an update, and these are at least
-    80 % of all that ended.
+    80% of all that ended.
 
     ## Thresholds
     - `least_ends`: minimum number of collapses that ended without an update.

@@ -74,7 +74,7 @@ def _overlay(metric: str, label: str, aligned: Aligned, parted: float | None, un
     scale = scale_of(np.concatenate([level[rows] for side in sides for level in side]))
     curves = [(mean[rows], low[rows], high[rows]) for mean, low, high in sides]
     base, new = (Side(path_of(x[rows], scale.at(m)), _area(x[rows], scale, lo, hi)) for m, lo, hi in curves)
-    ends = f"{curves[0][0][-1]:.3g} in BASE and {curves[1][0][-1]:.3g} in NEW at last"
+    ends = f"{curves[0][0][-1]:.3g} in BASE and {curves[1][0][-1]:.3g} in NEW at the end"
     words = f"{label}: {ends}" + (f"; they diverge at {parted:.0f}" if parted is not None else "")
     width = float(x[-1])
     first = float(aligned.x[0])

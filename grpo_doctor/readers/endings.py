@@ -118,7 +118,7 @@ TAIL = 2000
 def words(end: Ending, rows: int) -> str:
     """Describe an ending in one line; without metrics before it, there is nothing to judge."""
     holds = "the rows before it are not affected" if rows else "it ended before the first metric"
-    return f"the log ends with {end.ended_by} (line {end.line}): {f'{end.raised}; ' if end.raised else ''}{holds}"
+    return f"the log ends with {end.described}; {holds}"
 
 
 def events(end: Ending) -> list[Event]:

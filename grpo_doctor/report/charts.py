@@ -221,7 +221,7 @@ def _in_words(ground: Ground, field: str) -> str:
     values = ground.diagnosis.run.column(field)
     assert values is not None
     known = values[np.isfinite(values)]
-    words = f"{field}: {known[0]:.3g} at first, {known[-1]:.3g} at last, from {known.min():.3g} to {known.max():.3g}"
+    words = f"{field}: {known[0]:.3g} to {known[-1]:.3g}, between {known.min():.3g} and {known.max():.3g}"
     return f"{words}; {ground.main.code} begins at step {ground.main.onset_step}" if ground.main else words
 
 

@@ -156,7 +156,7 @@ def test_rows_without_a_rollout_are_unknown_and_not_zero(tmp_path: Path) -> None
     assert given == [True, False, False]
 
 
-def test_a_sharded_head_is_left_out_and_the_report_says_so(tmp_path: Path) -> None:
+def test_a_sharded_head_is_skipped_and_reported(tmp_path: Path) -> None:
     trainer = make_trainer(tmp_path / "out", max_steps=2)
     attached = attach(trainer, out=tmp_path / "run", on_finding=lambda f, a: None)
     trainer.model.lm_head.weight.ds_id = 0  # ZeRO-3 marks the parameters that it has taken apart
@@ -205,7 +205,7 @@ def test_a_finding_about_settings_is_printed_once(tmp_path: Path, capfd: pytest.
     assert lines[0].startswith("grpo-doctor: settings: CFG026 ")
 
 
-def test_a_constant_reward_is_a_dead_signal(tmp_path: Path) -> None:
+def test_a_constant_reward_gives_no_signal(tmp_path: Path) -> None:
     trainer = make_trainer(tmp_path / "out", max_steps=12, rewards=constant)
     attached = attach(trainer, out=tmp_path / "run", on_finding=lambda f, a: None)
     trainer.train()

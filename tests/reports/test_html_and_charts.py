@@ -39,7 +39,7 @@ def page(*names: str) -> str:
     return render("html", [getattr(example, name)() for name in names], Options())
 
 
-def test_every_finding_can_be_linked_and_no_anchor_stands_twice() -> None:
+def test_every_finding_has_a_unique_anchor() -> None:
     text = page("diagnosis", "healthy", "diagnosis")
     anchors = re.findall(r' id="([^"]+)"', text)
     assert len(anchors) == len(set(anchors))
@@ -135,7 +135,7 @@ def test_printed_figures_keep_their_digits() -> None:
     assert "0.0062" in [tick.label for tick in drawn(example.diagnosis([], run=run))[-1].up]
 
 
-def test_what_spans_decades_is_drawn_in_logarithms() -> None:
+def test_series_over_decades_use_a_log_scale() -> None:
     chart = drawn(example.diagnosis([], run=make_run(grad_norm="1x20 1e5x20")))[-1]
     assert chart.notes == ["log scale"]
     assert [tick.label for tick in chart.up] == ["1", "10", "100", "1,000", "10,000", "100,000"]
@@ -243,7 +243,7 @@ def test_a_configuration_has_no_charts_and_no_confidence_of_a_run() -> None:
     assert "<svg" not in page
     assert "Hover" not in page
     assert "settings not used" in page
-    assert sure(example.finding("CFG001", "small-group", "note", "info")) == "medium: a rule of thumb about settings"
+    assert sure(example.finding("CFG001", "small-group", "note", "info")) == "medium: based on a rule of thumb"
 
 
 @pytest.mark.parametrize(

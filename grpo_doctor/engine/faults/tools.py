@@ -90,9 +90,9 @@ class CallsStopPaying(Fault):
 
 
 class LongAnswersMissed(Fault):
-    """Reads only one digit of the answer, so that right answers of two digits earn nothing.
+    """Reads only one digit of the answer, so that correct answers of two digits earn nothing.
 
-    Origin: verl-project/verl#545 and arXiv 2505.14625 (rules that miss right answers).
+    Origin: verl-project/verl#545 and arXiv 2505.14625 (rules that miss correct answers).
     """
 
     named_by = ("REW021",)

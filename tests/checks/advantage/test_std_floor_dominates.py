@@ -21,7 +21,7 @@ def test_message_and_onset() -> None:
     )
 
 
-def test_where_no_one_counted_dead_groups_it_says_how_many_they_would_have_to_be() -> None:
+def test_without_group_counts_the_message_names_the_share_that_would_explain_it() -> None:
     found = run_check("ADV004", {}, advantage_std="0.0063 0.0062x9")
     assert found is not None
     assert found.message == (

@@ -38,7 +38,7 @@ def test_noise_is_not_flagged(seed: int) -> None:
 
 
 @pytest.mark.parametrize(("falling", "severity"), [("0.25 0.75 " * 21, None), ("0.9 1 " * 15 + "0.1x12", "info")])
-def test_what_stays_exactly_where_it_was_has_not_moved(falling: str, severity: str | None) -> None:
+def test_a_constant_indicator_has_not_moved(falling: str, severity: str | None) -> None:
     still = "0.25 0.75 " * 21
     columns: dict[str, Any] = {
         **dict.fromkeys(("reward_mean", "grad_norm", "rollout_mismatch_kl", "zero_variance_share"), still),

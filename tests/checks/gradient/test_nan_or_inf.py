@@ -67,7 +67,7 @@ def test_a_loss_that_stays_nan_is_critical_whatever_the_gradient(losses: str, se
 @pytest.mark.parametrize(
     "columns", [{"loss": "0x3"}, {"grad_norm": "0x3"}, {"grad_norm": "0.1 0 0.1", "loss": "0 NaN 0"}, {}]
 )
-def test_a_kl_that_is_nan_next_to_a_nan_or_a_nought_is_critical(columns: dict[str, Any]) -> None:
+def test_a_nan_kl_with_a_nan_or_zero_gradient_is_critical(columns: dict[str, Any]) -> None:
     assert find("GRD001", kl="0.01 NaN 0.01", **columns).severity == "critical"
 
 

@@ -23,7 +23,7 @@ def test_a_run_that_declares_no_coefficient_or_learns_gets_a_remark() -> None:
     assert find("KL003", {"kl_coef": 0.02}, kl="0x30", reward_mean=rising).severity == "error"
 
 
-def test_a_loss_that_is_0_too_says_that_nothing_moves() -> None:
+def test_a_loss_of_0_as_well_means_that_no_update_moves_the_policy() -> None:
     found = find("KL003", kl="0x16", loss="0x16")
     assert found.severity == "warning"
     assert found.message == (

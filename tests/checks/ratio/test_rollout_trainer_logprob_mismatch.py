@@ -149,5 +149,5 @@ def test_the_remedy_for_trl_weighs_tokens_and_not_whole_responses() -> None:
         ),
     ],
 )
-def test_what_rules_out_stale_weights_is_part_of_the_message(columns: dict[str, Any], side: str) -> None:
+def test_the_message_names_what_rules_out_stale_weights(columns: dict[str, Any], side: str) -> None:
     assert f". {side}" in find("RAT004", **columns).message

@@ -31,7 +31,7 @@ def test_silent_where_equal_groups_are_counted_or_the_reward_rises() -> None:
     assert run_check("REW014", reward_mean=rising, reward_std=SPREAD) is None
 
 
-def test_a_run_that_gets_going_later_is_past_it() -> None:
+def test_a_run_that_starts_learning_later_clears_it() -> None:
     found = find("REW014", reward_mean="0x30 0.1 0.2 0.3 0.5x40", reward_std="0x30 0.3x43")
     assert (found.detected_step, found.cleared) == (20, True)
 

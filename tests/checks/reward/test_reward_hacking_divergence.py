@@ -27,7 +27,7 @@ def test_one_that_has_lost_less_is_a_warning_since_its_own_best() -> None:
     assert (found.severity, found.onset_step) == ("warning", 20)
 
 
-def test_what_stays_at_nothing_is_a_warning() -> None:
+def test_a_metric_that_stays_at_0_is_a_warning() -> None:
     found = find("REW002", reward_mean=LONG, eval_score="0.05x40")
     assert found.severity == "warning"
     assert "eval_score stays near 0" in found.message
@@ -53,7 +53,7 @@ def test_a_rise_in_noise_counts_and_noise_at_the_top_does_not_end_it() -> None:
     assert (found.severity, found.cleared) == ("error", False)
 
 
-def test_rewards_below_nought_may_rise_too() -> None:
+def test_rewards_below_0_may_rise() -> None:
     assert find("REW002", reward_mean=[u - 5 for u in UP], eval_score=DOWN).severity == "error"
 
 
@@ -125,7 +125,7 @@ def test_a_component_a_millionth_from_the_reward_is_the_reward(off: float, known
         ("0.6x25 0.1x15", False),
     ],
 )
-def test_a_held_out_score_that_holds_acquits(scores: str, cleared: bool) -> None:
+def test_a_stable_held_out_score_rules_out_overfitting(scores: str, cleared: bool) -> None:
     found = run_check("REW002", reward_mean=LONG, success_rate=SECOND, eval_score=scores)
     assert (found is None or found.cleared) is cleared
 
