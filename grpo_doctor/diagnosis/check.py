@@ -84,12 +84,16 @@ class Confidence(IntEnum):
         return self.name.lower()
 
 
-class Rival(msgspec.Struct, frozen=True):
-    """An alternative explanation of the same records, and the test that decides."""
+class Rival(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An alternative explanation of the same records, and the test that decides.
+
+    ``ruled_out_by``: the check that fires where this explanation holds; if it ran and passed, the log contradicts it.
+    """
 
     name: str
     why: str
     separated_by: str
+    ruled_out_by: str = ""
 
 
 class Step(msgspec.Struct, frozen=True, omit_defaults=True, rename={"who": "for"}):
@@ -159,8 +163,8 @@ class Finding(msgspec.Struct, kw_only=True):
         if self.remedies:
             return self.remedies[0].title
         if self.rivals:
-            return f"Find out first which explanation holds: {self.rivals[0].separated_by}"
-        return f"Read the page of the check: grpo-doctor checks explain {self.code}"
+            return f"Test the alternative explanations first: {self.rivals[0].separated_by}"
+        return f"Read about this check: grpo-doctor checks explain {self.code}"
 
     def __str__(self) -> str:
         """One line: code, name, severity, onset and message."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 ENOUGH = 8
 """Rows below which a run is not judged: no trend check can have fired."""
 COMPONENTS, HELD_OUT = "reward_components", "eval_score"
+KEEP = "keep-and-compare"
 SHOWN = 3
 """Maximum number of reward components to name."""
 PROVEN = "All probed properties hold."
@@ -115,7 +116,7 @@ def failing_sentence(outcome: Finding | None, cause: Finding | None, before: Bef
     if cause is not None and cause.columns and set(cause.columns) == set(outcome.columns):
         return cause.message  # Both use the same series, so one repeats the other.
     if cause is not None:
-        return f"{outcome.message.removesuffix('.')}, because of {cause.code}: {cause.message}"
+        return f"{outcome.message} Likely cause ({cause.code}): {cause.message}"
     if outcome.evidence.get("throughout"):
         return f"{outcome.message} Check the reward function and answer extraction first."
     return f"{outcome.message}{before.sentence()}"
@@ -157,8 +158,8 @@ def _overview(facts: Facts) -> str:
     strange = not_finite_any_longer(run)
     but = f" But {strange}." if strange else ""
     if verdict == "unproven" and run.reading is not None and run.reading.decides:
-        differ = f"{run.reading.rows} rows against {run.reading.other_rows}, and the rewards differ"
-        return f"Two ways of reading the log give different results ({differ}), so the run is not judged."
+        differ = f"{run.reading.rows} or {run.reading.other_rows} rows, with different rewards"
+        return f"The log can be read in two ways that give different results ({differ}), so the run is not judged."
     told = facts.shown
     if past := earlier(facts.findings):
         return f"{told} {past}{but}"
@@ -182,7 +183,7 @@ def _unjudged(facts: Facts, active: list[Finding]) -> str:
     if facts.short:
         plain = [f for f in active if f.kind == "outcome" or (f.kind == "risk" and f.sureness is Confidence.HIGH)]
         return " ".join(f.message for f in plain if not f.explained_by)
-    return "No check found the metrics that it needs, so nothing could be judged."
+    return "No check found the metrics that it needs, so there is no verdict."
 
 
 def _next_step(facts: Facts) -> str:
@@ -205,6 +206,8 @@ def _next_step(facts: Facts) -> str:
             return f"{shared_remedies()[remedy].title}: {level}."
     if any(o.solved for o in facts.success.values()):
         return "Use harder prompts, or stop: there is little left to gain."
+    if any(o.first - o.now > o.shown for o in facts.success.values()):
+        return f"{shared_remedies()[KEEP].title}."
     flat = next((name for name, o in facts.success.items() if o.shown == o.shown), None)
     if flat is None:
         return f"Log {MISSING[run.run_type]} of each step."
@@ -218,7 +221,7 @@ def _nothing_read(run: Run) -> str:
     if run.ending and run.ending.kind != "finished":
         return f"The run ended before its first metric with {run.ending.described}."
     unread = run.reading.not_recognised if run.reading else ""
-    return f"No training metrics were recognised, so nothing could be judged{unread and f' ({unread})'}."
+    return f"No training metrics were recognised, so there is no verdict{unread and f' ({unread})'}."
 
 
 def earlier(findings: list[Finding]) -> str:
@@ -226,7 +229,7 @@ def earlier(findings: list[Finding]) -> str:
     worst = worst_of([f for f in findings if f.cleared and f.level >= Severity.WARNING])
     if worst is None:
         return ""
-    return f"No problem is active now. Up to step {worst.last_step}: {worst.message}"
+    return f"No problem is active now. Earlier problem (until step {worst.last_step}): {worst.message}"
 
 
 def worst_of(findings: list[Finding]) -> Finding | None:
@@ -320,7 +323,8 @@ def _claim(
             first, now = _levels(name, o)
             moved = f"the {names[name]} {'fell' if name in TURNED else 'rose'} from {first:.3g} to {now:.3g}"
             if fell:
-                return f"No evidence of learning: {moved}, but the {names[fell[0]]} fell back", (name, *fell)
+                back = "rose" if fell[0] in TURNED else "fell"
+                return f"No evidence of learning: {moved}, but the {names[fell[0]]} {back} again", (name, *fell)
             best = f", after a best level of {abs(o.best):.3g}" if o.best - o.now > o.shown else ""
             return f"{improved}: {moved}{best}", (name,)
     for name, o in success.items():
@@ -328,8 +332,8 @@ def _claim(
             first, now = _levels(name, o)
             return f"The {names[name]} is near its maximum: {now:.3g} ({first:.3g} at the start)", (name,)
     if learning and (pair := together(success)):
-        went = " and the ".join(f"{names[n]} from {success[n].first:.3g} to {success[n].now:.3g}" for n in pair)
-        return f"{improved}: the {went} rose, together more than noise explains", pair
+        went = [f"the {names[n]} rose from {success[n].first:.3g} to {success[n].now:.3g}" for n in pair]
+        return f"{improved}: {' and '.join(went)}, which together exceeds the noise", pair
     if learning and (beyond := _beyond_start(success)):
         return f"{improved}: {beyond}", ()
     none = "No evidence of learning"
@@ -340,8 +344,8 @@ def _claim(
     for name, o in success.items():
         if o.shown == o.shown:
             return f"{none}: {_flat(names[name], o, *_levels(name, o))}", (name,)
-    few = f"{'too few values of a' if success else 'no'} reward, success rate or held-out score was recognised"
-    return f"{none}: {few}", ()
+    few = "too few" if success else "no"
+    return f"{none}: the log has {few} recognised values of the reward, the success rate or a held-out score", ()
 
 
 def _held_out(success: Mapping[str, Outcome], names: Mapping[str, str]) -> str:
@@ -351,7 +355,7 @@ def _held_out(success: Mapping[str, Outcome], names: Mapping[str, str]) -> str:
         return ""
     few = f" ({o.rows} evaluations)" if o.shown != o.shown else ""
     went = "rose" if o.gained else "fell" if o.fallen else "changed"
-    return f"; the {names[HELD_OUT]} {went} from {o.first:.3g} to {o.now:.3g}{few}"
+    return f", and the {names[HELD_OUT]} {went} from {o.first:.3g} to {o.now:.3g}{few}"
 
 
 def _beyond_start(success: Mapping[str, Outcome]) -> str:
@@ -369,14 +373,14 @@ def _flat(name: str, o: Outcome, first: float, now: float) -> str:
     if max(abs(first - now), o.shown) <= CONSTANT * max(abs(now), CONSTANT):
         return f"the {name} is {now:.3g} on all {o.rows} rows"
     if o.first - o.now > o.shown and o.rows >= FEW:
-        worse = "fell" if now < first else "rose"
-        return f"the {name} {worse} from {first:.3g} to {now:.3g}, by more than its noise of {o.shown:.2g}"
+        worse = f"the {name} {'fell' if now < first else 'rose'} from {first:.3g} to {now:.3g}"
+        return f"{worse}, by more than noise (smallest detectable change: {o.shown:.2g})"
     changed = f"the {name} changed from {first:.3g} to {now:.3g}"
     if f"{first:.3g}" == f"{now:.3g}":
         changed = f"the {name} is {now:.3g} at the start and at the end"
     if o.rows < FEW:
-        return f"{changed}, and {o.rows} values are too few to distinguish that from noise"
-    return f"{changed}, and changes below {o.shown:.2g} are within noise"
+        return f"{changed}, but {o.rows} values are too few to distinguish a change from noise"
+    return f"{changed} (smallest detectable change: {o.shown:.2g})"
 
 
 def _levels(name: str, o: Outcome) -> tuple[float, float]:

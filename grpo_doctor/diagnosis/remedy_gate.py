@@ -54,11 +54,12 @@ DECLARED = (
     Declared("raise-learning-rate", ("learning_rate",), lambda x: x > 1e-4, "the learning rate is already {value:g}"),
 )
 CONSTANT = (
-    "raise-response-limit", "filter-dead-groups", "raise-group-size", "temperature-one", "match-difficulty",
-    "lower-learning-rate",
+    "filter-dead-groups", "raise-group-size", "temperature-one", "match-difficulty", "lower-learning-rate",
 )  # fmt: skip
-"""Remedies that are withheld if the reward has been constant since the first row, or the task reward never above 0,
-because they have no effect until the reward function works."""
+"""Remedies that are withheld if the reward has been constant since the first row, because they have no effect until
+the reward function works."""
+UNPAID = (*CONSTANT, "raise-response-limit")
+"""The same if no response has got the task reward, although others than the truncated ones could."""
 REFUTED = (
     ("too_low", "lower-learning-rate", "the learning rate is too low"),
     ("solved", "check-the-reward", "the task is solved"),
@@ -111,8 +112,10 @@ def senseless(
     def shown(name: str) -> bool:
         return any(finding.evidence.get(name) for finding in findings)
 
-    if unpaid or shown("throughout"):
-        yield from ((remedy, "the reward is constant: check the reward function first") for remedy in CONSTANT)
+    if shown("throughout"):
+        yield from ((remedy, "the reward is constant, so check the reward function first") for remedy in CONSTANT)
+    if unpaid:
+        yield from ((remedy, "no response has got the task reward, so check its function first") for remedy in UNPAID)
     for name, remedy, because in REFUTED:
         if shown(name) and not (name == "graded" and idle):
             yield remedy, because
@@ -126,14 +129,14 @@ def senseless(
         yield "raise-learning-rate", level
     suffered = [finding.onset_step for finding in findings if finding.kind == "outcome"]
     if suffered and max(suffered) <= first:
-        yield BACK, "the problem exists since the first step, so no earlier checkpoint is better"
+        yield BACK, "the problem has existed since the first step, so no earlier checkpoint is better"
 
 
 def contradicting(given: Mapping[str, str]) -> dict[str, str]:
     """The remedies that contradict one of the given remedies, each with the reason; ``given`` maps a remedy to its
     finding."""
     pairs = [*OPPOSED, *((b, a) for a, b in OPPOSED)]
-    return {other: f"{given[one]} asks for the opposite" for one, other in pairs if one in given}
+    return {other: f"{given[one]} requires the opposite" for one, other in pairs if one in given}
 
 
 def unfounded(finding: Finding) -> bool:
