@@ -29,7 +29,7 @@ SHOWN = 3
 PROVEN = "All probed properties hold."
 NAMES = SUCCESS | TURNED | {"reward_margin": "margin"}
 MISSING = {"rl": "the mean reward", "preference": "the margin and the reward accuracy", "supervised": "the loss"}
-"""What shows learning, by type of training."""
+"""Metrics that show learning, by type of training."""
 OF_PAIRS = {"success_rate": "reward accuracy", "eval_score": "held-out reward accuracy"}
 """Names of the two series in preference training."""
 
@@ -40,11 +40,12 @@ def names_of(run_type: RunType) -> Mapping[str, str]:
 
 
 class Facts(NamedTuple):
-    """What a headline is composed of.
+    """The facts of a diagnosis that a headline reports.
 
     ``findings`` are those to report, without ``crash``, the active one on how the run ended. ``vital`` are active
-    findings on vital series that say more than the outcome. ``parts`` are the values of each component of the reward,
-    and ``idle`` those that never pay, and whether they are 0 throughout. ``column`` returns the values of a field.
+    findings on vital series that say more than the outcome. ``parts`` are the values of each reward component, and
+    ``idle`` the components that stay at their minimum, and whether they are 0 throughout. ``column`` returns the values
+    of a field.
     """
 
     run: Run
@@ -74,12 +75,12 @@ class Facts(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """What the success series show."""
+        """Return the sentence on the success series."""
         return shown(self.success, self.learning, self.run.run_type)
 
 
 def headline(facts: Facts) -> str:
-    """What the run achieved or failed at, then how it ended, and the next step if no finding heads the report."""
+    """Return the result of the run, how it ended, and the next step if no finding heads the report."""
     result = _problem(facts) if facts.head and (facts.head is not facts.crash or facts.short) else _overview(facts)
     said = [result] if result else []
     trained = facts.run.run_type in MISSING
@@ -100,7 +101,7 @@ def headline(facts: Facts) -> str:
 
 
 def _problem(facts: Facts) -> str:
-    """What happened and why, and what a run without an outcome, or one that learns anyway, achieved."""
+    """Return the problem and its cause, and the result of a run without an outcome or of one that learns anyway."""
     sentence = failing_sentence(facts.outcome, facts.cause, facts.before)
     if facts.short or facts.verdict != "suspect" or facts.run.run_type == "probe":
         return sentence
@@ -109,7 +110,7 @@ def _problem(facts: Facts) -> str:
 
 
 def failing_sentence(outcome: Finding | None, cause: Finding | None, before: Before) -> str:
-    """What happened and why, without what the run achieved."""
+    """Return the problem and its cause."""
     if outcome is None or cause is outcome:
         assert cause is not None
         return cause.message
@@ -123,7 +124,7 @@ def failing_sentence(outcome: Finding | None, cause: Finding | None, before: Bef
 
 
 def _ending(facts: Facts, said: str) -> str:
-    """How the run ended, if it crashed, or if the log is too short to show more; empty if it is already said."""
+    """Return how the run ended, if it crashed or the log is short; empty if it is already reported."""
     ended = facts.run.ending
     if facts.crash is not None and facts.crash.message not in said:
         return facts.crash.message
@@ -133,7 +134,7 @@ def _ending(facts: Facts, said: str) -> str:
 
 
 def _never_paid(idle: Mapping[str, bool]) -> str:
-    """Name the components that are at their minimum on almost all rows."""
+    """Return the names of the components that are at their minimum on almost all rows."""
     names = ", ".join(map(printable, [*idle][:SHOWN])) + (f" and {len(idle) - SHOWN} more" if len(idle) > SHOWN else "")
     one = len(idle) == 1
     how = "0 on all rows" if all(idle.values()) else f"at {'its' if one else 'their'} minimum on almost all rows"
@@ -170,7 +171,7 @@ def _overview(facts: Facts) -> str:
 
 
 def _unjudged(facts: Facts, active: list[Finding]) -> str:
-    """Why a run is not judged; for a short log, what is known without more rows: a proof, or how the run ended."""
+    """Return why a run is not judged; for a short log, the findings that need no more rows, such as proofs."""
     run = facts.run
     if run.run_type == "evaluation":
         o = facts.success.get("reward_mean")
@@ -187,7 +188,7 @@ def _unjudged(facts: Facts, active: list[Finding]) -> str:
 
 
 def _next_step(facts: Facts) -> str:
-    """One imperative sentence: what the worst finding recommends, or else what the settings and the last rows show."""
+    """Return one imperative: that of the worst finding, or else one that the settings and the last rows suggest."""
     run = facts.run
     active = [f for f in (*facts.findings, facts.crash) if f is not None and not f.cleared]
     if noted := worst_of([f for f in active if f.level > Severity.INFO or (facts.short and f.kind == "outcome")]):
@@ -217,7 +218,7 @@ def _next_step(facts: Facts) -> str:
 
 
 def _nothing_read(run: Run) -> str:
-    """Why there is nothing to judge: the run ended before its first metric, or none was recognised."""
+    """Return why there is nothing to judge: the run ended before its first metric, or none was recognised."""
     if run.ending and run.ending.kind != "finished":
         return f"The run ended before its first metric with {run.ending.described}."
     unread = run.reading.not_recognised if run.reading else ""
@@ -244,7 +245,7 @@ def _went(values: np.ndarray | None) -> str:
 
 
 def too_few(facts: Facts) -> str:
-    """States that too few rows are recorded to judge the run, and how success and reward components began and ended."""
+    """State that too few rows are recorded to judge the run, and how success and reward components began and ended."""
     names = names_of(facts.run.run_type)
     series = {names[name]: facts.column(name) for name in [*facts.success][:2] or ["loss"]}
     if len(facts.parts) > 1:

@@ -104,8 +104,8 @@ def senseless(
 ) -> Iterator[tuple[str, str]]:
     """Remedies that do not apply to this run, each with the reason.
 
-    ``first`` is the first step of its log; ``unpaid`` and ``idle`` tell whether its task reward, or a component, was
-    never above its minimum.
+    ``first`` is the first step of its log. ``unpaid`` is true if its task reward, and ``idle`` if one of its reward
+    components, was never above its minimum.
     """
     yield from refused(settings)
 

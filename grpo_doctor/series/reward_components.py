@@ -1,4 +1,4 @@
-"""Reward components: their kind by name (task success, formatting, penalty or cost), and those that never pay."""
+"""Reward components: their kind by name (task success, formatting, penalty or cost), and those that stay at 0."""
 
 from __future__ import annotations
 
