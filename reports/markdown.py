@@ -17,7 +17,6 @@ from grpo_doctor.report.model import (  # fmt: skip
     coverage,
     facts,
     fenced,
-    first_step_to_take,
     is_prose,
     label,
     leading,
@@ -108,7 +107,7 @@ def _first_screen(main: Finding, diagnosis: Diagnosis, options: Options) -> str:
         ["**when**", onset(main, diagnosis)],
         *([["**lost**", lost]] if lost else []),
         ["**confidence**", sure(main)],
-        ["**do this**", f"**{authored(first_step_to_take(main))}**"],
+        ["**do this**", f"**{authored(main.action)}**"],
     ]
     return _rows(["", ""], rows)
 

@@ -11,7 +11,6 @@ from grpo_doctor.report.model import (
     Options,
     authored,
     excuse,
-    first_step_to_take,
     leading,
     markdown,
     onset,
@@ -78,7 +77,7 @@ def _told(diagnosis: Diagnosis, options: Options) -> list[str]:
     lines = [f"### {markdown(diagnosis.source)}", "", f"**{markdown(diagnosis.headline)}**", ""]
     if main is not None:
         lines.append(f"- {onset(main, diagnosis)}, confidence {sure(main)}")
-        lines.append(f"- do this: **{authored(first_step_to_take(main))}**")
+        lines.append(f"- do this: **{authored(main.action)}**")
         if effects:
             lines.append(f"- explains {', '.join(f'`{f.code}` {f.name}' for f in effects)}")
     for finding in [*others, *notes]:

@@ -24,7 +24,6 @@ from grpo_doctor.report.model import (  # fmt: skip
     cost,
     coverage,
     facts,
-    first_step_to_take,
     label,
     leading,
     level,
@@ -265,7 +264,7 @@ def _first_screen(main: Finding, diagnosis: Diagnosis, options: Options) -> Grid
     if shown := main.evidence.get("crafted"):
         grid.add_row("last call", Text(str(shown)))
     grid.add_row("confidence", Text(sure(main)))
-    grid.add_row("do this", Text(first_step_to_take(main), style="bold"))
+    grid.add_row("do this", Text(main.action, style="bold"))
     return grid
 
 

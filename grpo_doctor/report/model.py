@@ -233,15 +233,6 @@ def cost(diagnosis: Diagnosis, gpu_cost: float | None = None) -> str:
     return ", ".join(spent)
 
 
-def first_step_to_take(finding: Finding) -> str:
-    """Return the first remedy."""
-    if finding.remedies:
-        return finding.remedies[0].title
-    if finding.rivals:
-        return f"Test the alternative explanations first: {finding.rivals[0].separated_by}"
-    return f"Read about this check: grpo-doctor checks explain {finding.code}"
-
-
 def fingerprint(source: str, code: str) -> str:
     """Return the identity of a finding across runs: its file and code, without steps and numbers.
 
