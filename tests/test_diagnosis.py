@@ -107,7 +107,7 @@ def test_a_gain_with_a_loss_elsewhere_is_not_reported_as_learning() -> None:
         held_out.push(score or 0.0, step)
     diagnosis = diagnosed(success={**LEARNT, "eval_score": held_out})
     assert diagnosis.verdict == "unproven"
-    assert "but the held-out score fell again." in diagnosis.headline
+    assert "but the held-out score fell back." in diagnosis.headline
 
 
 def test_three_rows_of_cut_responses_over_sixty_steps_are_decisive() -> None:

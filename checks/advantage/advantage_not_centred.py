@@ -78,7 +78,7 @@ def advantage_not_centred(
         spread=words(lambda std: f" with a standard deviation of {number(std)}" if std == std else "", advantage_std),
         why=where(
             group_size == 1,
-            "because each group has one response, and no baseline is subtracted",
+            "because each group has one response, so no baseline is subtracted",
             where(
                 equal,
                 "the same as the rewards",

@@ -324,8 +324,8 @@ def _claim(
             first, now = _levels(name, o)
             moved = f"the {names[name]} {'fell' if name in TURNED else 'rose'} from {first:.3g} to {now:.3g}"
             if fell:
-                back = "rose" if fell[0] in TURNED else "fell"
-                return f"No evidence of learning: {moved}, but the {names[fell[0]]} {back} again", (name, *fell)
+                back = "rose again" if fell[0] in TURNED else "fell back"
+                return f"No evidence of learning: {moved}, but the {names[fell[0]]} {back}", (name, *fell)
             best = f", after a best level of {abs(o.best):.3g}" if o.best - o.now > o.shown else ""
             return f"{improved}: {moved}{best}", (name,)
     for name, o in success.items():
@@ -333,8 +333,8 @@ def _claim(
             first, now = _levels(name, o)
             return f"The {names[name]} is near its maximum: {now:.3g} ({first:.3g} at the start)", (name,)
     if learning and (pair := together(success)):
-        went = [f"the {names[n]} rose from {success[n].first:.3g} to {success[n].now:.3g}" for n in pair]
-        return f"{improved}: {' and '.join(went)}, which together exceeds the noise", pair
+        went = " and ".join(f"the {names[n]} rose from {success[n].first:.3g} to {success[n].now:.3g}" for n in pair)
+        return f"{improved}: {went}, which together exceeds the noise", pair
     if learning and (beyond := _beyond_start(success)):
         return f"{improved}: {beyond}", ()
     none = "No evidence of learning"
@@ -345,8 +345,8 @@ def _claim(
     for name, o in success.items():
         if o.shown == o.shown:
             return f"{none}: {_flat(names[name], o, *_levels(name, o))}", (name,)
-    few = "too few" if success else "no"
-    return f"{none}: the log has {few} recognised values of the reward, the success rate or a held-out score", ()
+    few = "too few recognised values" if success else "no recognised values"
+    return f"{none}: the log has {few} of the reward, the success rate or a held-out score", ()
 
 
 def _held_out(success: Mapping[str, Outcome], names: Mapping[str, str]) -> str:

@@ -299,7 +299,8 @@ def _treat(
     passed: Collection[str],
 ) -> None:
     """Attaches rivals and remedies, in the order of the findings. A remedy that an active finding, the settings or the
-    log (``refuted``), or an earlier remedy rules out is withheld with the reason, as is a rival whose check has passed.
+    log (``refuted``), or an earlier remedy rules out is withheld with the reason, as is a rival whose check has
+    ``passed``.
 
     The first remedy of a constant reward comes first, also for a finding that explains it without proof; then those
     that most causes of the same effect ask for. If probes proved the findings on the code, the probe's remedies come
@@ -408,9 +409,9 @@ def diagnosis_of(
         before=earlier,
         column=recorded.column,
     )
-    said = headline(facts)
+    sentence = headline(facts)
     if catalogue.selected and not head:
-        said = f"Only the selected checks ran ({', '.join(catalogue.selected)}). {said}"
+        sentence = f"Only the selected checks ran ({', '.join(catalogue.selected)}). {sentence}"
     return Diagnosis(
         source=run.source,
         format=run.format,
@@ -423,7 +424,7 @@ def diagnosis_of(
         outcome=outcome.code if outcome is not None else None,
         cause=head.code if head is not None else None,
         onset_step=begun.onset_step if begun is not None else None,
-        headline=said,
+        headline=sentence,
         success=stands,
         moved=earlier.moved,
         findings=findings,

@@ -21,20 +21,19 @@ def counted(amount: int, noun: str) -> str:
     return f"{amount:,} {noun}{'' if amount == 1 else 's'}"
 
 
-def step_noun(rows: float, span: float) -> str:
-    """``step``, or ``logged step`` if ``span``, the distance of the first and the last row, shows that there are more
-    steps than rows."""
-    return "logged step" if span >= rows else "step"
-
-
-def steps(rows: float, span: float) -> str:
-    """``10 steps``, or ``10 logged steps``."""
-    return counted(int(rows), step_noun(rows, span))
-
-
 def all_of(amount: float, noun: str) -> str:
     """``the only row``, ``both rows``, ``all 12 rows``."""
     return {1: f"the only {noun}", 2: f"both {noun}s"}.get(int(amount), f"all {amount:,.0f} {noun}s")
+
+
+def steps(rows: float, span: float) -> str:
+    """``10 steps``, or ``10 logged steps`` if ``span``, the distance of the first and the last, shows more."""
+    return counted(int(rows), step_noun(rows, span))
+
+
+def step_noun(rows: float, span: float) -> str:
+    """``step``, or ``logged step`` if the rows are several steps apart."""
+    return "logged step" if span >= rows else "step"
 
 
 def rendered(message: str, evidence: Mapping[str, Any]) -> str:
