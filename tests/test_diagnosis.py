@@ -503,3 +503,11 @@ def test_a_rise_within_the_first_quarter_is_told_with_the_best_level_that_was_lo
     assert "the reward rose from 0.177 to 0.539, after a best level of 0.686." in run.headline
     flat = diagnose(make_run(reward_mean=(0.5 + noise).tolist(), reward_max="2x200"))
     assert not flat.learns
+
+
+@pytest.mark.parametrize(("planned", "told"), [(32, True), (31, False)])
+def test_a_log_without_a_result_that_ends_early_is_reported_as_that(planned: int, told: bool) -> None:
+    short = diagnose(make_run({"max_steps": planned}, reward_mean=NOISE))
+    assert (f"The log ends at step 30 of {planned}." in short.headline) is told
+    learns = diagnose(make_run({"max_steps": planned}, reward_mean=[0.2 + 0.02 * i for i in range(30)]))
+    assert "The log ends" not in learns.headline

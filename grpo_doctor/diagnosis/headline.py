@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..run import Run, RunType, not_finite_any_longer
+from ..series.noise_model import median
 from ..series.trajectory import SUCCESS, TURNED, printable
 from ..series.trend import FEW, HALF, LEAST, Outcome
 from .check import Confidence, Finding, Severity
@@ -124,13 +125,24 @@ def failing_sentence(outcome: Finding | None, cause: Finding | None, before: Bef
 
 
 def _ending(facts: Facts, said: str) -> str:
-    """Return how the run ended, if it crashed or the log is short; empty if it is already reported."""
+    """Return how the run ended, if it crashed or the log is short, and how much is missing if it has no result; empty
+    if it is already reported."""
     ended = facts.run.ending
     if facts.crash is not None and facts.crash.message not in said:
         return facts.crash.message
     if facts.short and ended and ended.kind != "finished" and ended.described not in said:
         return f"The log ends with {ended.described}."
-    return ""
+    last = int(facts.run.steps[-1]) if facts.rows == len(facts.run) > 1 else None
+    planned = planned_after(facts.run, last) if facts.verdict in ("unproven", "unjudged") else 0
+    return f"The log ends at step {last} of {planned}." if planned and not facts.crash else ""
+
+
+def planned_after(run: Run, last: int | None) -> int:
+    """Return the declared number of steps if it is more than a row after the last one; otherwise 0."""
+    planned = run.settings.get("max_steps")
+    if last is None or isinstance(planned, bool) or not isinstance(planned, int) or len(run) < 2:
+        return 0
+    return planned if planned - last >= 2 * max(median(np.abs(np.diff(run.steps))), 1.0) else 0
 
 
 def _never_paid(idle: Mapping[str, bool]) -> str:

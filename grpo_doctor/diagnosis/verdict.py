@@ -14,10 +14,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
-import numpy as np
 
 from ..run import Run, RunType, Table
-from ..series.noise_model import median
 from ..series.reward_components import idle, parts_of
 from ..series.trajectory import MEANT, VALID, Trajectory
 from ..series.trend import Outcome
@@ -25,7 +23,7 @@ from .check import Confidence, Finding, Fires, Severity, Withheld
 from .early_indicators import Before, Moved, Recorded, before
 from .faq import answers_of
 from .framework import framework
-from .headline import ENOUGH, Facts, beyond_reference, evidence, headline, lost, together
+from .headline import ENOUGH, Facts, beyond_reference, evidence, headline, lost, planned_after, together
 from .remedy_gate import BACK, built_in, contradicting, placed, senseless, unfounded
 from .tables import before_next_run, tables_of
 from .wording import rendered
@@ -439,13 +437,9 @@ def diagnosis_of(
 
 def unfinished(run: Run, last: int | None) -> list[str]:
     """A note if the log ends more than a row before the declared number of steps."""
-    planned = run.settings.get("max_steps")
-    if last is None or isinstance(planned, bool) or not isinstance(planned, int) or len(run) < 2:
-        return []
-    apart = median(np.abs(np.diff(run.steps)))
-    if planned - last < 2 * max(apart, 1.0):
-        return []
-    return [f"the log ends at step {last} of {planned}: the run is unfinished, and the report covers only these steps"]
+    planned = planned_after(run, last)
+    note = f"the log ends at step {last} of {planned}: the run is unfinished, and the report covers only these steps"
+    return [note] if planned else []
 
 
 def bounds(run: Run) -> tuple[int | None, int | None]:
