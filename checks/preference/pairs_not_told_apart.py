@@ -140,4 +140,5 @@ def _what(loss: Any, accuracy: Any, margin: Any, logp: Any, rows: float) -> str:
         *([f"the margin is {number(margin, 2)}"] if margin == margin else []),
         *([f"the reward accuracy is {number(accuracy, 2)}"] if accuracy == accuracy else []),
     ]
-    return f"after {rows:.0f} rows {' and '.join(said)}"
+    *first, last = said
+    return f"after {rows:.0f} rows {', '.join(first)}{' and ' if first else ''}{last}"
