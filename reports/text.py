@@ -21,11 +21,9 @@ from grpo_doctor.report.charts import panels
 from grpo_doctor.report.model import (  # fmt: skip
     Options,
     begun,
-    cost,
     coverage,
     facts,
-    first_step_to_take,
-    label,
+    first_screen,
     leading,
     level,
     measured,
@@ -33,12 +31,10 @@ from grpo_doctor.report.model import (  # fmt: skip
     named,
     next_run,
     number,
-    onset,
     responses,
     since,
     steps_for,
     story,
-    sure,
     when,
     withheld,
 )
@@ -255,17 +251,12 @@ def _body(diagnosis: Diagnosis, options: Options) -> list[RenderableType]:
 def _first_screen(main: Finding, diagnosis: Diagnosis, options: Options) -> Grid:
     grid = _grid()
     grid.add_row("what", Text(diagnosis.headline, style="bold"))
-    name = Text.assemble(
-        (main.code, LEVEL[main.severity]), f" {main.name} ", (f"({main.severity})", LEVEL[main.severity])
-    )
-    grid.add_row(label(main), name)
-    grid.add_row("when", Text(onset(main, diagnosis)))
-    if lost := cost(diagnosis, options.gpu_cost):
-        grid.add_row("lost", Text(lost))
-    if shown := main.evidence.get("crafted"):
-        grid.add_row("last call", Text(str(shown)))
-    grid.add_row("confidence", Text(sure(main)))
-    grid.add_row("do this", Text(first_step_to_take(main), style="bold"))
+    for name, words in first_screen(main, diagnosis, options.gpu_cost).items():
+        cell = Text(words, style="bold" if name == "do this" else "")
+        cell.highlight_words(
+            [main.code, f"({main.severity})"] if name in ("cause", "finding") else [], LEVEL[main.severity]
+        )
+        grid.add_row(name, cell)
     return grid
 
 
