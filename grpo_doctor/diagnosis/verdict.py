@@ -321,17 +321,13 @@ def _treat(
     ruled_out += [(remedy_id, because, []) for remedy_id, because in senseless(run.settings, active, first)]
     given: dict[str, str] = {}
     writer = framework(run)
-    by_code = {f.code: f for f in findings}
-    urgent = {
-        code: catalogue.checks[constant.code].remedies[:1]
-        for constant in active
-        if constant.evidence.get("throughout")
-        for code in (constant.code, *constant.explained_by)
-        if by_code[code].sureness < Confidence.HIGH
-    }
+    constant = [f for f in active if f.evidence.get("throughout")]
     for finding in findings:
         check = catalogue.checks[finding.code]
-        head = urgent.get(finding.code, check.advice.probe_remedies if run.run_type == "probe" else ())
+        head = list(check.advice.probe_remedies) if run.run_type == "probe" else []
+        if finding.sureness < Confidence.HIGH:
+            by = [f.code for f in constant if finding.code in (f.code, *f.explained_by)]
+            head += [r for code in by for r in catalogue.checks[code].remedies[:1]]
         offered = dict.fromkeys((*head, *check.remedies))
         finding.rivals = [rival for rival in check.rivals if rival.ruled_out_by not in passed]
         if finding.level >= Severity.WARNING:

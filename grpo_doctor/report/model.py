@@ -130,7 +130,7 @@ def leading(diagnosis: Diagnosis) -> Finding | None:
 
 def begun(diagnosis: Diagnosis) -> Finding | None:
     """Return the finding whose onset is that of the run: the outcome, else the one that a list of runs shows."""
-    return diagnosis.finding(diagnosis.outcome) if diagnosis.outcome else leading(diagnosis)
+    return diagnosis.finding(diagnosis.outcome or "") or leading(diagnosis)
 
 
 def withheld(diagnosis: Diagnosis) -> list[Withheld]:
