@@ -87,7 +87,7 @@ def test_a_maximum_of_formatting_rewards_alone_solves_nothing(correct: float, so
     parts = {"format": 1 - correct, "correct": correct}
     rewards = [0.875, 0.875, 0.875, 1, 0.75, 0.625, 1, 0.875, 1, 1, 1, 0.875, 1]
     run = run_of([StepRecord(step=n, reward_mean=r, reward_components=parts) for n, r in enumerate(rewards, 1)])
-    assert ("The task is solved" in diagnose(run).headline) is solved
+    assert ("The reward is near its maximum" in diagnose(run).headline) is solved
 
 
 def test_no_problem_found_is_not_said_next_to_an_outcome_at_info() -> None:
@@ -97,7 +97,8 @@ def test_no_problem_found_is_not_said_next_to_an_outcome_at_info() -> None:
     told = diagnose(run)
     assert told.verdict == "unproven"
     assert told.headline.startswith("No evidence of learning")
-    assert told.headline.endswith("but only its formatting components have ever been above 0.")
+    assert "but only its formatting components have been above 0." in told.headline
+    assert told.headline.endswith("Score a right response with equation_reward yourself: it must be above 0.")
 
 
 def test_a_gain_with_a_loss_elsewhere_is_not_reported_as_learning() -> None:
@@ -106,7 +107,7 @@ def test_a_gain_with_a_loss_elsewhere_is_not_reported_as_learning() -> None:
         held_out.push(score or 0.0, step)
     diagnosis = diagnosed(success={**LEARNT, "eval_score": held_out})
     assert diagnosis.verdict == "unproven"
-    assert diagnosis.headline.endswith("but the held-out score fell again.")
+    assert "but the held-out score fell back." in diagnosis.headline
 
 
 def test_three_rows_of_cut_responses_over_sixty_steps_are_decisive() -> None:
@@ -231,7 +232,7 @@ def test_without_an_outcome_the_strongest_warning_heads_a_run_that_does_not_lear
     assert roles(flat)["ADV009"] == "note"
     learns = diagnosed(*warnings)
     assert (learns.verdict, learns.outcome, learns.cause) == ("suspect", None, None)
-    assert learns.headline == "ADV009 it is. The policy improved: the reward rose from 0.1 to 0.5."
+    assert learns.headline.startswith("ADV009 it is. The policy improved: the reward rose from 0.1 to 0.5.")
 
 
 def test_a_risk_is_a_warning_where_the_run_learns_and_an_error_where_it_does_not() -> None:
@@ -265,7 +266,9 @@ def test_nothing_shows_that_a_flat_run_learns() -> None:
 def test_a_run_without_a_reward_is_not_said_to_learn() -> None:
     blind = diagnose(make_run(entropy_mean=[0.5] * 40, grad_norm=[0.4, 0.5] * 20))
     assert blind.verdict == "unproven"
-    assert blind.headline.endswith("values of the reward, the success rate or a held-out score.")
+    assert blind.headline.endswith(
+        "no reward, success rate or held-out score was recognised. Log the mean reward of each step."
+    )
 
 
 def test_a_rising_reward_is_learning() -> None:
@@ -440,4 +443,50 @@ def test_the_margin_of_pairs_decides_before_their_loss(margin: float, verdict: s
 @pytest.mark.parametrize("level", [0.5, 37.0])
 def test_a_reward_that_never_changes_has_not_changed_within_noise(level: float) -> None:
     said = "No problem found, but no evidence of learning: the reward is {:.3g} on all 12 rows."
-    assert diagnose(make_run(reward_mean=[level] * 12)).headline == said.format(level)
+    assert diagnose(make_run(reward_mean=[level] * 12)).headline.startswith(said.format(level))
+
+
+NOISE = [0.3, 0.5, 0.4] * 10
+
+
+@pytest.mark.parametrize(
+    ("columns", "step"),
+    [
+        (
+            {},
+            "Evaluate on the same held-out prompts every few steps, or use more prompts per step: both lower the noise.",
+        ),
+        ({"kl": [5e-4] * 30}, "Raise the learning rate: the KL to the reference is 0.0005 nats/token."),
+        ({"kl": [0.002] * 30, "zero_variance_share": [0.6] * 30}, "identical rewards."),
+        ({"truncated_rate": [0.11] * 30, "kl": [5e-4] * 30}, "11% of the responses are truncated."),
+        ({"reward_mean": NOISE[:9]}, "Continue the run until at least 12 values of the reward are logged."),
+        ({"reward_mean": NOISE[:3]}, "Continue the run."),
+        ({"reward_mean": [0.97, 0.93, 0.95] * 10}, "Use harder prompts, or stop: there is little left to gain."),
+    ],
+)
+def test_a_run_without_evidence_ends_with_the_next_step(columns: dict[str, Any], step: str) -> None:
+    assert diagnose(make_run(**{"reward_mean": NOISE, **columns})).headline.endswith(step)
+
+
+def test_a_learning_rate_that_is_already_high_is_not_raised() -> None:
+    high = diagnose(make_run({"learning_rate": 2e-4}, reward_mean=NOISE, kl=[5e-4] * 30))
+    assert "Raise" not in high.headline
+
+
+def test_held_out_scores_are_quoted_though_they_are_few() -> None:
+    scores = [0.261] + [np.nan] * 20 + [0.274] + [np.nan] * 17 + [0.268]
+    learns = diagnose(make_run(reward_mean=[0.2 + 0.015 * i for i in range(40)], eval_score=scores))
+    assert "the held-out score changed from 0.261 to 0.268 (3 evaluations)." in learns.headline
+
+
+def test_components_that_never_pay_are_named_where_the_run_does_not_learn() -> None:
+    parts = [{"soft_format": 0.0, "strict_format": 0.0, "length_penalty": 0.0, "answer": 1.0}] * 30
+    flat = diagnose(make_run(reward_mean=NOISE, reward_components=parts))
+    assert "The reward components soft_format, strict_format are 0 on all rows." in flat.headline
+    learns = diagnose(make_run(reward_mean=[0.2 + 0.02 * i for i in range(30)], reward_components=parts))
+    assert "components" not in learns.headline
+
+
+def test_a_fall_beyond_the_noise_is_not_called_noise() -> None:
+    fell = diagnose(make_run(reward_mean=[1.1 + 0.01 * (-1) ** i - 0.002 * i for i in range(40)]))
+    assert "the reward fell from 1.09 to 1.03, by more than its noise of" in fell.headline

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -36,6 +36,10 @@ EXTREMES = ("_max", "_min")
 """Suffixes of extreme values, which leave their range by chance as a batch grows."""
 
 
+Columns: TypeAlias = Callable[[str], np.ndarray | None]
+"""The values of a field by its name; None if it was not recorded."""
+
+
 class Moved(msgspec.Struct, frozen=True, rename={"start": "from", "end": "to"}):
     """A series whose level shifted at ``step``, ``lead`` rows before the onset, from its usual level to this one."""
 
@@ -50,7 +54,7 @@ class Recorded(NamedTuple):
     """Rows to search: their steps, and the values of a field on them (None if it was not recorded)."""
 
     steps: np.ndarray
-    column: Callable[[str], np.ndarray | None]
+    column: Columns
 
 
 class Before(NamedTuple):

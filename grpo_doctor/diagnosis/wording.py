@@ -26,6 +26,16 @@ def all_of(amount: float, noun: str) -> str:
     return {1: f"the only {noun}", 2: f"both {noun}s"}.get(int(amount), f"all {amount:,.0f} {noun}s")
 
 
+def steps(rows: float, span: float) -> str:
+    """``10 steps``, or ``10 logged steps`` if ``span``, the distance of the first and the last, shows more."""
+    return counted(int(rows), step_noun(rows, span))
+
+
+def step_noun(rows: float, span: float) -> str:
+    """``step``, or ``logged step`` if the rows are several steps apart."""
+    return "logged step" if span >= rows else "step"
+
+
 def rendered(message: str, evidence: Mapping[str, Any]) -> str:
     """A check's message with the values of its evidence."""
     return _FORMATTER.vformat(message, (), evidence)

@@ -222,15 +222,6 @@ def cost(diagnosis: Diagnosis, gpu_cost: float | None = None) -> str:
     return ", ".join(spent)
 
 
-def first_step_to_take(finding: Finding) -> str:
-    """Return the first remedy."""
-    if finding.remedies:
-        return finding.remedies[0].title
-    if finding.rivals:
-        return f"Test the alternative explanations first: {finding.rivals[0].separated_by}"
-    return f"Read about this check: grpo-doctor checks explain {finding.code}"
-
-
 def first_screen(main: Finding, diagnosis: Diagnosis, gpu_cost: float | None = None) -> dict[str, str]:
     """Return what a report says first about the finding that heads it, in order.
 
@@ -243,7 +234,7 @@ def first_screen(main: Finding, diagnosis: Diagnosis, gpu_cost: float | None = N
         "lost": cost(diagnosis, gpu_cost),
         "last call": str(main.evidence.get("crafted", "")),
         "confidence": sure(main),
-        "do this": first_step_to_take(main),
+        "do this": main.action,
     }
     return {name: words for name, words in rows.items() if words}
 
