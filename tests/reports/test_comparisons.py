@@ -106,6 +106,18 @@ def test_page(browser: Any, tmp_path: Path, better: Comparison, apart: Compariso
     well_seen(browser, tmp_path / "c.html", also=looks)
 
 
+def test_the_chart_that_decides_comes_first_and_a_series_that_only_diverges_last() -> None:
+    gap = [0.01] * 60
+    base = run(reward_mean=reward(0), entropy_mean=reward(3, gain=0.0), advantage_std=gap)
+    new = run(reward_mean=[*reward(1)[:30], *[0.1] * 30], entropy_mean=reward(4, gain=0.0), advantage_std=[0.9] * 60)
+    found = compared(base, new)
+    assert (found.success and found.success.metric, found.parting and found.parting.metric) == (
+        "reward_mean",
+        "advantage_std",
+    )
+    assert [chart.metric for chart in overlays(found)] == ["reward_mean", "entropy_mean", "advantage_std"]
+
+
 def test_short_runs_are_drawn_as_they_are_and_names_without_shared_folders() -> None:
     values = [0.5] * 30 + [0.1] * 30
     found = compared(run(source="runs/a/log", reward_mean=reward(0)), run(source="runs/b/log", reward_mean=values))
