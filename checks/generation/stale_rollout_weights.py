@@ -1,6 +1,6 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.series import Column, baseline, best, moving_median, previous
-from grpo_doctor.series.mismatch_parts import unchanged
+from grpo_doctor.series import Column, baseline, moving_median, previous
+from grpo_doctor.series.mismatch_parts import sudden, unchanged
 
 
 @check(
@@ -26,22 +26,20 @@ def stale_rollout_weights(
     bad: float = 1e-2,
     times: float = 3.0,
     rows: int = 10,
-    sudden: float = 1.0,
 ) -> Fires:
     """The rollout engine uses stale weights: its mismatch with the trainer grows with every update.
 
     ## What it sees
     k3 between trainer and rollout engine (raw logits, else final scores) is below 2e-3 on the first row, before any
     update, which is no more than bf16 rounding. It is now above 1e-2, and its median over 5 rows has tripled within 10
-    rows or is above 15 times the first limit. Rows generated in train mode with checkpointing are skipped (GEN001). It
-    fires on 3 of 5 rows.
+    rows or is above 15 times the first limit. Growth of more than 1 nat in one step, or at a learning rate of 0, is not
+    stale weights. Rows generated in train mode with checkpointing are skipped (GEN001). It fires on 3 of 5 rows.
 
     ## Thresholds
     - `equal`: k3, nats per token, below which the first row shows equal weights.
     - `bad`: k3, nats per token, above which the weights differ.
     - `times`: factor by which k3 must have grown.
     - `rows`: rows within which it must have grown.
-    - `sudden`: growth per step, nats per token, that no update brings.
 
     ## Why it matters
     Samples from an old policy are scored as if the current one had drawn them. The policy drifts away from its
@@ -51,8 +49,8 @@ def stale_rollout_weights(
     ```text
     rollout_mismatch_raw_kl: 0x3 0.031x5
     ```
-    Error at step 6: Rollout engine and trainer agreed on the first row and now differ by 0.031 nats/token, so the
-    rollout engine uses stale weights.
+    Error at step 6: The rollout engine and the trainer agreed on the first row and now differ by 0.031 nats/token, so
+    the rollout engine uses stale weights.
 
     ```text
     rollout_mismatch_raw_kl: 0.001x8
@@ -74,17 +72,16 @@ def stale_rollout_weights(
     now = moving_median(abs(mismatch), 5)
     grown = (now > times * previous(now, rows)) | (now > 15 * equal)
     began = baseline(abs(mismatch), 1)
-    by_updates = ~(best((abs(mismatch) - abs(previous(mismatch))) / (step - previous(step))) > sudden)
     return fires(
         (began < equal)
         & (now > bad)
         & grown
         & (abs(mismatch) > bad)
-        & by_updates
+        & ~sudden(mismatch, step)
         & ~unchanged(learning_rate)
         & ~broken_mode,
-        "Rollout engine and trainer agreed on the first row and now differ by {now:.3g} nats/token, so the rollout "
-        "engine uses stale weights.",
+        "The rollout engine and the trainer agreed on the first row and now differ by {now:.3g} nats/token, so the "
+        "rollout engine uses stale weights.",
         now=now,
         first=began,
     )

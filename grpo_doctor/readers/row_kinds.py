@@ -42,7 +42,7 @@ _COMMON = frozenset(
 )
 """Fields that supervised or preference training also logs, so they do not make a run an RL run."""
 OF_SETTINGS = frozenset("kl_coef entropy_coef groups group_size temperature epoch learning_rate".split())
-"""Fields that describe settings and not progress, and as which numbers in a text may be misread."""
+"""Fields that describe settings, not progress. A number in a text may be mistaken for one of them."""
 OF_SWEEPS = frozenset("kl_coef entropy_coef group_size temperature".split())
 """Settings that an evaluation varies, one row for each value: ``beta=0.1 => win rate: 58%``."""
 _OF_SCORES = frozenset("success_rate reward_mean eval_score valid_rate response_length_mean".split())

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .expression import Column
-from .transforms import total
+from .transforms import best, previous, total
 
 EXPLAINS = (
     "GEN002",
@@ -29,6 +29,15 @@ EXPLAINS = (
 def unchanged(learning_rate: Column) -> Column:
     """Whether no update has changed the weights so far: the learning rate has been 0 throughout."""
     return (learning_rate == 0) & (total(learning_rate > 0) == 0)
+
+
+SUDDEN = 1.0
+"""Growth of k3 per step, nats per token, that no update brings."""
+
+
+def sudden(mismatch: Column, step: Column) -> Column:
+    """Whether the mismatch has ever grown by more in one step than an update brings."""
+    return best((abs(mismatch) - abs(previous(mismatch))) / (step - previous(step))) > SUDDEN
 
 
 def share_of(*names: str) -> Callable[[Any], float]:

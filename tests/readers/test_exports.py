@@ -160,7 +160,7 @@ def test_episodes_that_have_a_seed_each_are_an_evaluation(tmp_path: Path) -> Non
     ],
     ids=["lists of trials", "figures beside a list", "many figures", "beside a history"],
 )  # fmt: skip
-def test_what_a_document_holds_besides_is_reported(tmp_path: Path, document: object, left: dict[str, int]) -> None:
+def test_other_content_of_a_document_is_reported(tmp_path: Path, document: object, left: dict[str, int]) -> None:
     run = run_of(tmp_path, "x.json", json.dumps(document))
     assert {key: run.unread.get(key) for key in left} == left
 

@@ -89,7 +89,7 @@ def test_a_log_of_kaggle(tmp_path: Path) -> None:
     assert any("incomplete" in note for note in torn.notes)
 
 
-def test_what_rich_draws_in_several_outputs_is_one_log(tmp_path: Path) -> None:
+def test_a_rich_table_over_several_outputs_is_one_log(tmp_path: Path) -> None:
     line = "<pre style='white-space:pre'><span style='color: red'>step {0}</span> reward: 0.{0} kl: 0.01\n</pre>"
     outputs = [{"output_type": "display_data", "data": {"text/html": [line.format(i)]}} for i in range(1, 7)]
     made = {"cells": [{"cell_type": "code", "source": "train()", "outputs": outputs}]}

@@ -89,7 +89,7 @@ _KEY = re.compile(r"[a-z][\w./@-]*")
 _STATISTICS = frozenset("mean std min max median total overall sum".split())
 _LONGEST_LINE = 4096
 _RARELY = 0.01
-"""Share of the most frequent shape's lines below which lines may be completions."""
+"""Lines whose shape occurs less often than this, as a share of the most frequent shape, may be completions."""
 _MOST_SHAPES = 20_000
 _MOST_OTHERS = 1000
 
