@@ -173,13 +173,3 @@ def test_a_metric_with_impossible_values_gives_no_rows(runs_of: Reader) -> None:
         lines.append(f"Epoch {epoch}/3 with loss {1 / epoch}")
     (run,) = runs_of(lines)
     assert len(run) == 3
-
-
-def test_lines_whose_counter_does_not_move_belong_to_the_steps_around_them(runs_of: Reader) -> None:
-    lines = []
-    for step in range(100, 500, 100):
-        lines += [f"Update 1/1, Policy Loss: -0.{i}" for i in (1, 3)]
-        lines.append(f"Step: {step} Reward: 0.{step}")
-    (run,) = runs_of(lines)
-    assert run.steps.tolist() == [100, 200, 300, 400]
-    assert run.columns["policy_loss"].tolist()[:3] == pytest.approx([-0.2] * 3)

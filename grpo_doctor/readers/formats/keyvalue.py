@@ -532,7 +532,7 @@ class General:
         for shape in own[1:]:
             line = line and line.joined(shape, own[0].weak())
         if line is not None or self._heads:  # a line whose step does not count up with the others is text
-            shapes[:] = [s for s in shapes if s.counter is not None or not s.steps()]
+            shapes[:] = [s for s in shapes if s.counter is not None or not any(map(is_step, s.names))]
         if line is not None:
             named = any(
                 counts_as(name, "epoch") for shape in shapes if shape.counter is not None for name in shape.names

@@ -93,10 +93,6 @@ class Shape:
         weak = [i for word in WEAK_STEP_KEYS for i, name in enumerate(self.names) if counts_as(name, word)]
         return [*named, *self.positions, *weak]
 
-    def steps(self) -> bool:
-        """Return whether its lines name different steps."""
-        return any(is_step(name) and np.ptp(self.table()[:, i]) > 0 for i, name in enumerate(self.names))
-
     def evaluates(self) -> bool:
         """Return whether every metric belongs to an evaluation."""
         return bool(self.fields) and all("eval" in words(self.names[place]) for place in self.fields)
