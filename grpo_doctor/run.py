@@ -76,7 +76,7 @@ class Sample(msgspec.Struct, kw_only=True, omit_defaults=True):
     Attributes:
         response: the policy's own text; results of tools are in ``calls``.
         reference: accepted answers, if the dump has them.
-        finish: ``stop``, ``length``, ``aborted`` or ``environment`` (it failed).
+        finish: ``stop``, ``length``, ``loop`` (the engine stopped one), ``aborted`` or ``environment`` (it failed).
         tokens: length of the response in tokens.
         turns: number of model turns in it.
         calls: its tool calls; None if unknown.
@@ -158,12 +158,12 @@ class Ending(msgspec.Struct, kw_only=True):
 
     @property
     def ended_by(self) -> str:
-        """What ended the process, and whether the training was over."""
-        return f"{self.what}{' after the end of the training' if self.after_training else ''}"
+        """Return what ended the process, and whether training had finished."""
+        return f"{self.what}{' after training had finished' if self.after_training else ''}"
 
     @property
     def described(self) -> str:
-        """The text of the ending, with its line and its exception."""
+        """Return the text of the ending, with its line and its exception."""
         raised = f": {self.raised.rstrip(' .:')}" if self.raised else ""
         return f"{self.ended_by} (line {self.line}){raised}"
 
@@ -283,7 +283,7 @@ class Run:
 
 
 def not_finite_any_longer(run: Run) -> str:
-    """List the core fields that are NaN or infinite from some step to the end; "" for none."""
+    """Name the core fields that are NaN or infinite from some step to the end; "" for none."""
     rows: dict[str, list[int]] = {}
     for row, name in run.not_finite():
         rows.setdefault(name, []).append(row)
@@ -293,8 +293,8 @@ def not_finite_any_longer(run: Run) -> str:
         known = np.empty(0) if column is None or column.dtype == object else np.flatnonzero(np.isfinite(column))
         after = [row for row in at if row > (known[-1] if len(known) else -1)]
         if after:
-            told.append(f"{name} since step {int(run.steps[min(after)])}")
-    return f"not finite: {', '.join(told)}" if told else ""
+            told.append(f"{name} has not been finite since step {int(run.steps[min(after)])}")
+    return " and ".join(told)
 
 
 def figure(value: float) -> float:

@@ -66,7 +66,7 @@ def test_groups_are_not_filtered_where_all_differ(most: float, withheld: bool) -
     assert ("filter-dead-groups" in told) is withheld
 
 
-def test_where_the_reward_is_constant_the_reward_function_comes_first() -> None:
+def test_a_constant_reward_puts_the_reward_function_first() -> None:
     against = dict(senseless({}, [finding("STL001", throughout=True)], 1))
     assert set(CONSTANT) <= against.keys()
     assert BACK in against  # it was like this from its first step
@@ -105,7 +105,7 @@ def test_a_cause_is_not_reported_twice() -> None:
     assert found.headline.count("truncated") == 1
 
 
-COLLAPSE = {"reward_mean": "0.3->0.5x55 0.5x5 0.02x40", "entropy_mean": "0.5->0.4x54 0.02x46"}
+COLLAPSE: dict[str, Any] = {"reward_mean": "0.3->0.5x55 0.5x5 0.02x40", "entropy_mean": "0.5->0.4x54 0.02x46"}
 
 
 def test_what_several_findings_ask_for_comes_first() -> None:
@@ -137,14 +137,14 @@ def test_the_direction_of_the_learning_rate_follows_the_finding() -> None:
     assert "raise-learning-rate" not in low
 
 
-def test_of_two_opposite_remedies_only_the_first_is_given() -> None:
+def test_gives_only_the_first_of_two_opposite_remedies() -> None:
     offered = contradicting({"lower-learning-rate": "CFG002"})
-    assert offered == {"raise-learning-rate": "CFG002 asks for the opposite"}
-    assert contradicting({"raise-learning-rate": "CFG054"}) == {"lower-learning-rate": "CFG054 asks for the opposite"}
+    assert offered == {"raise-learning-rate": "CFG002 requires the opposite"}
+    assert contradicting({"raise-learning-rate": "CFG054"}) == {"lower-learning-rate": "CFG054 requires the opposite"}
     assert contradicting({"roll-back": "REW009"}) == {}
 
 
-def test_a_cause_that_is_read_off_the_series_of_the_outcome_is_told_alone() -> None:
+def test_a_cause_from_the_series_of_the_outcome_is_reported_alone() -> None:
     found = diagnose(make_run(entropy_mean="0.00008x12", reward_mean=[0.3, 0.5] * 6))
     assert (found.outcome, found.cause) == ("ENT001", "ENT012")
     assert found.headline.startswith("Entropy was 8e-05 nats on the first row, before any update.")

@@ -14,8 +14,8 @@ def probe_ties(advantages: Any, *, limit: float = 1e-2, rounded_limit: float = 1
     ADV007).
 
     ## Thresholds of the probe
-    - `limit`: |A| of equal rewards that counts as rounding.
-    - `rounded_limit`: |A| of equal rewards of 0.1 alone up to which it is a warning.
+    - `limit`: |A| of equal rewards up to which it is treated as rounding.
+    - `rounded_limit`: |A| up to which it is a warning if only equal rewards of 0.1 exceed `limit`.
     """
     import torch
 

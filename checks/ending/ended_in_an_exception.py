@@ -2,7 +2,7 @@ from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, message_of, row, seen
 
 _EXCEPTIONS = (
-    "a traceback", "a failed API call", "a worker crash", "a native crash", "a time-out", "an NCCL error",
+    "a traceback", "a failed API call", "a worker crash", "a native crash", "a timeout", "an NCCL error",
     "a failed checkpoint write", "an error repeated",
 )  # fmt: skip
 """Endings that no other check covers."""
@@ -13,9 +13,9 @@ def ended_in_an_exception(step: Column, events: Column, *, rows: int = 8) -> Fir
     """The run ended with an exception.
 
     ## What it sees
-    The last lines of the log, after the last row of metrics, report a traceback, a dead worker or a time-out that
-    END001 to END003 do not cover. The severity is error. It is warning if the log reports the end of the training
-    before, or while the run learns.
+    The last lines of the log, after the last row of metrics, report a traceback, a dead worker or a timeout that
+    END001 to END003 do not cover. The severity is error. It is warning if the log reports before that training had
+    finished, or while the run learns.
 
     ## Thresholds
     - `rows`: rows below which the severity is info, because the run ended before its training could be judged.

@@ -58,7 +58,7 @@ def entropy_collapse(
     been below 0.05 on more than half of at least ten rows and the reward has not increased, because the run could no
     longer explore. Zero-variance groups and duplicate, short or invalid responses have separate checks, whose findings
     this check explains. It fires on 3 of 5 rows and clears after 5 rows without the condition. The onset is the step at
-    which entropy fell below 30 % of its first value.
+    which entropy fell below 30% of its first value.
 
     ## Thresholds
     - `low_start_nats`: entropy, nats per token, below which a run that started low stays low.
@@ -88,7 +88,7 @@ def entropy_collapse(
 
     ## Known false alarms
     Low entropy alone is not a problem. A CS336 run ends at 0.023 nats with its best accuracy, a TRL run starts at 0.05
-    and learns (11 → 37 %), and a finished small task has 0.08 nats with half of its groups at zero variance. Therefore
+    and learns (11 → 37%), and a finished small task has 0.08 nats with half of its groups at zero variance. Therefore
     a gain in reward, or a reward above 0.8 of its maximum (of 1, on a scale of 0 to 1), silences the check. Some
     trainers print an entropy of exactly 0 if all responses are truncated and masked, or if they do not compute entropy;
     such rows are skipped. Entropies below 0 are summed log-probabilities and are skipped too.

@@ -20,7 +20,7 @@ def probe_mode(
     in eval mode without checkpointing. For the first it uses the trainer's own `step` if the adapter has one, else
     `model.train()`, with gradient checkpointing as the model has it. If neither a `step` nor the `loss` shows that the
     trainer ever calls `train()`, and the model was not passed in that mode, the finding is a warning: a trainer that
-    never leaves eval mode samples correctly. It fires at fewer than 90 % equal tokens. It certifies that generation
+    never leaves eval mode samples correctly. It fires at fewer than 90% equal tokens. It certifies that generation
     does not depend on the mode, for prompts and lengths like those of the probe. It cannot detect a mode that another
     part of the trainer sets between `step` and `sample`, so `sample` must contain everything that the trainer does
     around generation. Active dropout also triggers it, correctly: the text is then not sampled from the policy. A

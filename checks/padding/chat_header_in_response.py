@@ -16,7 +16,7 @@ def chat_header_in_response(
 
     ## What it sees
     The check averages the share of responses with a template token such as <|start_header_id|> or <|im_start|> over 5
-    rows: above 2 % it is a warning, above 5 % an error, on 3 of 5 rows. Single steps of healthy runs reach 1.6 %.
+    rows: above 2% it is a warning, above 5% an error, on 3 of 5 rows. Single steps of healthy runs reach 1.6%.
     The onset is the step since which the share itself has been that high.
 
     ## Thresholds

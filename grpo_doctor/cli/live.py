@@ -118,7 +118,7 @@ def sparkline(values: Sequence[float]) -> str:
 
 
 class View:
-    """Plain output of ``run``: one line per 5 % of the run and one per finding."""
+    """Plain output of ``run``: one line per 5% of the run and one per finding."""
 
     def __init__(self, last: int, done: int, session: Session) -> None:
         self.last, self.first, self.session = last, done, session

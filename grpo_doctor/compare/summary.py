@@ -180,8 +180,8 @@ def _settings(found: Comparison) -> Table:
 def _differences(found: Comparison) -> Table:
     rows = [
         [
-            d.label, number(d.base), number(d.new), f"{d.difference:+.3g}",
-            f"{d.low:+.3g} to {d.high:+.3g}" if d.known else "unknown", d.shown, d.words,
+            d.label, number(d.base), number(d.new), number(d.difference, sign="+"),
+            f"{number(d.low, sign='+')} to {number(d.high, sign='+')}" if d.known else "unknown", d.shown, d.words,
         ]
         for d in found.differences
     ]  # fmt: skip
@@ -190,8 +190,8 @@ def _differences(found: Comparison) -> Table:
         seeds = f"measured on {found.base.seeds} and {found.new.seeds} runs, combined with an assumption"
     note = (
         "Means over the second half of the shared steps, or since the runs diverged if that is later. The intervals "
-        f"hold together at 95 %: they include the noise along the runs and between seeds ({seeds}). Detectable: the "
-        "smallest difference between these runs that is found in 80 % of such pairs, at most the range of the metric."
+        f"hold together at 95%: they include the noise along the runs and between seeds ({seeds}). Detectable: the "
+        "smallest difference between these runs that is found in 80% of such pairs, at most the range of the metric."
     )
     head = ["metric", "BASE", "NEW", "difference", "interval", "detectable", "verdict"]
     return Table(title="Differences", head=head, rows=rows, note=note)
@@ -262,5 +262,5 @@ def _weights(found: Comparison) -> Table:
     order = sorted(found.weights, key=lambda m: -m.change)
     rows = [[m.name, f"{m.change:.3g}", f"{m.norm:.4g}"] for m in order[:SHOWN]]
     still = sum(m.change < NEAR for m in order)
-    note = f"Norm of the change by the norm of BASE, of {len(order)} tensors; {still} moved by less than {NEAR:g}."
+    note = f"Change relative to the norm of BASE, for {len(order)} tensors; {still} moved by less than {NEAR:g}."
     return Table(title="Weights", head=["tensor", "relative change", "norm of BASE"], rows=rows, note=note)

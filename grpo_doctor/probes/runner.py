@@ -21,7 +21,7 @@ from torch import Tensor
 from ..diagnosis.catalogue import Catalogue, home, load
 from ..diagnosis.check import Check, CheckError, Finding, Fires, Severity
 from ..diagnosis.verdict import Coverage, Diagnosis, Verdict, diagnosis_of
-from ..diagnosis.wording import rendered
+from ..diagnosis.wording import counted, rendered
 from ..fault_isolation import words_of
 from ..run import Run
 from . import entry_points as seams_module
@@ -154,14 +154,15 @@ def _short_of(headline: str, results: list[Result], useless: list[str], adapter:
     are named."""
     unfinished = [r for r in results if r.why and not r.needs]
     withheld = [r for r in results if r.withheld]
-    passed = f"the {sum(r.passed for r in results)} properties that were probed hold."
+    passed = f"All probed properties hold ({sum(r.passed for r in results)})."
     if useless:
         return (
             "unjudged",
-            f"{len(useless)} of {len(adapter.seams)}entry points could not be used, so they are not proven; {passed}",
+            f"{len(useless)} of {len(adapter.seams)} entry points could not be used, so nothing is known about them. "
+            f"{passed}",
         )
     if unfinished:
-        return "unjudged", f"{len(unfinished)} probes could not finish; {passed}"
+        return "unjudged", f"{counted(len(unfinished), 'probe')} could not finish. {passed}"
     codes, proven = {r.check.code: r.why for r in withheld}, {r.check.code for r in results if r.passed}
     neither = {r.check.code for r in results} - proven - codes.keys()
     unseen = [name for name, proving in CORE.items() if {*proving} <= neither]
@@ -179,7 +180,7 @@ def _short_of(headline: str, results: list[Result], useless: list[str], adapter:
     if not open_:
         return "healthy", f"{headline} Not judged: {named}{rest}."
     why = "; ".join(f"{name} ({code}: {codes[code]})" for name, code in open_.items())
-    return "unproven", f"Nothing is proven wrong, but not judged: {why}. {passed.capitalize()}"
+    return "unproven", f"No defect was found, but these properties could not be judged: {why}. {passed}"
 
 
 def _without_dead_ends(results: list[Result]) -> None:

@@ -242,7 +242,7 @@ _OF_REWARDS = frozenset("mean reward score rm r model train utility return".spli
 def meant_beside(keys: tuple[str, ...]) -> str | None:
     """Return the key of the true reward in a row that also has a proxy: ``gold`` next to ``proxy``.
 
-    Without a proxy, ``gold`` may be the right answer to a prompt.
+    Without a proxy, ``gold`` may be the correct answer to a prompt.
     """
     said = {key: words(_SCALE.sub("", key)) - _OF_REWARDS for key in keys}
     golds = [key for key, found in said.items() if len(found) == 1 and found <= _GOLDS]

@@ -36,15 +36,15 @@ _SIGNS = (
     ),
     _sign(
         "out of memory",
-        "an out-of-memory error of the machine",
+        "an out-of-memory error of the host",
         r"\boom[-_ ]kill|Out of memory: Killed|exit(?:ed with)? code:? 137|MemoryError|OOM Killed|OutOfMemory(?:\W|$)",
     ),
     _sign("interrupted", "an interrupt", r"KeyboardInterrupt|\bSIGINT\b|Interrupted by user"),
     _sign("time limit", "a time limit", r"DUE TO TIME LIMIT|\bwalltime\b.{0,40}exceeded"),
-    _sign("killed", "an external kill by the scheduler", r"DUE TO PREEMPTION|\bpreempted\b|\brequeued\b"),
+    _sign("killed", "a preemption by the scheduler", r"DUE TO PREEMPTION|\bpreempted\b|\brequeued\b"),
     _sign(
         "collective timeout",
-        "a timeout of a collective operation",
+        "a collective timeout",
         r"collective operation timeout|NCCL.{0,40}time(?:d )?-?out|NCCL_TIMEOUT",
     ),
     _sign(
@@ -64,10 +64,10 @@ _SIGNS = (
         r"\b(?:RateLimit|APIConnection|APIStatus|APITimeout|Authentication|PermissionDenied|InternalServer)Error\b"
         r"|\b(?:401 Unauthorized|402 Payment|403 Forbidden|429 Too Many|50[0234] (?:Internal|Bad|Service|Gateway))",
     ),
-    _sign("exception", "a time-out", r"TimeoutError\b|(?:Read|Connect)Timeout\b"),
+    _sign("exception", "a timeout", r"TimeoutError\b|(?:Read|Connect)Timeout\b"),
     _sign(
         "killed",
-        "an external kill",
+        "a kill signal",
         r"\bSIGKILL\b|(?<!closing signal )\bSIGTERM\b|(?:Received|got) signal:? \d|[Ss]ignal (?:9|15) \(|^Killed$"
         r"|\bline \d{1,6}: +\d{1,9} Killed\b|CANCELLED AT",
     ),
@@ -118,7 +118,7 @@ TAIL = 2000
 def words(end: Ending, rows: int) -> str:
     """Describe an ending in one line; without metrics before it, there is nothing to judge."""
     holds = "the rows before it are not affected" if rows else "it ended before the first metric"
-    return f"the log ends with {end.ended_by} (line {end.line}): {f'{end.raised}; ' if end.raised else ''}{holds}"
+    return f"the log ends with {end.described}; {holds}"
 
 
 def events(end: Ending) -> list[Event]:
@@ -148,7 +148,7 @@ def ending(lines: Iterable[tuple[int, str]], last_row: int) -> Ending | None:
         if at := _FRAME.search(text, 0, _LONGEST):
             frame = f", in {at[3]} ({at[1]}, line {at[2]})"
         elif (found or not last_row) and (error := _RAISED.match(text[:_LONGEST])):
-            errors[line], frame = f"{_shortened(error[1])}{frame}", ""
+            errors[line], frame = f"{_shortened(error[1]).rstrip(' :')}{frame}", ""
         elif error := _REPEATED.search(text, 0, _LONGEST):
             logged[_DIGITS.sub("", error[1])].append((line, _shortened(error[1])))
     if not found:

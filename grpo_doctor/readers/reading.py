@@ -67,19 +67,19 @@ def chosen(first: list[Run], second: list[Run]) -> list[Run]:
     if counts[0] == counts[1] and all(np.array_equal(a.steps, b.steps) for a, b in zip(first, second, strict=True)):
         return marked(first, "lines", "two readings of its lines agree", counts[1])
     if len(first) == len(second) and all(_part_of(b, a) for a, b in zip(first, second, strict=True)):
-        return marked(first, "lines", "a second reading has every few of its steps", counts[1])
+        return marked(first, "lines", "a second reading has a subset of its steps", counts[1])
     steadier = steadiness(second) > steadiness(first) + _BETTER and _columns(second) >= _columns(first)
     runs, others = (second, first) if steadier else (first, second)
-    why = "its steps count more evenly" if steadier else "its steps count at least as evenly"
+    why = f"its steps are {'more regular' if steadier else 'at least as regular'}"
     marked(runs, "templates" if steadier else "lines", why, [len(run) for run in others])
     if counts[0] == counts[1]:
         return runs
     decides = not _same_reward(runs, others)
-    counted = f"{_counted(runs)} against {_counted(others)}"
+    counted = f"{_counted(runs)} or {_counted(others)}"
     for run in runs:
         assert run.reading is not None
         run.reading.decides = decides
-        run.notes.append(NotRead(f"its lines can be read in two ways: {counted}; the first is used: {why}"))
+        run.notes.append(NotRead(f"its lines can be read in two ways ({counted}); the first is used, because {why}"))
     return runs
 
 

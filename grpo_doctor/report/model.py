@@ -29,14 +29,14 @@ SHOWN = 4
 
 SURE = {
     "high": "proven by a log line, a probe or an identity",
-    "medium": "a statistical test and the order in time",
-    "low": "a threshold was crossed; look before you act",
+    "medium": "based on a statistical test and the order of events",
+    "low": "a threshold was crossed; verify before you act",
 }
 """The meaning of each confidence."""
 SURE_OF_SETTINGS = {
-    "high": "it follows from the settings",
-    "medium": "a rule of thumb about settings",
-    "low": "a limit was crossed; look before you act",
+    "high": "follows from the settings",
+    "medium": "based on a rule of thumb",
+    "low": "a threshold was crossed; verify before you act",
 }
 """The meaning of each confidence of a preflight rule, which has no training data."""
 
@@ -190,7 +190,7 @@ def since(finding: Finding) -> str:
 
 def level(finding: Finding) -> str:
     """Return the severity as printed: past findings and previews are marked."""
-    said = f"was {finding.severity}" if finding.cleared else finding.severity
+    said = f"past {finding.severity}" if finding.cleared else finding.severity
     return f"{said}, preview" if finding.preview else said
 
 
@@ -238,8 +238,8 @@ def first_step_to_take(finding: Finding) -> str:
     if finding.remedies:
         return finding.remedies[0].title
     if finding.rivals:
-        return f"Find out first which explanation holds: {finding.rivals[0].separated_by}"
-    return f"Read the page of the check: grpo-doctor checks explain {finding.code}"
+        return f"Test the alternative explanations first: {finding.rivals[0].separated_by}"
+    return f"Read about this check: grpo-doctor checks explain {finding.code}"
 
 
 def fingerprint(source: str, code: str) -> str:

@@ -99,7 +99,7 @@ def test_the_command_prints_effect_and_steps(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("grpo_doctor.probes.canary.canary", functools.partial(canary, steps=STEPS))
     path = tmp_path / "adapter.py"
     lines = ["from tests.probes.test_canary import LosesTheSign, Reference", "adapter = KIND().adapter()"]
-    for kind, code, words in (("Reference", 0, "the trainer learns"), ("LosesTheSign", 1, "does not learn")):
+    for kind, code, words in (("Reference", 0, "The trainer learns"), ("LosesTheSign", 1, "does not learn")):
         path.write_text("\n".join(lines).replace("KIND", kind), encoding="utf-8")
         done = CliRunner().invoke(app, ["probe", str(path), "--canary"])
         assert (done.exit_code, words in done.stdout, f"in {STEPS} steps" in done.stdout) == (code, True, True), (

@@ -99,9 +99,7 @@ def test_the_adapter_calls_what_it_can_and_marks_the_rest(trainer: Path) -> None
         ("return ids, mask", "# <- to fill in: which of (ids, mask)\n# def rollout(prompts)"),
     ],
 )
-def test_of_several_things_that_are_returned_the_one_that_is_meant_is_taken(
-    tmp_path: Path, body: str, written: str
-) -> None:
+def test_the_adapter_picks_the_responses_among_returned_values(tmp_path: Path, body: str, written: str) -> None:
     path = tmp_path / "rolls.py"
     path.write_text(f"def generate_completions(prompts, n=8):\n    {body}\n", encoding="utf-8")
     text = written_for(path)
@@ -228,7 +226,10 @@ def test_a_rollout_of_a_group_makes_one_response_per_prompt(tmp_path: Path, loop
 def test_advantages_of_one_group_are_called_group_by_group(tmp_path: Path) -> None:
     path = tmp_path / "groups.py"
     path.write_text("def compute_advantages(rewards):\n    return rewards - rewards.mean()\n", encoding="utf-8")
-    assert "torch.stack([torch.as_tensor(trainer.compute_advantages(rewards=group)) for group in rewards])" in written_for(path)
+    assert (
+        "torch.stack([torch.as_tensor(trainer.compute_advantages(rewards=group)) for group in rewards])"
+        in written_for(path)
+    )
     path.write_text("def compute_advantages(rewards):\n    return rewards - rewards.mean(1)\n", encoding="utf-8")
     assert "return trainer.compute_advantages(rewards=rewards)" in written_for(path)
 

@@ -56,7 +56,7 @@ def test_nothing_is_kept_of_a_right_trainer_and_no_file_of_others_is_touched(tmp
     assert kept.read_text(encoding="utf-8") == "def test_mine(): pass\n"
 
 
-def test_a_property_holds_or_it_is_said_why_not() -> None:
+def test_a_property_holds_or_the_reason_is_reported() -> None:
     probes.holds(Reference().adapter(), "PAD002")
     with pytest.raises(AssertionError, match="PAD002 loss-mask-misaligned: In"):
         probes.holds(broken_reference.EosMissing().adapter(), "PAD002")

@@ -46,7 +46,7 @@ def test_an_inspect_log_is_one_transcript_of_its_samples(tmp_path: Path) -> None
     assert [run.run_type for run in read(folder)] == ["evaluation"]
 
 
-def test_what_an_inspect_log_unpacks_to_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_unpacked_size_of_an_inspect_log_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive, "LARGEST", 10_000)
     assert read(inspect_log(tmp_path / "at.eval", ["x" * 10_000]))[0].run_type == "evaluation"
     with pytest.raises(ReadError, match="an archive of more than 0 MB of samples; unpack it and pass the folder"):
@@ -115,7 +115,7 @@ def test_files_of_a_step_each_are_judged_as_one_run_and_not_by_themselves(tmp_pa
 def test_responses_with_advantages_are_those_of_a_training(tmp_path: Path) -> None:
     path = tmp_path / "dump.jsonl"
     row = {"prompt": "p", "response": "a", "reward": 0.5, "step": 0}
-    path.write_text("".join(json.dumps({**row, "advantage": n}) + "\n" for n in (-1.0, 1.0)), encoding="utf-8")
+    path.write_text("".join(json.dumps({**row, "advantage": n}) + "\n" for n in (-1.0, 0.0, 1.0)), encoding="utf-8")
     assert read(path)[0].run_type == "rl"
     path.write_text(json.dumps(row) + "\n", encoding="utf-8")
     assert read(path)[0].run_type == "evaluation"
