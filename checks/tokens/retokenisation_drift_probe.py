@@ -48,9 +48,13 @@ def probe_fragile_ids(
     if fragile is None:
         raise probes.NotApplicable("every sequence that was tried survives decoding and encoding")
     eos = craft.special_ids(tokenizer).eos
-    fragile = fragile if eos is None else [*fragile, eos]
-    batch = craft.batch_of(mask(own, [fragile] * len(own)))
-    changed = sum(craft.response_positions(batch, n, fragile, prompt) is None for n, prompt in enumerate(own))
+    said = fragile if eos is None else [*fragile, eos]
+    batch = craft.batch_of(mask(own, [said] * len(own)))
+    # a model may get all tokens but the last one
+    changed = sum(
+        all(craft.response_positions(batch, n, ids, prompt) is None for ids in (said, fragile))
+        for n, prompt in enumerate(own)
+    )
     if unseen is not None and not changed:
         raise unseen
     return fires(
@@ -59,7 +63,7 @@ def probe_fragile_ids(
         "tokenised again.",
         changed=changed,
         rows=len(own),
-        sampled=str(fragile),
+        sampled=str(said),
     )
 
 

@@ -226,7 +226,10 @@ def test_a_rollout_of_a_group_makes_one_response_per_prompt(tmp_path: Path, loop
 def test_advantages_of_one_group_are_called_group_by_group(tmp_path: Path) -> None:
     path = tmp_path / "groups.py"
     path.write_text("def compute_advantages(rewards):\n    return rewards - rewards.mean()\n", encoding="utf-8")
-    assert "torch.stack([trainer.compute_advantages(rewards=group) for group in rewards])" in written_for(path)
+    assert (
+        "torch.stack([torch.as_tensor(trainer.compute_advantages(rewards=group)) for group in rewards])"
+        in written_for(path)
+    )
     path.write_text("def compute_advantages(rewards):\n    return rewards - rewards.mean(1)\n", encoding="utf-8")
     assert "return trainer.compute_advantages(rewards=rewards)" in written_for(path)
 
