@@ -17,7 +17,7 @@ mkdir -p "runs/lab/$model"
 python3 -m grpo_doctor run --model "$model" --set max_steps=1 --out "$(mktemp -d)/first" >"$out/$model.log" 2>&1
 echo "the first step ended after $((SECONDS - began)) s"
 timeout "$((seconds - SECONDS + began))" \
-	python3 -m grpo_doctor lab --model "$model" --jobs "$workers" >>"$out/$model.log" 2>&1 || echo "lab ended with $?"
+	python3 -m grpo_doctor lab --yes --model "$model" --jobs "$workers" >>"$out/$model.log" 2>&1 || echo "lab ended with $?"
 tar czf "$out/$model.tar.gz" --exclude=state.pt "runs/lab/$model"
 echo "$(find "runs/lab/$model" -name '*.json' | wc -l) runs have ended after $((SECONDS - began)) s"
 tail -n 5 "$out/$model.log"

@@ -25,7 +25,8 @@ Numbers = list[float] | None
 
 
 class Event(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Something that happened at a step; ``kind`` is update, collapse, recovery, log-warning, restart, nan or end."""
+    """Something that happened at a step; ``kind`` is update, collapse, recovery, log-warning, restart, nan, finished or
+    end."""
 
     kind: str
     message: str = ""
@@ -81,7 +82,7 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     reward_min: Annotated[Number, "smallest reward"] = None
     reward_max: Annotated[Number, "largest reward"] = None
     reward_components: Annotated[dict[str, float] | None, "mean of each reward function, by name"] = None
-    success_rate: Annotated[Number, "share of right responses (reward accuracy for preference pairs), 0 to 1"] = None
+    success_rate: Annotated[Number, "share of correct responses (reward accuracy for preference pairs), 0 to 1"] = None
     valid_rate: Annotated[Number, "share of responses in the required format, 0 to 1"] = None
     fallback_rate: Annotated[Number, "share of responses replaced by a fallback, 0 to 1"] = None
     eval_score: Annotated[Number, "score on held-out prompts, or a metric that is not rewarded"] = None
@@ -245,7 +246,7 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     ] = None
 
     # outcome, by responses whose texts are known
-    right_chars_mean: Annotated[Number, "mean length of right responses, characters"] = None
+    right_chars_mean: Annotated[Number, "mean length of correct responses, characters"] = None
     wrong_chars_mean: Annotated[Number, "mean length of wrong responses, characters"] = None
     response_chars_mean: Annotated[Number, "mean length of responses, characters"] = None
     length_reward_correlation: Annotated[

@@ -147,18 +147,25 @@ EndKind = Literal[
 
 
 class Ending(msgspec.Struct, kw_only=True):
-    """How a log ends: the kind, its text, the line, and the exception named there."""
+    """How a log ends: the kind, its text, the line, the exception named there, and whether the training had finished
+    before."""
 
     kind: EndKind
     what: str
     line: int
     raised: str = ""
+    after_training: bool = False
+
+    @property
+    def ended_by(self) -> str:
+        """Return what ended the process, and whether training had finished."""
+        return f"{self.what}{' after training had finished' if self.after_training else ''}"
 
     @property
     def described(self) -> str:
-        """The text of the ending, with its line and its exception."""
+        """Return the text of the ending, with its line and its exception."""
         raised = f": {self.raised.rstrip(' .:')}" if self.raised else ""
-        return f"{self.what} (line {self.line}){raised}"
+        return f"{self.ended_by} (line {self.line}){raised}"
 
 
 class Run:
@@ -276,7 +283,7 @@ class Run:
 
 
 def not_finite_any_longer(run: Run) -> str:
-    """List the core fields that are NaN or infinite from some step to the end; "" for none."""
+    """Name the core fields that are NaN or infinite from some step to the end; "" for none."""
     rows: dict[str, list[int]] = {}
     for row, name in run.not_finite():
         rows.setdefault(name, []).append(row)
@@ -286,8 +293,8 @@ def not_finite_any_longer(run: Run) -> str:
         known = np.empty(0) if column is None or column.dtype == object else np.flatnonzero(np.isfinite(column))
         after = [row for row in at if row > (known[-1] if len(known) else -1)]
         if after:
-            told.append(f"{name} since step {int(run.steps[min(after)])}")
-    return f"not finite: {', '.join(told)}" if told else ""
+            told.append(f"{name} has not been finite since step {int(run.steps[min(after)])}")
+    return " and ".join(told)
 
 
 def figure(value: float) -> float:

@@ -12,12 +12,14 @@ from grpo_doctor.report.charts import file_name, panels
 from grpo_doctor.report.model import (  # fmt: skip
     Options,
     authored,
+    begun,
     cost,
     coverage,
     facts,
     fenced,
     first_step_to_take,
     is_prose,
+    label,
     leading,
     level,
     markdown,
@@ -25,6 +27,7 @@ from grpo_doctor.report.model import (  # fmt: skip
     missing,
     next_run,
     number,
+    onset,
     responses,
     settings_table,
     story,
@@ -70,7 +73,7 @@ def _chapter(diagnosis: Diagnosis, index: int, options: Options) -> list[str]:
     main, effects, others, notes = story(diagnosis)
     parts = [f"# {diagnosis.verdict.capitalize()}: {markdown(diagnosis.source)}", f"**{markdown(diagnosis.headline)}**"]
     if main is not None:
-        parts += [_first_screen(main, cost(diagnosis, options.gpu_cost)), *_remedies(main, withheld(diagnosis))]
+        parts += [_first_screen(main, diagnosis, options), *_remedies(main, withheld(diagnosis))]
     if options.figures is not None:
         parts += [
             f"![{markdown(panel.alt)}]({(options.figures / file_name(panel, index)).as_posix()}.svg)"
@@ -98,10 +101,11 @@ def _chapter(diagnosis: Diagnosis, index: int, options: Options) -> list[str]:
     return [*parts, *_basis(diagnosis)]
 
 
-def _first_screen(main: Finding, lost: str) -> str:
+def _first_screen(main: Finding, diagnosis: Diagnosis, options: Options) -> str:
+    lost = cost(diagnosis, options.gpu_cost)
     rows = [
-        [f"**{main.role}**", f"`{main.code}` {main.name} ({main.severity})"],
-        ["**when**", when(main)],
+        [f"**{label(main)}**", f"`{main.code}` {main.name} ({main.severity})"],
+        ["**when**", onset(main, diagnosis)],
         *([["**lost**", lost]] if lost else []),
         ["**confidence**", sure(main)],
         ["**do this**", f"**{authored(first_step_to_take(main))}**"],
@@ -112,7 +116,7 @@ def _first_screen(main: Finding, lost: str) -> str:
 def _remedies(main: Finding, withheld: Sequence[Withheld]) -> list[str]:
     parts = [part for remedy in main.remedies for part in _remedy(remedy)]
     if withheld:
-        parts.append(_bullets(f"Withheld: {authored(w.title)}. {authored(w.because)}" for w in withheld))
+        parts.append(_bullets(f"Ruled out: {authored(w.title)}. {authored(w.because)}" for w in withheld))
     return ["## What to change", *parts] if parts else []
 
 
@@ -158,8 +162,8 @@ def _basis(diagnosis: Diagnosis) -> list[str]:
 def _summary(diagnoses: Sequence[Diagnosis]) -> list[str]:
     rows = []
     for diagnosis in diagnoses:
-        main = leading(diagnosis)
-        cause = [f"`{main.code}` {main.name}", when(main)] if main else ["", ""]
+        main, first = leading(diagnosis), begun(diagnosis)
+        cause = [f"`{main.code}` {main.name}" if main else "", when(first) if first else ""]
         rows.append([diagnosis.verdict, markdown(diagnosis.source), *cause])
     return [f"# {counted(len(diagnoses), 'run')}", _rows(["verdict", "run", "finding", "when"], rows)]
 

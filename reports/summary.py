@@ -14,6 +14,7 @@ from grpo_doctor.report.model import (
     first_step_to_take,
     leading,
     markdown,
+    onset,
     responses,
     story,
     sure,
@@ -68,7 +69,7 @@ def render_comparisons(comparisons: Sequence[Comparison], options: Options) -> s
 
 def _row(diagnosis: Diagnosis) -> str:
     main = leading(diagnosis)
-    cause = f"`{main.code}` {main.name}, {when(main)}" if main else markdown(diagnosis.headline)
+    cause = f"`{main.code}` {main.name}, {onset(main, diagnosis)}" if main else markdown(diagnosis.headline)
     return f"| {BADGE[diagnosis.verdict]} | {markdown(diagnosis.source)} | {diagnosis.steps} | {cause} |"
 
 
@@ -76,7 +77,7 @@ def _told(diagnosis: Diagnosis, options: Options) -> list[str]:
     main, effects, others, notes = story(diagnosis)
     lines = [f"### {markdown(diagnosis.source)}", "", f"**{markdown(diagnosis.headline)}**", ""]
     if main is not None:
-        lines.append(f"- {when(main)}, confidence {sure(main)}")
+        lines.append(f"- {onset(main, diagnosis)}, confidence {sure(main)}")
         lines.append(f"- do this: **{authored(first_step_to_take(main))}**")
         if effects:
             lines.append(f"- explains {', '.join(f'`{f.code}` {f.name}' for f in effects)}")

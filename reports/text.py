@@ -20,10 +20,12 @@ from grpo_doctor.diagnosis.wording import counted
 from grpo_doctor.report.charts import panels
 from grpo_doctor.report.model import (  # fmt: skip
     Options,
+    begun,
     cost,
     coverage,
     facts,
     first_step_to_take,
+    label,
     leading,
     level,
     measured,
@@ -31,6 +33,7 @@ from grpo_doctor.report.model import (  # fmt: skip
     named,
     next_run,
     number,
+    onset,
     responses,
     since,
     steps_for,
@@ -147,7 +150,7 @@ def _fix(main: Finding, diagnosis: Diagnosis) -> list[RenderableType]:
     if main.remedies:
         steps = steps_for(main.remedies[0], framework(diagnosis.run))[0]
         parts += _steps(steps)
-    return parts + [_bullet(f"not this: {w.title}. {w.because}", "yellow") for w in withheld(diagnosis)]
+    return parts + [_bullet(f"ruled out: {w.title}. {w.because}", "yellow") for w in withheld(diagnosis)]
 
 
 def _lines(findings: list[Finding]) -> Grid:
@@ -255,12 +258,12 @@ def _first_screen(main: Finding, diagnosis: Diagnosis, options: Options) -> Grid
     name = Text.assemble(
         (main.code, LEVEL[main.severity]), f" {main.name} ", (f"({main.severity})", LEVEL[main.severity])
     )
-    grid.add_row("cause" if main.role == "cause" else "finding", name)
-    grid.add_row("when", Text(when(main)))
+    grid.add_row(label(main), name)
+    grid.add_row("when", Text(onset(main, diagnosis)))
     if lost := cost(diagnosis, options.gpu_cost):
         grid.add_row("lost", Text(lost))
     if shown := main.evidence.get("crafted"):
-        grid.add_row("shown by", Text(str(shown)))
+        grid.add_row("last call", Text(str(shown)))
     grid.add_row("confidence", Text(sure(main)))
     grid.add_row("do this", Text(first_step_to_take(main), style="bold"))
     return grid
@@ -268,7 +271,7 @@ def _first_screen(main: Finding, diagnosis: Diagnosis, options: Options) -> Grid
 
 def _remedies(main: Finding, withheld: Sequence[Withheld]) -> list[RenderableType]:
     parts: list[RenderableType] = [part for remedy in main.remedies for part in _remedy(remedy)]
-    parts += [_bullet(f"withheld: {w.title}. {w.because}", "yellow") for w in withheld]
+    parts += [_bullet(f"ruled out: {w.title}. {w.because}", "yellow") for w in withheld]
     return [_title("What to change"), *parts] if parts else []
 
 
@@ -376,7 +379,7 @@ def _summary(diagnoses: Sequence[Diagnosis], width: int) -> Text:
     """Return a line for each run, with its full name last; and names of checks if all lines then fit."""
     leaders = [leading(diagnosis) for diagnosis in diagnoses]
     codes = [main.code if main else "" for main in leaders]
-    since = [str(main.onset_step) if main else "" for main in leaders]
+    since = [str(first.onset_step) if (first := begun(diagnosis)) else "" for diagnosis in diagnoses]
     runs = named(diagnoses)
     verdicts = [diagnosis.verdict for diagnosis in diagnoses]
     lines: list[list[str]] = []

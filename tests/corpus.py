@@ -228,7 +228,7 @@ which are not part of this repository: `make corpus-fetch` downloads them, `benc
 {table}
 
 The labels come from the authors of the runs, from their curves, or from both; runs whose label is uncertain are not
-counted. A run that is labelled with several acceptable verdicts counts as right for each of them. **These logs were
+counted. A run that is labelled with several acceptable verdicts counts as correct for each of them. **These logs were
 available while the checks were written**, so expect lower figures on your runs.
 
 How often the named cause was right, by confidence, over the faults of the [experiments](lab.md) and the

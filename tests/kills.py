@@ -1,9 +1,10 @@
-"""``python -m tests.kills [run] [watch] [compare] [fleet] [--kills 24]``: kills each at random moments and continues.
+"""``python -m tests.kills [run] [watch] [compare] [fleet] [--kills 24]``: kills commands at random moments and
+continues.
 
-After every kill of a run each finished step must be readable, and in the end the records must be those of an
-undisturbed run. A watch must leave its log unchanged, and the last one must find what `analyze` finds. A report of a
-comparison or of a fleet is the old one or the new one, complete; a fleet forgets no run that it has read. Takes some
-minutes; the suite does it with few kills.
+After every kill of a run, each finished step must be readable, and the final records must equal those of an
+uninterrupted run. A watch must not change its log, and the last one must find what `analyze` finds. A report of a
+comparison or of a fleet must be the old or the new one, complete, and a fleet must keep the runs that it has read. This
+takes some minutes; the suite uses few kills.
 """
 
 from __future__ import annotations
@@ -46,12 +47,12 @@ COMMAND = [
 
 
 def essence(record: StepRecord) -> dict[str, object]:
-    """The record without the time that it took."""
+    """Return the record without its duration."""
     return {k: v for k, v in msgspec.structs.asdict(record).items() if k != "wall_time"}
 
 
 def killed(folder: Path, rng: random.Random, *more: str) -> int:
-    """Starts a run, kills it when it has written a few more steps and a moment longer; the steps on disk."""
+    """Start a run, kill it shortly after it has written a few more steps, and return the steps on disk."""
     records = folder / "records.jsonl"
     aim = (count(records) if more else 0) + rng.randint(1, 4)
     with subprocess.Popen([*COMMAND, "--out", str(folder), *more], stdout=subprocess.DEVNULL) as process:
@@ -66,12 +67,12 @@ def killed(folder: Path, rng: random.Random, *more: str) -> int:
 
 
 def count(records: Path) -> int:
-    """Whole lines of a file."""
+    """Count the complete lines of a file."""
     return records.read_bytes().count(b"\n") if records.exists() else 0
 
 
 def main() -> None:
-    """Kills what the command line names, else all; exit code 1 where anything was lost."""
+    """Kill the named commands, or all of them; return exit code 1 if anything was lost."""
     whole = {
         "run": runs_are_whole,
         "watch": watches_are_whole,
@@ -88,7 +89,8 @@ def main() -> None:
 
 
 def watches_are_whole(rng: random.Random, kills: int) -> bool:
-    """Whether a log that grows under watches that are killed is as it was written, and judged as a whole one."""
+    """Return whether a growing log is unchanged after its watches were killed, and gets the verdict of the complete
+    log."""
     with tempfile.TemporaryDirectory() as name:
         log, report, written = Path(name, "train.jsonl"), Path(name, "report.json"), b""
         watch = [sys.executable, "-m", "grpo_doctor", "watch", str(log), "--interval", "0.05"]
@@ -113,13 +115,13 @@ def watches_are_whole(rng: random.Random, kills: int) -> bool:
 
 
 def append(path: Path, row: bytes) -> None:
-    """A trainer's next line."""
+    """Append the next line of a trainer."""
     with path.open("ab") as file:
         file.write(row)
 
 
 def runs_are_whole(rng: random.Random, kills: int) -> bool:
-    """Prints the steps on disk after each kill, and whether the end is that of a run left alone."""
+    """Print the steps on disk after each kill; return whether the result equals that of an uninterrupted run."""
     with tempfile.TemporaryDirectory() as name:
         folder, whole = Path(name, "killed"), Path(name, "whole")
         for i in range(kills):
@@ -132,7 +134,7 @@ def runs_are_whole(rng: random.Random, kills: int) -> bool:
 
 
 def compares_are_whole(rng: random.Random, kills: int) -> bool:
-    """Whether comparisons that are killed leave the reports of the last one, or write their own whole."""
+    """Return whether killed comparisons keep the previous reports or write complete new ones."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         logs = [written_log(folder / f"{seed}.jsonl", seed) for seed in (1, 2)]
@@ -160,7 +162,7 @@ RUNS = 6
 
 
 def fleets_are_whole(rng: random.Random, kills: int) -> bool:
-    """Check that a fleet that is killed repeatedly forgets nothing that it has read, and ends with the same result."""
+    """Check that a fleet that is killed repeatedly keeps all results and ends with the same result."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         logs = [written_log(folder / "sweep" / f"{seed}" / "train.jsonl", seed) for seed in range(RUNS)]
@@ -198,7 +200,7 @@ def pages(room: Path) -> dict[str, bytes]:
 
 
 def remembered(folder: Path, store: Path, room: Path) -> int:
-    """How many units of a folder need not be read again."""
+    """Count the units of a folder that need not be read again."""
     if not store.exists():
         return 0
     units, _ = find([str(folder)])
@@ -206,7 +208,7 @@ def remembered(folder: Path, store: Path, room: Path) -> int:
 
 
 def written_log(path: Path, seed: int, steps: int = 120) -> Path:
-    """A run that learns, or that loses what it has learnt."""
+    """Write a run that learns, or one that loses its gain."""
     rng = random.Random(seed)
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = [{"step": step, "reward": step / 200 * (step < 90 or seed % 2) + rng.gauss(0, 0.02),
@@ -218,7 +220,7 @@ def written_log(path: Path, seed: int, steps: int = 120) -> Path:
 
 @contextmanager
 def unchanged(paths: list[Path]) -> Iterator[None]:
-    """Nothing that is done within may touch these files."""
+    """Assert that the block does not modify these files."""
     before = [(path.read_bytes(), path.stat().st_mtime_ns) for path in paths]
     yield
     assert [(path.read_bytes(), path.stat().st_mtime_ns) for path in paths] == before
@@ -229,7 +231,7 @@ FORK = multiprocessing.get_context("fork")
 
 
 def begun(words: list[str]) -> multiprocessing.process.BaseProcess:
-    """A command in a child that says nothing."""
+    """Start a command in a child process without output."""
     child = FORK.Process(target=_run, args=(words,))
     child.start()
     return child
@@ -242,7 +244,7 @@ def _run(words: list[str]) -> None:
 
 
 def left_alone(words: list[str]) -> float:
-    """Runs a command to its end; the seconds that it took."""
+    """Run a command to its end and return its duration in seconds."""
     started, child = time.monotonic(), begun(words)
     child.join()
     assert child.exitcode in (0, 1), child.exitcode
@@ -250,7 +252,7 @@ def left_alone(words: list[str]) -> float:
 
 
 def struck(words: list[str], seconds: float) -> None:
-    """Kills a command after this time."""
+    """Kill a command after this time."""
     child = begun(words)
     child.join(seconds)
     child.kill()
@@ -258,7 +260,8 @@ def struck(words: list[str], seconds: float) -> None:
 
 
 def in_child(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function returns in a child: a database in this process would be shared with those to come."""
+    """Return the result of a function from a child process, because later children would share a database of this
+    process."""
     here, there = FORK.Pipe(duplex=False)
     child = FORK.Process(target=lambda: there.send(function(*arguments)))
     child.start()

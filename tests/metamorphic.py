@@ -1,7 +1,7 @@
-"""``python -m tests.metamorphic [NAME …]``: what says nothing of a run does not change what is said of it.
+"""``python -m tests.metamorphic [NAME …]``: tests that irrelevant changes of a log do not change its diagnosis.
 
-Goes over every real log (or those whose id or path holds a NAME) with the properties below and prints each violation.
-A property returns what it found wrong, a line each; the suite asks the same of made logs and a few real ones.
+Runs the properties below on every real log (or on those whose id or path contains a NAME) and prints each violation. A
+property yields one line per violation. The suite runs the same properties on generated logs and on a few real ones.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def with_its_top(run: Run) -> Run:
 
 
 def rescaled(run: Run, factor: float, offset: float) -> Run:
-    """The run with every reward times ``factor`` plus ``offset``; components are parts of a sum and are not moved."""
+    """Return the run with every reward times ``factor`` plus ``offset``; components are parts of a sum, so they get no
+    offset."""
     out = copy.copy(run)
     out.columns = dict(run.columns)
     for name in (*LEVELS, *SPREADS):
@@ -81,7 +82,7 @@ def _groups(held: list[list[float]], factor: float, offset: float) -> list[list[
 
 
 def excerpt(run: Run, rows: Sequence[int]) -> Run:
-    """The run as a log with only these rows would show it."""
+    """Return the run as a log with only these rows would show it."""
     out, at = copy.copy(run), np.asarray(rows)
     place = {row: number for number, row in enumerate(rows)}
     out.steps, out.lines = run.steps[at], run.lines[at] if len(run.lines) else run.lines
@@ -92,12 +93,12 @@ def excerpt(run: Run, rows: Sequence[int]) -> Run:
 
 
 def first_rows(run: Run, n: int) -> Run:
-    """The run as it was after ``n`` rows."""
+    """Return the run as it was after ``n`` rows."""
     return excerpt(run, range(n))
 
 
 def windows(rows: int) -> dict[str, range]:
-    """Prefixes, suffixes and windows of at least `SHORTEST` rows."""
+    """Return prefixes, suffixes and windows of at least `SHORTEST` rows."""
     half, third = rows // 2, rows // 3
     found = {
         "first half": range(half),
@@ -112,7 +113,8 @@ def windows(rows: int) -> dict[str, range]:
 
 
 def thinned(run: Run) -> dict[str, Run]:
-    """The run by every second row, without a tenth of its rows, under another name, and with its columns reversed."""
+    """Return variants of the run: every second row, without a tenth of its rows, under another name, and with reversed
+    columns."""
     keep = np.random.default_rng(len(run)).random(len(run)) > LOST
     other = copy.copy(run)
     other.source = "another-name"
@@ -127,7 +129,7 @@ def thinned(run: Run) -> dict[str, Run]:
 
 
 def said(diagnosis: Diagnosis) -> dict[str, Any]:
-    """Every finding with its severity, whether it is over, and its dates."""
+    """Return every finding with its severity, its dates and whether it has cleared."""
     found = {f.code: (f.severity, f.cleared, f.onset_step, f.detected_step) for f in diagnosis.findings}
     return {"verdict": diagnosis.verdict, "cause": diagnosis.cause, **found}
 
@@ -172,7 +174,7 @@ def rows_to_come(run: Run) -> Iterator[str]:
 
 
 def cut_anywhere(path: Path, runs: list[Run], folder: Path, rng: random.Random) -> Iterator[str]:
-    """A log that ends at any byte is read up to there: its rows are the first rows of the whole one."""
+    """A log that is cut at any byte gives the first rows of the whole log."""
     content = path.read_bytes()
     torn = folder / path.name
     for at in sorted(rng.randrange(len(content)) for _ in range(CUTS)):
@@ -194,7 +196,7 @@ def cut_anywhere(path: Path, runs: list[Run], folder: Path, rng: random.Random) 
 
 
 def _merged(run: Run) -> bool:
-    """Whether rows of one step were taken for one row."""
+    """Return whether rows of one step were merged into one row."""
     return any(" rows merged into " in note for note in run.notes)
 
 
@@ -216,7 +218,7 @@ LIST = rb"['\"]?\s*[:=]?\s*(?:tensor\()?\["
 
 
 def names_of_keys(path: Path, runs: list[Run], folder: Path) -> Iterator[str]:
-    """A reward, a KL or an entropy under a name that says nothing, named by ``--map``, is judged the same."""
+    """A reward, KL or entropy with an unknown name is judged the same if ``--map`` names it."""
     (run,) = runs
     renamed, mapping = path.read_bytes(), {}
     if b"\0" in renamed[:4096]:
@@ -240,7 +242,7 @@ def names_of_keys(path: Path, runs: list[Run], folder: Path) -> Iterator[str]:
 
 
 def order_of_files(paths: list[Path], folder: Path) -> Iterator[str]:
-    """A folder holds the same runs whatever its files are called and whichever comes first."""
+    """A folder gives the same runs whatever the names and the order of its files."""
     told = []
     for order in (paths, paths[::-1]):
         room = Path(tempfile.mkdtemp(dir=folder))
@@ -252,7 +254,7 @@ def order_of_files(paths: list[Path], folder: Path) -> Iterator[str]:
 
 
 def properties(path: Path, folder: Path) -> Iterator[str]:
-    """Every property on one log."""
+    """Yield the violations of every property for one log."""
     try:
         runs = read(path)
     except ReadError:
@@ -267,7 +269,7 @@ def properties(path: Path, folder: Path) -> Iterator[str]:
 
 
 def main() -> int:
-    """Prints every violation; how many there are."""
+    """Print every violation; return their number."""
     if not CORPUS.is_dir():
         print(f"the corpus of real logs is not at {CORPUS}; set GRPO_DOCTOR_CORPUS")
         return 2

@@ -1,8 +1,8 @@
 """``python -m tests.mutants [CODE...]``: inverts the boundary of every comparison of a check. Not part of the suite.
 
-One comparison after another becomes its neighbour (``>`` to ``>=``, ``==`` to ``!=`` and back), and the check's own
-tests must fail. Prints the survivors; the exit code is 1 if there are any. Those that no test can distinguish are named
-in `EQUIVALENT`. Without codes it takes every check that judges records, in some minutes.
+Each comparison is replaced by its neighbour (``>`` by ``>=``, ``==`` by ``!=`` and vice versa), and the check's own
+tests must fail. Prints the survivors; the exit code is 1 if there are any. Those that no test can distinguish are
+listed in `EQUIVALENT`. Without codes, all checks of records are tested, which takes some minutes.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ RECORDS = ("check(", "conclude(")
 
 
 def judged(tree: ast.Module) -> list[ast.FunctionDef | ast.ClassDef]:
-    """Return the parts of a file that judge records: its check and all that this names; its probe has separate
+    """Return the code of a file that judges records: the check and everything that it uses; its probe has separate
     mutants."""
     parts = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     found = [part for part in parts.values() if any(ast.unparse(d).startswith(RECORDS) for d in part.decorator_list)]
@@ -87,7 +87,7 @@ def judged(tree: ast.Module) -> list[ast.FunctionDef | ast.ClassDef]:
 
 
 def codes_in(code: CodeType) -> Iterator[CodeType]:
-    """The code of every function and method in the code of a module or class."""
+    """Return the code objects of all functions and methods in the code of a module or class."""
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
             yield inner
@@ -95,14 +95,14 @@ def codes_in(code: CodeType) -> Iterator[CodeType]:
 
 
 def functions_of(leaf: dict[str, Any]) -> dict[str, FunctionType]:
-    """The functions of a leaf, and the methods of its classes, by their qualified names."""
+    """Return the functions of a check's file and the methods of its classes by qualified name."""
     classes = [vars(part).values() for part in leaf.values() if isinstance(part, type)]
     parts = (getattr(part, "__func__", part) for part in chain(leaf.values(), *classes))
     return {part.__qualname__: part for part in parts if isinstance(part, FunctionType) and part.__globals__ is leaf}
 
 
 def mutants(path: Path) -> Iterator[tuple[int, str, dict[str, CodeType]]]:
-    """Line and text of a comparison, and the code of the leaf's functions with its neighbour instead."""
+    """Yield line and text of each comparison, and the code of the file's functions with the comparison replaced."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for part in judged(tree):
         for node in ast.walk(part):
@@ -117,19 +117,19 @@ def mutants(path: Path) -> Iterator[tuple[int, str, dict[str, CodeType]]]:
 
 
 def tests_of(check: Check) -> Path:
-    """The file of a check's tests."""
+    """Return the test file of a check."""
     path = Path(check.file)
     return Path(__file__).parent / "checks" / path.parent.name / f"test_{path.name}"
 
 
 def passes(path: Path) -> bool:
-    """Whether all tests of a file pass."""
+    """Return whether all tests of a file pass."""
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         return pytest.main(["-x", "-q", "-p", "no:cacheprovider", str(path)]) == pytest.ExitCode.OK
 
 
 def survivors(check: Check) -> Iterator[tuple[str, str]]:
-    """Return place and text of the comparisons of a check whose neighbour no test distinguishes from them."""
+    """Return place and text of the comparisons whose replacement no test detects."""
     assert check.predicate is not None
     tests, functions = tests_of(check), functions_of(check.predicate.__globals__)
     for line, text, codes in mutants(Path(check.file)):
@@ -146,7 +146,7 @@ def survivors(check: Check) -> Iterator[tuple[str, str]]:
 
 
 def main(codes: list[str]) -> int:
-    """Prints the survivors; 1 if one of them is not named in `EQUIVALENT`, one named there is caught, or tests fail."""
+    """Print the survivors; return 1 if one is not listed in `EQUIVALENT`, a listed one is detected, or tests fail."""
     checks, wrong = load().checks, 0
     for code in codes or [code for code, check in checks.items() if check.predicate is not None]:
         tests, known = tests_of(checks[code]), EQUIVALENT.get(code, {})

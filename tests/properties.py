@@ -24,9 +24,9 @@ CLAIM = re.compile(
 
 NUMBER = re.compile(r"(?<![\w.-])(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)(%?)(?![\w])")
 NOT_OF_THE_LOG = re.compile(
-    r"\(smallest detectable[^)]*\)|changes below \S+|at least \d+ times|last \d+ steps|over ten rows|\(line \d+\).*|"
-    r"\d+% of the responses are truncated(?= at the length limit \(estimated)|\d+ rows against \d+|\(\d+ values\)|"
-    r"at least \d+ are needed|would give \S+|at most [\d.]+%|usual range \([^)]*\)|published recipes use .*|\bln 2 \(0.693\)|[A-Z]{3}\d{3}:|\bp = \S+|of the last \d+|Early indicators: .*"
+    r"\(smallest detectable[^)]*\)|at least \d+ times|last \d+ steps|over the last ten rows|\(line \d+\).*|"
+    r"\d+% of the responses are truncated(?= at the length limit \(estimated)|\d+ or \d+ rows|\(\d+ values\)|"
+    r"at least \d+ are needed|would give \S+|at most [\d.]+%|usual range \([^)]*\)|published recipes use .*|\bln 2 \(0.693\)|\([A-Z]{3}\d{3}\):|\bp = \S+|of the last \d+|Early indicators?: .*"
 )
 """Thresholds, noise, estimates, expectations, codes, medians before a fall, counts of what was read in another way or not
 at all, and text of the log itself."""
@@ -52,7 +52,7 @@ def disagreements(diagnosis: Diagnosis) -> list[str]:
         out.append(f"{first.code} heads the report and is over")
     if verdict == "failing" and not any(f is not None and f.level >= Severity.ERROR for f in (told, head)):
         out.append(f"failing, headed by {first.code if first else 'nothing'}")
-    words = (head.message.rstrip("."), f"because of {head.code}: ") if head is not None else ()
+    words = (head.message.rstrip("."), f"({head.code}): ") if head is not None else ()
     if words and not any(said in diagnosis.headline for said in words):
         out.append(f"{diagnosis.cause} is the cause, and the headline does not say so")
     if exit_code(Outcome([diagnosis]), Severity.ERROR) != CODES[verdict]:

@@ -22,7 +22,7 @@ def noise(rows: int, along: float, average: int, rng: np.random.Generator) -> np
 
 
 def rising(rows: int, gain: float) -> np.ndarray:
-    """A logistic rise by ``gain``, half of it done at 40 % of the run."""
+    """A logistic rise by ``gain``, half of it done at 40% of the run."""
     return gain / (1 + np.exp(-(np.arange(rows) / rows - 0.4) * 12))
 
 

@@ -57,7 +57,7 @@ def test_the_evidence_of_the_association(report: tuple[int, dict[str, Any]]) -> 
     assert evidence["invalid_otherwise"] == pytest.approx(0.051, abs=5e-4)
 
 
-def test_what_is_true_but_not_the_cause_is_a_note(report: tuple[int, dict[str, Any]]) -> None:
+def test_a_finding_that_is_not_the_cause_is_a_note(report: tuple[int, dict[str, Any]]) -> None:
     found = report[1]["by_code"]
     for code in ("ADV001", "KL003", "CFG004"):
         assert found[code]["role"] == "note", code

@@ -107,11 +107,12 @@ def test_a_resumed_run(after: tuple[float, ...], words: str) -> None:
     assert line.endswith(words)
 
 
-def test_updates_a_rollout() -> None:
+def test_updates_per_rollout() -> None:
     declared = {"train_batch_size": 512, "mini_batch_size": 128, "group_size": 8, "num_iterations": 2}
     (line,) = answers_of(make_run(declared, reward_mean="0.5x4"))
     assert line == (
-        "How many updates? 512 prompts x 8 responses per step, 128 prompts per update: 8 updates per rollout."
+        "How many updates? A step has 512 prompts x 8 responses and an update 128 prompts, so the number of updates per "
+        "rollout is 8."
     )
     assert answers_of(make_run({"train_batch_size": 512, "group_size": 8}, reward_mean="0.5x4")) == []
 
@@ -119,8 +120,8 @@ def test_updates_a_rollout() -> None:
 @pytest.mark.parametrize(
     ("pays", "why"),
     [
-        (0.0, "its pattern can never match (for example because the chat template already opens the tag)"),
-        (0.5, "it returns a constant if it cannot parse the answer"),
+        (0.0, "its pattern may never match (for example because the chat template already opens the tag)"),
+        (0.5, "it may fail to parse the answer and return a constant"),
         (1.0, None),
     ],
 )
@@ -130,7 +131,7 @@ def test_a_reward_function_that_stays_at_one_value(pays: float, why: str | None)
     assert len(lines) == (why is not None)
     assert why is None or lines[0] == (
         f"Why does form stay at {pays:g}? It has this value on all 4 rows, so it does not rank any response above "
-        f"another. If the responses differ, {why}: score a right one yourself."
+        f"another. If the responses differ, {why}: score a correct one yourself."
     )
 
 

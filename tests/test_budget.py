@@ -62,7 +62,7 @@ def test_time_is_an_option_an_environment_variable_and_a_setting(
         assert (result.exit_code, words in result.stderr) == (2, True)
 
 
-def test_what_a_file_takes_too_much_of_costs_no_other_its_judgement(tmp_path: Path) -> None:
+def test_a_file_that_exceeds_its_budget_does_not_affect_others(tmp_path: Path) -> None:
     folder = tmp_path / "runs"
     folder.mkdir()
     write_run(folder / "good.jsonl", collapsed=False)
@@ -222,9 +222,7 @@ def test_a_question_to_a_fleet_ends_at_its_time_or_memory(tmp_path: Path, sql: s
     assert says in result.stderr
 
 
-def test_an_error_of_the_reader_is_reported_as_such_and_costs_one_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_internal_error_is_reported_and_affects_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def break_on_bad(file: Input) -> None:
         raise KeyError("unforeseen")
 

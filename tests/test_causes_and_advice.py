@@ -66,7 +66,7 @@ def test_groups_are_not_filtered_where_all_differ(most: float, withheld: bool) -
     assert ("filter-dead-groups" in told) is withheld
 
 
-def test_where_the_reward_is_constant_the_reward_function_comes_first() -> None:
+def test_a_constant_reward_puts_the_reward_function_first() -> None:
     against = dict(senseless({}, [finding("STL001", throughout=True)], 1))
     assert set(CONSTANT) <= against.keys()
     assert BACK in against  # it was like this from its first step
@@ -105,20 +105,46 @@ def test_a_cause_is_not_reported_twice() -> None:
     assert found.headline.count("truncated") == 1
 
 
+COLLAPSE: dict[str, Any] = {"reward_mean": "0.3->0.5x55 0.5x5 0.02x40", "entropy_mean": "0.5->0.4x54 0.02x46"}
+
+
+def test_what_several_findings_ask_for_comes_first() -> None:
+    alone = diagnose(make_run(**COLLAPSE)).findings[0]
+    assert (alone.code, alone.role, alone.remedies[0].id) == ("ENT001", "cause", "prove-entropy-sign")
+    both = diagnose(make_run(**COLLAPSE, kl="0.01x54 3x46"))
+    assert (both.cause, both.findings[0].remedies[0].id) == ("ENT001", "lower-learning-rate")
+
+
+def test_an_alternative_whose_check_passed_is_left_out() -> None:
+    low_before = "a supervised stage, template or sampling temperature that removed the entropy"
+    assert low_before not in [r.name for r in diagnose(make_run(**COLLAPSE)).findings[0].rivals]
+    (low,) = [
+        f for f in diagnose(make_run(entropy_mean="0.04x30", reward_mean="0.3x30")).findings if f.code == "ENT001"
+    ]
+    assert low_before in [r.name for r in low.rivals]
+
+
+def test_a_constant_reward_is_checked_before_what_explains_it() -> None:
+    told = diagnose(make_run(reward_mean="0x24", reward_std="0x24", truncated_rate="1x24"))
+    assert (told.outcome, told.cause) == ("REW001", "LEN003")
+    assert [r.id for r in told.findings[0].remedies][:2] == ["check-the-reward", "raise-response-limit"]
+    assert not {"check-the-reward", "raise-response-limit"} & {w.id for f in told.findings for w in f.withheld}
+
+
 def test_the_direction_of_the_learning_rate_follows_the_finding() -> None:
     low = dict(senseless({}, [finding("CFG002", too_low=True)], 0))
     assert "lower-learning-rate" in low
     assert "raise-learning-rate" not in low
 
 
-def test_of_two_opposite_remedies_only_the_first_is_given() -> None:
+def test_gives_only_the_first_of_two_opposite_remedies() -> None:
     offered = contradicting({"lower-learning-rate": "CFG002"})
-    assert offered == {"raise-learning-rate": "CFG002 asks for the opposite"}
-    assert contradicting({"raise-learning-rate": "CFG054"}) == {"lower-learning-rate": "CFG054 asks for the opposite"}
+    assert offered == {"raise-learning-rate": "CFG002 requires the opposite"}
+    assert contradicting({"raise-learning-rate": "CFG054"}) == {"lower-learning-rate": "CFG054 requires the opposite"}
     assert contradicting({"roll-back": "REW009"}) == {}
 
 
-def test_a_cause_that_is_read_off_the_series_of_the_outcome_is_told_alone() -> None:
+def test_a_cause_from_the_series_of_the_outcome_is_reported_alone() -> None:
     found = diagnose(make_run(entropy_mean="0.00008x12", reward_mean=[0.3, 0.5] * 6))
     assert (found.outcome, found.cause) == ("ENT001", "ENT012")
     assert found.headline.startswith("Entropy was 8e-05 nats on the first row, before any update.")

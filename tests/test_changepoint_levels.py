@@ -22,7 +22,7 @@ def test_a_step_must_be_worth_what_it_costs(drop: float, fell: bool) -> None:
 
 
 @pytest.mark.parametrize(("height", "fell"), [(0.213, False), (0.214, True)])
-def test_a_stretch_costs_a_place_more(height: float, fell: bool) -> None:
+def test_a_stretch_costs_one_more_parameter(height: float, fell: bool) -> None:
     assert falls(SWING + height * ((AT >= 10) & (AT < 25))) is fell
 
 
@@ -87,6 +87,6 @@ def test_fewer_values_than_a_window_are_not_a_step_up(rows: int, worth: bool) ->
 
 
 @pytest.mark.parametrize("values", [np.zeros(20), -AT, -SWING * AT, np.repeat([-1e308, 1e308], 20)])
-def test_what_does_not_rise_has_not_climbed(values: np.ndarray) -> None:
+def test_a_flat_series_has_not_climbed(values: np.ndarray) -> None:
     """Nor have squares that are no numbers any more."""
     assert climbed(values, 3) == 0

@@ -82,7 +82,7 @@ def test_a_line_of_fifty_megabytes_is_passed_over(tmp_path: Path) -> None:
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_a_damaged_record_costs_itself_alone_and_is_named(tmp_path: Path) -> None:
+def test_only_the_damaged_record_is_lost_and_named(tmp_path: Path) -> None:
     path = healthy(tmp_path / "records.jsonl")
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([*lines[:5], b'{"schema":1,"step":"six"}\n', *lines[6:]]))
@@ -163,7 +163,10 @@ def test_settings_change_a_threshold(tmp_path: Path) -> None:
     config.write_text(
         "select = ['ADV003']\nfail-on = 'warning'\n[thresholds.ADV003]\nhalf = 0.3\nmost = 0.35\n", encoding="utf-8"
     )
-    assert run("analyze", str(path), "--select", "ADV003")[0] == 0
+    exit_code, out, _ = run("analyze", str(path), "--select", "ADV003")
+    assert exit_code == 0
+    assert "Only the selected checks ran (ADV003). No problem found" in " ".join(out.split())
+    assert "Only the selected" not in run("analyze", str(path), "--ignore", "ADV003")[1]
     assert run("analyze", str(path), "--config", str(config))[0] == 1
     assert run("analyze", str(path), "--config", str(config), "--fail-on", "error")[0] == 0
 

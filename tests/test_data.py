@@ -83,7 +83,7 @@ def test_no_report_of_these_logs_denies_itself(fault: str) -> None:
 
 
 @pytest.mark.parametrize("fault", ["flipped-entropy", "rank-advantages"])
-def test_what_says_nothing_of_the_run_changes_nothing(fault: str, tmp_path: Path) -> None:
+def test_metamorphic_changes_keep_the_diagnosis(fault: str, tmp_path: Path) -> None:
     log = tmp_path / "run.jsonl"
     log.write_bytes(gzip.decompress(ENGINE[fault].read_bytes()))
     assert list(metamorphic.properties(log, tmp_path)) == []
@@ -101,7 +101,7 @@ def test_the_console_the_state_and_the_events_of_trl_hold_the_same_rewards() -> 
 
 
 @pytest.mark.parametrize("name", ["train.log", "trainer_state.json", "events.out.tfevents.0"])
-def test_what_trl_wrote_is_judged_alike_by_every_way(name: str) -> None:
+def test_logs_written_by_trl_get_the_same_verdict_in_every_form(name: str) -> None:
     learns, never = (said_of(TRL[run] / name) for run in ("learns", "never-pays"))
     assert (learns.verdict, learns.cause) == ("healthy", None)
     assert never.verdict == "failing"

@@ -97,16 +97,16 @@ def test_no_problem_found_is_not_said_next_to_an_outcome_at_info() -> None:
     told = diagnose(run)
     assert told.verdict == "unproven"
     assert told.headline.startswith("No evidence of learning")
-    assert told.headline.endswith("but only its formatting components have been above 0.")
+    assert told.headline.endswith("but only its formatting components have ever been above 0.")
 
 
-def test_what_learns_on_one_side_and_loses_on_the_other_is_not_said_to_learn() -> None:
+def test_a_gain_with_a_loss_elsewhere_is_not_reported_as_learning() -> None:
     held_out = Trajectory()
     for step, score in enumerate(series("0.8x50 0.2x50"), 1):
         held_out.push(score or 0.0, step)
     diagnosis = diagnosed(success={**LEARNT, "eval_score": held_out})
     assert diagnosis.verdict == "unproven"
-    assert diagnosis.headline.endswith("but the held-out score fell back.")
+    assert diagnosis.headline.endswith("but the held-out score fell again.")
 
 
 def test_three_rows_of_cut_responses_over_sixty_steps_are_decisive() -> None:
@@ -129,7 +129,7 @@ def test_an_outcome_at_error_explains_one_that_has_lasted() -> None:
     assert diagnosed(found("REW009", "critical", 48), found("LEN001", "error", 50)).cause == "LEN001"
 
 
-def test_what_ended_before_an_outcome_did_not_cause_it() -> None:
+def test_a_finding_that_ended_before_an_outcome_is_not_its_cause() -> None:
     assert diagnosed(found("REW009", "critical", 48), found("KL001", "error", 5, last=38)).cause == "KL001"
     assert diagnosed(found("REW009", "critical", 48), found("KL001", "error", 5, last=37)).cause == "REW009"
 
@@ -137,7 +137,7 @@ def test_what_ended_before_an_outcome_did_not_cause_it() -> None:
 FALLEN = trajectory("0.6x59 0.1x41")
 
 
-def test_what_held_while_the_run_did_well_did_not_end_it() -> None:
+def test_a_finding_that_held_while_the_run_improved_is_not_its_cause() -> None:
     late, early = found("KL001", "error", 22), found("KL001", "error", 20)  # a fall at 60, a third of whose time is 20
     assert diagnosed(found("REW009", "critical", 60), late, success=FALLEN).cause == "KL001"
     assert diagnosed(found("REW009", "critical", 60), early, success=FALLEN).cause == "REW009"
@@ -151,7 +151,7 @@ def test_a_proven_mechanism_may_have_held_all_along() -> None:
 def test_the_first_sentence_joins_what_happened_and_why() -> None:
     diagnosis = diagnosed(found("REW009", "critical", 60), found("KL001", "error", 58), success=FALLEN)
     assert (diagnosis.outcome, diagnosis.cause, diagnosis.onset_step) == ("REW009", "KL001", 60)
-    assert diagnosis.headline == "REW009 it is, because of KL001: KL001 it is."
+    assert diagnosis.headline == "REW009 it is. Likely cause (KL001): KL001 it is."
 
 
 def test_an_outcome_in_other_words_is_not_a_cause() -> None:
@@ -165,7 +165,7 @@ def test_an_outcome_in_other_words_is_not_a_cause() -> None:
 def test_a_cause_does_not_repeat_the_outcome() -> None:
     told = diagnose(make_run(reward_mean="0.3->0.5x55 0.5x5 0.02x40", entropy_mean="0.5->0.4x54 0.02x46"))
     assert told.headline == (
-        "The reward fell from 0.5 to 0.02 at step 61, because of ENT001: Entropy is 0.02 nats/token (first row: 0.5 "
+        "The reward fell from 0.5 to 0.02 at step 61. Likely cause (ENT001): Entropy is 0.02 nats/token (first row: 0.5 "
         "nats/token)."
     )
 
@@ -176,7 +176,7 @@ def test_a_reward_that_was_above_0_once_does_not_question_the_reward_function() 
     assert "reward function" not in told.headline
 
 
-def test_what_a_surer_cause_that_holds_accounts_for_needs_none_that_is_over() -> None:
+def test_an_active_cause_with_higher_confidence_displaces_past_ones() -> None:
     torn = found("STL003", "warning", 5, last=7, confidence="low")
     hacked = found("REW003", "warning", 1)
     diagnosis = diagnosed(torn, hacked, found("LEN002", "error", 5))
@@ -190,13 +190,13 @@ def test_a_cause_begins_no_later_than_its_outcome_but_for_the_blur_of_the_holds(
     assert diagnosed(found("REW009", "critical", 48), found("KL001", "error", 53)).cause == "REW009"
 
 
-def test_what_follows_from_an_outcome_is_its_symptom() -> None:
+def test_a_finding_explained_by_an_outcome_is_its_symptom() -> None:
     diagnosis = diagnosed(found("REW009", "critical", 40), found("REW001", "error", 60, confidence="high"))
     assert roles(diagnosis) == {"REW009": "outcome", "REW001": "outcome"}
     assert diagnosis.cause == "REW009"
 
 
-def test_what_is_proven_fails_the_run_though_its_cause_is_named() -> None:
+def test_a_proven_defect_fails_the_run_although_its_cause_is_named() -> None:
     dead = found("REW001", "error", 20, confidence="high")
     diagnosis = diagnosed(found("LEN003", "error", 10), dead, success=trajectory("0.5x100"))
     assert (diagnosis.verdict, diagnosis.cause) == ("failing", "LEN003")
@@ -218,7 +218,7 @@ def test_an_outcome_that_went_away_is_a_note() -> None:
     assert diagnosis.verdict == "healthy"
 
 
-def test_dead_from_the_start_is_proven_and_explains_the_stall() -> None:
+def test_zero_variance_from_the_start_explains_the_stall() -> None:
     diagnosis = diagnosed(found("REW001", "error", 20, confidence="high"), found("STL001", "error", 40))
     assert (diagnosis.verdict, diagnosis.cause) == ("failing", "REW001")
 
@@ -244,13 +244,13 @@ def test_a_defect_fails_a_run_that_learns_and_a_remark_never_does() -> None:
     assert diagnosed(found("RAT002", "error", 1)).verdict == "healthy"
 
 
-def test_what_is_over_weighs_nothing_and_heads_nothing() -> None:
+def test_cleared_findings_have_no_weight_and_head_no_report() -> None:
     diagnosis = diagnosed(found("RAT004", "critical", 10, last=50))
     assert (diagnosis.verdict, diagnosis.cause, diagnosis.findings[0].cleared) == ("healthy", None, True)
     assert diagnosis.worst is Severity.INFO
 
 
-def test_what_is_proven_and_critical_still_holds() -> None:
+def test_a_proven_critical_finding_never_clears() -> None:
     assert diagnosed(found("GRD001", "critical", 10, last=12, confidence="high")).cause == "GRD001"
 
 
@@ -265,7 +265,7 @@ def test_nothing_shows_that_a_flat_run_learns() -> None:
 def test_a_run_without_a_reward_is_not_said_to_learn() -> None:
     blind = diagnose(make_run(entropy_mean=[0.5] * 40, grad_norm=[0.4, 0.5] * 20))
     assert blind.verdict == "unproven"
-    assert blind.headline.endswith("a success rate or a held-out score were recognised.")
+    assert blind.headline.endswith("values of the reward, the success rate or a held-out score.")
 
 
 def test_a_rising_reward_is_learning() -> None:
@@ -286,7 +286,7 @@ def test_a_rising_reward_is_learning() -> None:
         (3.0, 0.41, "unproven"),  # a gain too small to matter is not made up for by its certainty
     ],
 )
-def test_what_reward_and_held_out_score_have_gone_adds_up(reward: float, score: float, verdict: str) -> None:
+def test_gains_of_reward_and_held_out_score_add_up(reward: float, score: float, verdict: str) -> None:
     """Over the root of two."""
     success = {
         "reward_mean": Outcome(rows=50, first=0.2, now=0.25, shown=0.1, lean=reward),
@@ -294,7 +294,7 @@ def test_what_reward_and_held_out_score_have_gone_adds_up(reward: float, score: 
     }
     assert learns(success) is (verdict == "healthy")
     assert shown(success, learns(success)).startswith(
-        "The policy improved: the reward from 0.2 to 0.25 and the held-out score from 0.4 to 0.5 rose"
+        "The policy improved: the reward rose from 0.2 to 0.25 and the held-out score rose from 0.4 to 0.5"
     ) is (verdict == "healthy")
     assert not together({name: o for name, o in success.items() if name == "eval_score"})
 
@@ -329,22 +329,22 @@ def test_a_preference_run_is_recognised_by_the_share_of_pairs() -> None:
     assert diagnose(run).headline.startswith("The policy improved: the reward accuracy rose from 0.5")
 
 
-def test_what_moved_first_before_a_fall() -> None:
+def test_names_the_early_indicator_before_a_fall() -> None:
     noise = np.random.default_rng(0).normal(0, 0.01, 100)
     reward = np.where(np.arange(100) < 60, 0.6, 0.05) + noise
     gradient = np.where(np.arange(100) < 55, 0.5, 5.0) + noise
     diagnosis = diagnose(make_run(reward_mean=reward.tolist(), grad_norm=gradient.tolist(), entropy_mean="0.5x100"))
     assert [(m.field, m.step, m.lead) for m in diagnosis.moved] == [("grad_norm", 56, 5)]
-    assert "Early indicators: grad_norm rose from 0.5" in diagnosis.headline or diagnosis.cause == "GRD002"
+    assert "Early indicator: grad_norm rose from 0.5" in diagnosis.headline or diagnosis.cause == "GRD002"
 
 
-def test_where_nothing_moved_before_a_fall_that_is_said() -> None:
+def test_reports_that_no_indicator_changed_before_a_fall() -> None:
     rng = np.random.default_rng(0)
     reward = np.where(np.arange(100) < 60, 0.6, 0.05) + rng.normal(0, 0.01, 100)
     names = ("entropy_mean", "grad_norm", "response_length_mean")
     steady: dict[str, Any] = {name: rng.normal(1, 0.1, 100).tolist() for name in names}
     diagnosis = diagnose(make_run(reward_mean=reward.tolist(), group_size="8x100", **steady))
-    assert diagnosis.headline.endswith("at step 61. No early indicator among 3 other metrics.")
+    assert diagnosis.headline.endswith("at step 61. None of the 3 other metrics changed earlier.")
     table = next(table for table in diagnosis.tables if table.title == "Early indicators")
     assert [row[0] for row in table.rows] == ["entropy_mean", "grad_norm", "response_length_mean"]
     del steady["entropy_mean"]
@@ -389,7 +389,7 @@ def test_a_few_good_rewards_are_not_a_solved_task() -> None:
 
 
 @pytest.mark.parametrize(("kind", "first"), [("probe", "open-the-answer"), ("rl", "complete-eos-set")])
-def test_what_is_proven_on_the_code_is_fixed_by_the_probes_remedy_first(kind: RunType, first: str) -> None:
+def test_the_remedy_of_the_probe_comes_first_for_findings_on_code(kind: RunType, first: str) -> None:
     run = make_run(reward_mean="0.5x9")
     run.run_type = kind
     (finding,) = diagnosis_of(run, load(), [found("PAD005", "error", 0)], COVERAGE, {}).findings
@@ -418,13 +418,13 @@ def test_pairs_that_come_to_chance_have_learnt_nothing(end: float, verdict: str)
     assert ("The policy improved: the reward accuracy rose" in found.headline) is (verdict == "healthy")
 
 
-def test_a_past_problem_is_told_where_nothing_is_wrong_now() -> None:
+def test_a_past_problem_is_reported_if_nothing_is_active() -> None:
     kl = [0.001] * 10 + [2.0] * 6 + [0.01] * 44
     rising = [0.1 + 0.01 * n for n in range(60)]
     d = diagnose(make_run(reward_mean=rising, kl=kl))
     assert d.verdict == "healthy"
     assert d.headline.startswith("The policy improved: the reward rose from ")
-    assert " No problem is active now. Up to step 1" in d.headline
+    assert " No problem is active now. Earlier problem (until step 1" in d.headline
     assert "No problem found" in diagnose(make_run(reward_mean=rising, kl=[0.001] * 60)).headline
 
 

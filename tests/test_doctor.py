@@ -301,7 +301,7 @@ def test_too_few_steps_are_unjudged_and_many_are_not() -> None:
 def test_a_setting_that_is_wrong_is_reported_of_a_run_too_short_to_judge() -> None:
     found = diagnose(make_run({"kl_coef": -0.1}, reward_mean="0.1 0.3 0.2"))
     assert found.headline == (
-        "The KL coefficient is -0.1; a negative coefficient rewards distance from the reference. Only 3 rows were logged; at least 8 are needed for a verdict."
+        "The KL coefficient is -0.1, which rewards distance from the reference. Only 3 rows were logged; at least 8 are needed for a verdict."
     )
 
 
@@ -340,5 +340,5 @@ def test_a_level_that_ended_long_ago_does_not_come_back_with_one_that_did_not() 
 
 
 @pytest.mark.parametrize(("lasts", "cleared"), [(90, True), (91, False)])
-def test_what_ended_in_the_last_tenth_still_holds(lasts: int, cleared: bool) -> None:
+def test_a_finding_that_ended_in_the_last_tenth_still_holds(lasts: int, cleared: bool) -> None:
     assert find("ENT012", entropy_mean=f"0.05x{lasts} 0.2x{101 - lasts}").cleared is cleared

@@ -41,7 +41,7 @@ def test_the_dual_log_is_suspect_and_was_so_before_any_update() -> None:
 
 
 @needs_corpus
-def test_dead_groups_of_the_dual_log_by_task() -> None:
+def test_zero_variance_groups_of_the_dual_log_by_task() -> None:
     (run,) = read(DUAL)
     (table,) = [t for t in diagnose(run).tables if t.title.startswith("Zero-variance groups")]
     assert [row[:3] for row in table.rows] == [

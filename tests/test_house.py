@@ -81,7 +81,7 @@ def test_analyze_loads_nothing_heavy(tmp_path: Path) -> None:
         ("run", "training needs torch"),
     ],
 )
-def test_what_needs_torch_says_so_in_one_line(tmp_path: Path, command: str, why: str) -> None:
+def test_commands_that_need_torch_name_it_in_one_line(tmp_path: Path, command: str, why: str) -> None:
     code = (
         "import sys\nsys.modules['torch'] = None\nfrom typer.testing import CliRunner\n"
         f"from grpo_doctor.cli import app\ndone = CliRunner().invoke(app, {command.split()!r})\n"
@@ -142,7 +142,7 @@ PRIVATE = re.compile(r"[Ff]ounding document|\bdocument 0\d\d\b|\bR[01]\d\d\b|thr
 """Names of what no reader of the repository can open."""
 
 
-def test_no_page_rests_on_what_no_one_can_open() -> None:
+def test_pages_cite_only_accessible_sources() -> None:
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "checks").rglob("*.md")]
     named = {page.name: PRIVATE.findall(page.read_text(encoding="utf-8")) for page in pages}
     assert {name: words for name, words in named.items() if words} == {}

@@ -1,4 +1,4 @@
-"""SIGKILL at random moments: written data stays, read data is not read again, and no worker remains."""
+"""After SIGKILL at random moments, written data is kept, read data is not read again, and no worker remains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Irrelevant changes do not change the diagnosis: generated logs, and a sample of the real ones."""
+"""Irrelevant changes do not change the diagnosis, on generated logs and on a sample of the real ones."""
 
 from __future__ import annotations
 
@@ -47,20 +47,23 @@ def test_tied_groups_are_not_a_failure_if_the_scale_of_the_reward_is_unknown() -
 
 
 def unpaid(seed: int) -> dict[str, np.ndarray]:
-    """No response earns anything."""
+    """Return a run in which no response gets a reward."""
     return {"reward_mean": np.zeros(runs.STEPS), "reward_std": np.zeros(runs.STEPS)}
 
 
 def nearly_solved(seed: int) -> dict[str, np.ndarray]:
-    """From 0.99 to 0.93, where no single reward has been seen below 0.85."""
+    """Return a reward from 0.99 to 0.93 with no single reward below 0.85."""
     level = np.where(np.arange(runs.STEPS) < runs.STEPS // 2, 0.99, 0.93)
     rewards = level + np.random.default_rng(seed).normal(0, 0.004, runs.STEPS)
     return {"reward_mean": rewards, "reward_min": np.full_like(level, 0.85), "reward_max": np.ones_like(level)}
 
 
 def test_why_a_constant_on_top_of_the_reward_may_make_a_verdict_milder() -> None:
-    """0 means no reward, but the value of equal rewards of 5 is unknown. The lowest reward of a run is not the lower
-    end of its scale, because a good run never reaches that: a dip would otherwise be a loss of half of the gain."""
+    """A reward of 0 means no reward, but the meaning of equal rewards of 5 is unknown.
+
+    The lowest reward of a run is not the lower end of its scale, because a good run never reaches that end. Otherwise a
+    dip would count as a loss of half of the gain.
+    """
     never_paid = runs.run_of(unpaid, 1)
     assert diagnose(never_paid).verdict == "failing"
     assert diagnose(metamorphic.rescaled(never_paid, 1.0, 5.0)).verdict == "suspect"

@@ -51,7 +51,7 @@ def test_r138_wastes_most_of_its_steps_on_equal_rewards() -> None:
     assert found(diagnosis, "ADV003").evidence["whole_run"] > 0.5
 
 
-def test_r164_is_dead_truncated_and_never_learnt() -> None:
+def test_r164_has_no_signal_is_truncated_and_never_learned() -> None:
     diagnosis = diagnose(run_named("R164"))
     assert (diagnosis.verdict, diagnosis.cause) == ("failing", "LEN003")
     assert {"ADV003", "LEN003"} <= {f.code for f in diagnosis.findings}

@@ -40,11 +40,11 @@ def test_no_report_of_a_run_of_the_lab_denies_itself() -> None:
 
 
 @pytest.mark.parametrize("kind", ["text", "markdown", "json"])
-def test_what_is_over_is_printed_as_past(kind: str) -> None:
+def test_cleared_findings_are_printed_as_past(kind: str) -> None:
     over = next(d for d in lab().values() if any(f.cleared and f.level >= Severity.ERROR for f in d.findings))
     text = render(kind, [over], Options(full=True))
     if kind == "json":
         found = json.loads(text)["runs"][0]["findings"]
         assert any(f["cleared"] and f["severity"] in ("error", "critical") for f in found)
     else:
-        assert "was error" in text or "was critical" in text
+        assert "past error" in text or "past critical" in text

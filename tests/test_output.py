@@ -101,7 +101,7 @@ def test_link_that_the_user_named_is_written_through(tmp_path: Path, log: Path) 
     assert target.read_text().startswith(" HEALTHY")
 
 
-def test_link_under_a_name_that_no_one_gave_is_refused(tmp_path: Path, log: Path) -> None:
+def test_a_link_at_an_output_path_is_refused(tmp_path: Path, log: Path) -> None:
     (victim := tmp_path / "victim").write_text("precious")
     (tmp_path / "log.jsonl.shared").symlink_to(victim)
     result = command("share", log)

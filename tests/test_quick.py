@@ -64,7 +64,7 @@ def test_generation(both: tuple[Any, Any], cached: bool) -> None:
     assert torch.equal(*found)
 
 
-def test_what_else_is_asked_comes_from_the_library(both: tuple[Any, Any]) -> None:
+def test_other_arguments_are_handled_by_the_library(both: tuple[Any, Any]) -> None:
     for asked in ({"output_hidden_states": True}, {"labels": IDS}, {"use_cache": True}, {"return_dict": False}):
         one, other = (model(input_ids=IDS, **asked) for model in both)
         assert len(one) == len(other)

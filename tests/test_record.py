@@ -23,7 +23,7 @@ numbers = st.one_of(st.none(), st.floats(allow_nan=False), st.sampled_from([math
 
 
 @given(st.integers(0, 2**53), numbers, numbers, st.lists(st.floats(allow_nan=False), max_size=5))
-def test_what_is_written_is_read_back(step: int, loss: float | None, kl: float | None, top: list[float]) -> None:
+def test_written_records_are_read_back(step: int, loss: float | None, kl: float | None, top: list[float]) -> None:
     record = StepRecord(step=step, loss=loss, kl=kl, topk_probs=top, reward_components={"f": 1.0})
     assert decode(encode(record)) == record
 

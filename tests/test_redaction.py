@@ -317,7 +317,7 @@ def test_an_invisible_character_is_an_escape(code: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["naïve ☃ 奖励 🎉\ufe0f", "tab\tand\nline"])
-def test_what_is_visible_stays(text: str) -> None:
+def test_visible_characters_are_kept(text: str) -> None:
     assert visible(text) == text
 
 

@@ -90,13 +90,13 @@ def test_a_fall_that_recovers_is_none_at_the_end() -> None:
 
 @pytest.mark.parametrize(("rows", "at_most"), [(20, 0.005), (40, 0.02), (60, 0.015)])
 def test_rewards_that_are_mostly_0_have_not_gained(rows: int, at_most: float) -> None:
-    """One row in ten has a reward: by Student's t, 5 to 13 % of such runs would have gained."""
+    """One row in ten has a reward: by Student's t, 5% to 13% of such runs would have gained."""
     rng = np.random.default_rng(0)
     lucky = [(rng.random(rows) < 0.1) * rng.random(rows) for _ in range(400)]
     assert np.mean([judged(values).gained for values in lucky]) <= at_most
 
 
-def test_what_the_noise_would_have_shown() -> None:
+def test_the_smallest_detectable_change_grows_with_the_noise() -> None:
     loud, quiet = judged(noisy(np.full(200, 0.3), 0.2)), judged(noisy(np.full(200, 0.3), 0.02))
     assert loud.shown == pytest.approx(10 * quiet.shown, rel=0.3)
     assert not loud.gained
@@ -109,7 +109,7 @@ def test_a_known_top_decides_what_is_solved() -> None:
     assert not judged(noisy(np.full(50, 1.9), 0.01)).solved  # no scale is known
 
 
-def test_what_stood_at_its_top_all_along_has_not_risen() -> None:
+def test_a_series_at_its_maximum_throughout_has_not_risen() -> None:
     still, risen = (
         judged(noisy(np.full(50, 0.95), 0.01)),
         judged(noisy(np.r_[np.full(10, 0.7), np.full(40, 0.95)], 0.01)),
@@ -122,7 +122,7 @@ def test_one_low_first_value_is_not_a_gain() -> None:
     assert judged(np.r_[-0.14, -0.1, -0.12, np.tile([-0.1, -0.09, -0.1, -0.11], 6)]).kind == "flat"
 
 
-def test_a_fall_to_the_floor_is_seen_after_a_restless_run() -> None:
+def test_a_fall_to_the_minimum_is_found_after_a_noisy_run() -> None:
     """Rises, dips and recoveries fill the noise of the whole run; at the floor there is none."""
     restless = np.r_[noisy(np.linspace(0.2, 0.9, 8), 0.08), noisy(np.full(12, 0.85), 0.08), 0.3, 0.3, 0.25, 0.5]
     fell = judged(np.r_[restless, noisy(np.full(7, 0.9), 0.08), 0.4, noisy(np.full(9, 0.02), 0.02, seed=1)])
@@ -131,13 +131,13 @@ def test_a_fall_to_the_floor_is_seen_after_a_restless_run() -> None:
 
 
 def test_critical_values_are_those_of_student() -> None:
-    assert critical(1.96, 10) == pytest.approx(2.228, abs=0.01)  # two-sided 5 %
+    assert critical(1.96, 10) == pytest.approx(2.228, abs=0.01)  # two-sided 5%
     assert critical(1.96, 1000) == pytest.approx(1.962, abs=0.001)
     assert critical(4.8, 8) == pytest.approx(12.48, rel=0.02)  # one-sided 8e-7, of few degrees of freedom
     assert critical(4.8, 14) == pytest.approx(7.899, rel=0.002)
 
 
-def test_nothing_is_said_before_there_are_enough_values() -> None:
+def test_no_finding_before_there_are_enough_values() -> None:
     assert judged([]) == NOTHING
     assert math.isnan(judged([0.1] * (LEAST - 1)).shown)
     assert judged([0.1] * LEAST).shown > 0
@@ -192,7 +192,7 @@ def test_memory_does_not_grow_with_the_run() -> None:
 
 
 @pytest.mark.parametrize(("now", "gained"), [(1.01, False), (1.02, True)])
-def test_what_gains_next_to_nothing_has_not_learnt(now: float, gained: bool) -> None:
+def test_a_negligible_gain_is_not_learning(now: float, gained: bool) -> None:
     assert judged(np.array([1.0] * 20 + [now] * 20)).gained is gained
 
 

@@ -1,6 +1,6 @@
 """``python -m benchmarks.corpus.forecast``: how well the verdict on part of a run predicts its end.
 
-Each labelled run is judged after 30, 50 and 70 % of its rows. The probability that it ends failing is the share of
+Each labelled run is judged after 30, 50 and 70% of its rows. The probability that it ends failing is the share of
 failing runs among those of the other repositories with the same verdict at that point (Laplace's rule), so that no run
 is forecast from itself. The Brier score is compared with that of the base rate, which is worked out in the same way.
 """

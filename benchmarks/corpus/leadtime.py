@@ -3,7 +3,7 @@
 Every run of the manifest whose label accepts failing and not healthy is pushed row by row into a `LiveDoctor`, as
 ``watch`` does. Three rows are compared: the first with a finding at error or above that still holds at the end of the
 run; the first at which the reward alone shows a fall (`shown_by_reward`); and the last. The page gives the share of
-the rows that would have been saved, with a 95 % interval from resampling repositories.
+the rows that would have been saved, with a 95% interval from resampling repositories.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def saved(rows: list[dict[str, str]], since: str) -> float:
 
 
 def interval(rows: list[dict[str, str]], since: str) -> tuple[float, float]:
-    """95 % of the means over repositories drawn with replacement."""
+    """95% of the means over repositories drawn with replacement."""
     by_repo: dict[str, list[dict[str, str]]] = defaultdict(list)
     for row in rows:
         by_repo[row["repo"]].append(row)
@@ -118,7 +118,7 @@ def page(rows: list[dict[str, str]]) -> str:
         f"Reported before the end: {sum(int(row['reported']) < int(row['rows']) for row in caught)} of {len(rows)}; "
         f"before the reward alone showed it: {earlier} of {len(rows)}.",
         "",
-        "| stopped at | share of the rows saved | 95 % interval |",
+        "| stopped at | share of the rows saved | 95% interval |",
         "|---|---|---|",
     ]
     for words, since in (("the first error that held", "reported"), ("the reward alone", "reward_alone")):

@@ -26,7 +26,7 @@ def advantage_magnitude_uninformative(
 
     ## What it sees
     Over ten rows: at least 20 groups whose rewards differ, with a coefficient of variation of the reward gap (largest
-    minus smallest reward of a group) above 0.5, while all absolute advantages of these groups are within 2 % of each
+    minus smallest reward of a group) above 0.5, while all absolute advantages of these groups are within 2% of each
     other. Severity is info, or warning for groups of two or three.
 
     ## Thresholds

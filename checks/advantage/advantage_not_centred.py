@@ -20,7 +20,7 @@ def advantage_not_centred(
     ## What it sees
     One of these is true on 3 of 5 rows. All advantages have the same sign (and differ from 0), which is impossible in
     centred groups. The mean of the advantages is further from 0 than their standard deviation. The mean and standard
-    deviation equal those of the rewards within 2 %, so that A = r. It is an error if the run declares a group-relative
+    deviation equal those of the rewards within 2%, so that A = r. It is an error if the run declares a group-relative
     normaliser, and a warning otherwise.
 
     ## Thresholds
@@ -36,7 +36,7 @@ def advantage_not_centred(
     advantage_mean: 1.36x3
     advantage_std: 0.94x3
     ```
-    Warning at step 1: The advantages have a mean of 1.36 with a standard deviation of 0.94: they are not centred.
+    Warning at step 1: The advantages have a mean of 1.36 with a standard deviation of 0.94, so they are not centred.
 
     ```text
     advantage_mean: 0.01x3
@@ -70,14 +70,14 @@ def advantage_not_centred(
     relative = is_any(normaliser, "group", "batch", "rank", 1.0)
     return fires(
         off,
-        "The advantages have a mean of {mean:.3g}{spread}: {why}.",
+        "The advantages have a mean of {mean:.3g}{spread}, {why}.",
         error=off & relative,
         mean=advantage_mean,
         std=advantage_std,
         spread=words(lambda std: f" with a standard deviation of {number(std)}" if std == std else "", advantage_std),
         why=where(
             equal,
-            "they equal the rewards",
-            where(up | down, "all have the same sign, which is impossible for centred groups", "they are not centred"),
+            "the same as the rewards",
+            where(up | down, "and all have the same sign, which centring excludes", "so they are not centred"),
         ),
     )

@@ -40,8 +40,8 @@ def advantage_outlier_domination(
     No finding.
 
     ## Known false alarms
-    Sparse rewards: with 1 right answer in 64, the single success has A = 8, which is the intended signal. The share of
-    the top 1 % of samples would be more informative, but records do not contain every advantage.
+    Sparse rewards: with 1 correct answer in 64, the single success has A = 8, which is the intended signal. The share
+    of the top 1% of samples would be more informative, but records do not contain every advantage.
 
     ## Remedy
     Clip extreme rewards, or centre per group.

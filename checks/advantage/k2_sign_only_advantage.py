@@ -16,7 +16,7 @@ def k2_sign_only_advantage(
     """With two responses per prompt, every advantage is reduced to its sign.
 
     ## What it sees
-    The run samples two responses per prompt. In at least 95 % of eight or more steps with differing rewards, every
+    The run samples two responses per prompt. In at least 95% of eight or more steps with differing rewards, every
     nonzero |A| is within 0.02 of 1 (standard deviation with ddof 0) or of 0.7071 (ddof 1, as in TRL, verl and
     OpenRLHF).
 

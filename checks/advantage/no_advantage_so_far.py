@@ -29,7 +29,7 @@ def no_advantage_so_far(
     On every row so far, the smallest and largest advantages are 0. If no advantage is recorded: every group has equal
     rewards, or the batch rewards have no spread (reward_std, or reward_max minus reward_min, at most 1e-6) and a
     constant mean. Severity is info on the first two rows and warning starting at the third. It is also a warning if all
-    recorded advantages are 0 on 80 % of 20 or more rows. It is an error starting at row 20 if advantages are 0 although
+    recorded advantages are 0 on 80% of 20 or more rows. It is an error starting at row 20 if advantages are 0 although
     the rewards of the batch differ. REW001 covers rewards that are identical for that long. The check is silent once
     the reward has gained. It does not judge rewards without spread if the baseline is a critic (`adv_estimator` gae),
     because identical rewards can then have nonzero advantages.
@@ -92,7 +92,8 @@ def no_advantage_so_far(
 def _which(n: float, none: float) -> str:
     if none < n:
         return f"{none:.0f} of {n:.0f} rows have no learning signal"
-    return "The only row has no learning signal" if n == 1 else f"None of the {n:.0f} rows has a learning signal"
+    some = {1: "The only row has no", 2: "Neither row has a"}.get(int(n), f"None of the {n:.0f} rows has a")
+    return f"{some} learning signal"
 
 
 def _why(largest: float, spread: float, level: float, low: float, high: float) -> str:

@@ -45,8 +45,8 @@ def std_floor_dominates(
     ```text
     advantage_std: 0.0062x10
     ```
-    Warning at step 1: The root-mean-square advantage is 0.0062; dividing by the group's standard deviation would
-    give 0.71 (zero-variance groups explain this only if at most 0.9% of the groups have differing rewards).
+    Warning at step 1: The root-mean-square advantage is 0.0062, but dividing by the group's standard deviation would
+    give 0.71. Zero-variance groups explain this only if at most 0.9% of the groups have differing rewards.
 
     ```text
     advantage_std: 0.7x10
@@ -78,7 +78,7 @@ def std_floor_dominates(
     uncounted = where(isnan(advantage_rms_live) & isnan(dead_share), rms / expected, np.nan)
     return fires(
         live & below,
-        "The root-mean-square advantage{whose} is {rms:.2g}; dividing by the group's standard deviation would give "
+        "The root-mean-square advantage{whose} is {rms:.2g}, but dividing by the group's standard deviation would give "
         "{expected:.2f}{unless}.",
         hold=(5, 10),
         error=live & declared & (rms < tiny_share * expected) & pulled,
@@ -94,4 +94,4 @@ def _unless(live: float) -> str:
     """Return how few groups with differing rewards would explain the value, if their share is not logged."""
     if live != live:
         return ""
-    return f" (zero-variance groups explain this only if at most {live:.1%} of the groups have differing rewards)"
+    return f". Zero-variance groups explain this only if at most {live:.1%} of the groups have differing rewards"

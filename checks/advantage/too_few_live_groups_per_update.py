@@ -45,7 +45,7 @@ def too_few_live_groups_per_update(
     with differing rewards. Code that skips updates must not call `train()` or the scheduler.
 
     ## Sources
-    beita6969/colab-grpo's log: 3 groups per step, 82.5 % of them zero-variance, which leaves 0.53 per step.
+    beita6969/colab-grpo's log: 3 groups per step, 82.5% of them zero-variance, which leaves 0.53 per step.
     """
     typical, mean = moving_median(live_count, rows), moving_mean(live_count, rows)
     return fires(

@@ -18,8 +18,8 @@ def variance_lost_at_a_plateau(
     """Most groups lost their reward variance during the run, and the reward has plateaued.
 
     ## What it sees
-    The share of zero-variance groups (all rewards equal), averaged over 10 rows, is above 70 % after starting below 50
-    %, in a run whose reward has gained and then settled. Severity is **info**, or **warning** above 85 % if neither the
+    The share of zero-variance groups (all rewards equal), averaged over 10 rows, is above 70% after starting below 50%
+    , in a run whose reward has gained and then settled. Severity is **info**, or **warning** above 85% if neither the
     success rate nor the reward components that are not about form are near their top.
 
     ## Thresholds
@@ -50,7 +50,7 @@ def variance_lost_at_a_plateau(
     A solved task whose reward scale is unknown.
 
     ## Remedy
-    Use prompts that the model solves some of the time (10 to 90 %): filter zero-variance groups and sample again
+    Use prompts that the model solves some of the time (10% to 90%): filter zero-variance groups and sample again
     (dynamic sampling), or move on to harder prompts.
 
     ## Sources

@@ -18,9 +18,9 @@ def run_comparison(found: Comparison) -> Fires | None:
     worse beyond noise, and an info otherwise.
 
     ## Why it matters
-    A change without effect looks like a small gain as often as like a small loss. A score on 800 samples at 48 %
+    A change without effect looks like a small gain as often as like a small loss. A score on 800 samples at 48%
     accuracy has a standard error of sqrt(0.48 · 0.52 / 800) = 1.8 points, and the difference of two such scores has one
-    of 2.5 points. Detecting a difference with 80 % power at the 5 % level requires 2.8 times that, 7 points. A gain of
+    of 2.5 points. Detecting a difference with 80% power at the 5% level requires 2.8 times that, 7 points. A gain of
     0.38 points (published by yunsoft2019/Lever-Plus after a fix without effect) is noise, and so is 1.6. Comparing the
     two runs prompt by prompt is more sensitive: only prompts that exactly one run gets right count (McNemar's test).
 

@@ -19,7 +19,7 @@ def difficulty_out_of_band(
 
     ## What it sees
     The check counts the groups with all responses correct and with all responses wrong over the last 20 steps. It fires
-    if together they exceed 60 %, each kind reaches at least 15 %, and the sum is 20 points above the value expected at
+    if together they exceed 60%, each kind reaches at least 15%, and the sum is 20 points above the value expected at
     uniform difficulty (p^K + (1-p)^K at the mean success p). Groups of fewer than 4 responses are not judged, because
     their rewards are often equal at any difficulty.
 

@@ -11,7 +11,7 @@ def rl_prompts_seen_in_supervision(
 
     ## What it sees
     The check computes the share of the adapter's prompts whose ids also occur in its supervised pairs. It fires above
-    80 %.
+    80%.
 
     ## Thresholds
     - `shared_prompts`: share of the prompts that occur in the supervised pairs, 0 to 1.
@@ -46,7 +46,7 @@ def rl_prompts_seen_in_supervision(
     Split the prompts between the two stages first.
 
     ## Sources
-    BoBaCai/grpo-dual, deep diagnosis item 10: 100 % is a leak, above 80 % severe, below 20 % fine.
+    BoBaCai/grpo-dual, deep diagnosis item 10: 100% is a leak, above 80% severe, below 20% fine.
     """
     craft = probes.crafted_inputs
     taught = {tuple(craft.flat_ids(render(prompt))) for prompt, _ in supervised}

@@ -52,7 +52,7 @@ def pattern_concentration(
 
     ## Known false alarms
     A solved task with one best answer, whose reward is high; the check is silent then. Figures over a whole run, which
-    hide changes: the run of beita6969/colab-grpo has a top share of 34 % with 20 distinct responses among 326, and is
+    hide changes: the run of beita6969/colab-grpo has a top share of 34% with 20 distinct responses among 326, and is
     not concentrated.
 
     ## Remedy

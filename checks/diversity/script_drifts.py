@@ -15,7 +15,7 @@ def script_drifts(
     ## What it sees
     The check averages the share of letters in a script that the prompts do not use over the last 5 rows that have it,
     as logged by the trainer or else counted in rollouts and saved responses with their prompts. A **warning** if it has
-    risen by 10 points since the first rows, an **error** above 50 %.
+    risen by 10 points since the first rows, an **error** above 50%.
 
     ## Thresholds
     - `share`: rise of the share of such letters, 0 to 1; single symbols, names and quotations stay below it.

@@ -42,7 +42,7 @@ def early_warning(
     zero_variance_share: 0.1x30 0.6x12
     entropy_mean: 0.8x30 0.4x12
     ```
-    Warning at step 31: 3 of 6 early indicators of a collapse have moved; the reward has changed by -42 standard
+    Warning at step 31: 3 of 6 early indicators of a collapse have moved, and the reward has changed by -42 standard
     deviations of its noise.
 
     ```text
@@ -72,7 +72,7 @@ def early_warning(
     several = (moved >= least_moved) & (reward < 1)
     return fires(
         several,
-        "{moved} of 6 early indicators of a collapse have moved; the reward has changed by {reward:+.2g} standard "
+        "{moved} of 6 early indicators of a collapse have moved, and the reward has changed by {reward:+.2g} standard "
         "deviations of its noise.",
         warning=several & (reward < -moved_sigmas),
         moved=moved,

@@ -1,15 +1,21 @@
 from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, message_of, row, seen
 
+_EXCEPTIONS = (
+    "a traceback", "a failed API call", "a worker crash", "a native crash", "a timeout", "an NCCL error",
+    "a failed checkpoint write", "an error repeated",
+)  # fmt: skip
+"""Endings that no other check covers."""
+
 
 @check("END004", kind="risk", severity="warning", confidence="high", run_types=("rl", "supervised", "preference"))
 def ended_in_an_exception(step: Column, events: Column, *, rows: int = 8) -> Fires:
     """The run ended with an exception.
 
     ## What it sees
-    The last lines of the log, after the last row of metrics, report a traceback, a dead worker or a time-out that
-    END001 to END003 do not cover. The severity is error. It is warning if the log reports the end of the training
-    before, or while the run learns.
+    The last lines of the log, after the last row of metrics, report a traceback, a dead worker or a timeout that
+    END001 to END003 do not cover. The severity is error. It is warning if the log reports before that training had
+    finished, or while the run learns.
 
     ## Thresholds
     - `rows`: rows below which the severity is info, because the run ended before its training could be judged.
@@ -47,14 +53,12 @@ def ended_in_an_exception(step: Column, events: Column, *, rows: int = 8) -> Fir
     ## Sources
     Python's `Traceback (most recent call last)`; Ray's `ActorDiedError`.
     """
-    ended = (
-        seen(events, "end", "a traceback", "a failed API call", "a worker crash", "a native crash", "a time-out") > 0
-    )
+    ended = seen(events, "end", *_EXCEPTIONS) > 0
     return fires(
         ended & (row(step) >= rows),
         "The run ended after step {step:.0f} with {what}.",
         info=ended,
-        error=ended & (row(step) >= rows) & ~(seen(events, "end", "after the end of the training") > 0),
+        error=ended & (row(step) >= rows) & ~(seen(events, "finished") > 0),
         hold=(1, 1),
         step=step,
         what=message_of(events, "end"),

@@ -8,14 +8,14 @@ def hung_in_a_collective(step: Column, events: Column, *, rows: int = 8) -> Fire
 
     ## What it sees
     In the last lines of the log, after the last row of metrics, the watchdog of NCCL or of another backend reports a
-    collective operation that timed out. The severity is error. It is warning if the log reports the end of the
-    training before, or while the run learns.
+    collective operation that timed out. The severity is error. It is warning if the log reports before
+    that training had finished, or while the run learns.
 
     ## Thresholds
     - `rows`: rows below which the severity is info, because the run ended before its training could be judged.
 
     ## Why it matters
-    The run is incomplete, and every GPU was idle until the time-out.
+    The run is incomplete, and every GPU was idle until the timeout.
 
     ## Example
     ```log
@@ -25,7 +25,7 @@ def hung_in_a_collective(step: Column, events: Column, *, rows: int = 8) -> Fire
     step 4 | reward 0.3 | loss 0.3 | grad_norm 0.7
     [rank3]:[E] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7)
     ```
-    Info: The run hung after step 4: a timeout of a collective operation (line 5).
+    Info: The run hung after step 4 and ended with a collective timeout (line 5).
 
     ```log
     step 1 | reward 0.1 | loss 0.5 | grad_norm 0.9
@@ -40,18 +40,18 @@ def hung_in_a_collective(step: Column, events: Column, *, rows: int = 8) -> Fire
     A long evaluation or checkpoint on one rank while the others wait.
 
     ## Remedy
-    Read the earliest error of any rank: the time-outs of the others follow from it. Give all ranks the same number of
+    Read the earliest error of any rank: the timeouts of the others follow from it. Give all ranks the same number of
     micro-batches.
 
     ## Sources
     PyTorch, `Watchdog caught collective operation timeout`.
     """
-    ended = seen(events, "end", "a timeout of a collective") > 0
+    ended = seen(events, "end", "a collective timeout") > 0
     return fires(
         ended & (row(step) >= rows),
-        "The run hung after step {step:.0f}: {what}.",
+        "The run hung after step {step:.0f} and ended with {what}.",
         info=ended,
-        error=ended & (row(step) >= rows) & ~(seen(events, "end", "after the end of the training") > 0),
+        error=ended & (row(step) >= rows) & ~(seen(events, "finished") > 0),
         hold=(1, 1),
         step=step,
         what=message_of(events, "end"),

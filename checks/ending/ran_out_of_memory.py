@@ -7,9 +7,9 @@ def ran_out_of_memory(step: Column, events: Column, *, rows: int = 8) -> Fires:
     """The run ran out of memory.
 
     ## What it sees
-    The last lines of the log, after the last row of metrics, report a GPU out of memory, or a process that the system
-    killed because the machine ran out of memory. The severity is error. It is warning if the log reports the end of
-    the training before, or while the run learns.
+    The last lines of the log, after the last row of metrics, report that a GPU was out of memory, or that the system
+    killed a process because the machine ran out of memory. The severity is error. It is warning if the log
+    reports before that training had finished, or while the run learns.
 
     ## Thresholds
     - `rows`: rows below which the severity is info, because the run ended before its training could be judged.
@@ -25,8 +25,8 @@ def ran_out_of_memory(step: Column, events: Column, *, rows: int = 8) -> Fires:
     step 4 | reward 0.3 | loss 0.3 | grad_norm 0.7
     torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB
     ```
-    Info: The run ran out of memory after step 4: a GPU out-of-memory error (line 5): torch.OutOfMemoryError: CUDA
-    out of memory. Tried to allocate 2.00 GiB.
+    Info: The run ended after step 4 with a GPU out-of-memory error (line 5): torch.OutOfMemoryError: CUDA out of
+    memory. Tried to allocate 2.00 GiB.
 
     ```log
     step 1 | reward 0.1 | loss 0.5 | grad_norm 0.9
@@ -47,12 +47,12 @@ def ran_out_of_memory(step: Column, events: Column, *, rows: int = 8) -> Fires:
     ## Sources
     PyTorch, `torch.OutOfMemoryError`; the Linux kernel's `Out of memory: Killed process`.
     """
-    ended = seen(events, "end", "a GPU out-of-memory error", "an out-of-memory error of the machine") > 0
+    ended = seen(events, "end", "a GPU out-of-memory error", "an out-of-memory error of the host") > 0
     return fires(
         ended & (row(step) >= rows),
-        "The run ran out of memory after step {step:.0f}: {what}.",
+        "The run ended after step {step:.0f} with {what}.",
         info=ended,
-        error=ended & (row(step) >= rows) & ~(seen(events, "end", "after the end of the training") > 0),
+        error=ended & (row(step) >= rows) & ~(seen(events, "finished") > 0),
         hold=(1, 1),
         step=step,
         what=message_of(events, "end"),

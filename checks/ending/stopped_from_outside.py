@@ -41,7 +41,7 @@ def stopped_from_outside(step: Column, events: Column) -> Fires:
     ## Sources
     Slurm's `CANCELLED AT ... DUE TO TIME LIMIT`; SIGTERM of Kubernetes and spot machines.
     """
-    ended = seen(events, "end", "an interrupt", "a time limit", "an external kill") > 0
+    ended = seen(events, "end", "an interrupt", "a time limit", "a kill signal", "a preemption") > 0
     return fires(
         ended,
         "The run was stopped after step {step:.0f} by {what}.",

@@ -24,7 +24,7 @@ from grpo_doctor.series import solved as is_solved
     severity="info",
     confidence="medium",
     explains=("SHP001", "SHP002", "ENT002", "DIV001", "DIV003", "ADV003", "REW009", "REW015", "STL001"),
-    invalidates=("checkpoints since step {onset}: their responses to the same prompt are almost identical",),
+    invalidates=("checkpoints since step {onset}: their entropy has collapsed",),
 )
 def entropy_collapse(
     entropy_mean: Column,
@@ -58,7 +58,7 @@ def entropy_collapse(
     been below 0.05 on more than half of at least ten rows and the reward has not increased, because the run could no
     longer explore. Zero-variance groups and duplicate, short or invalid responses have separate checks, whose findings
     this check explains. It fires on 3 of 5 rows and clears after 5 rows without the condition. The onset is the step at
-    which entropy fell below 30 % of its first value.
+    which entropy fell below 30% of its first value.
 
     ## Thresholds
     - `low_start_nats`: entropy, nats per token, below which a run that started low stays low.
@@ -88,17 +88,17 @@ def entropy_collapse(
 
     ## Known false alarms
     Low entropy alone is not a problem. A CS336 run ends at 0.023 nats with its best accuracy, a TRL run starts at 0.05
-    and learns (11 → 37 %), and a finished small task has 0.08 nats with half of its groups at zero variance. Therefore
+    and learns (11 → 37%), and a finished small task has 0.08 nats with half of its groups at zero variance. Therefore
     a gain in reward, or a reward above 0.8 of its maximum (of 1, on a scale of 0 to 1), silences the check. Some
     trainers print an entropy of exactly 0 if all responses are truncated and masked, or if they do not compute entropy;
     such rows are skipped. Entropies below 0 are summed log-probabilities and are skipped too.
 
     ## Remedy
-    Try these in order: verify the sign of the entropy term; sample at temperature 1; raise the upper clip bound (only
-    with more than one update per rollout); use covariance clipping; use an adaptive bonus; fill the batch with groups
-    of differing rewards. If entropy was already low at step 0 or 1, check the supervised stage and the template first,
-    because RL did not cause it. A collapsed policy does not recover in place: roll back to a checkpoint before the
-    onset.
+    Try these in order: verify the sign of the entropy term; raise the upper clip bound (only with more than one update
+    per rollout); use covariance clipping; use an adaptive bonus; fill the batch with groups of differing rewards;
+    sample at temperature 1; lower the learning rate (first, if another finding asks for it too). If entropy was already
+    low at step 0 or 1, check the supervised stage and the template first, because RL did not cause it. A collapsed
+    policy does not recover in place: roll back to a checkpoint before the onset.
 
     ## Sources
     arXiv 2505.22617 (law and effect sizes), 2503.14476 (clip-higher); BoBaCai/grpo-dual; real public runs of

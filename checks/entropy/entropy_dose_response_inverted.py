@@ -25,7 +25,7 @@ def entropy_dose_response_inverted(entropy_mean: Column, entropy_coef: Column, *
 
     ## What it sees
     A raise is a coefficient at least 1.5 times that of the last raise (or of the first row). A raise has no effect if
-    entropy on none of the next 20 rows is 5 % above its value at the raise. Two raises without effect are a warning;
+    entropy on none of the next 20 rows is 5% above its value at the raise. Two raises without effect are a warning;
     one with an effect resets the count. `grpo-doctor compare` compares runs that differ only in the coefficient.
 
     ## Thresholds

@@ -18,16 +18,16 @@ def entropy_exhausted_at_a_plateau(
     """The reward has plateaued below its maximum, and too little entropy is left to explore.
 
     ## What it sees
-    The mean entropy of the last 5 rows is below 10 % of that of the first rows and below 0.1 nats per token. The
-    reward, which had gained, has neither risen, fallen nor reached its maximum for 40 % of the steps. Severity is
-    **info**. It is a **warning** if the entropy is below 3 % of its first value and below 0.03 nats per token.
+    The mean entropy of the last 5 rows is below 10% of that of the first rows and below 0.1 nats per token. The
+    reward, which had gained, has neither risen, fallen nor reached its maximum for 40% of the steps. Severity is
+    **info**. It is a **warning** if the entropy is below 3% of its first value and below 0.03 nats per token.
 
     ## Thresholds
     - `left`: share of the first entropy, 0 to 1, up to which too little is left.
     - `nats`: entropy, nats per token, below which a policy repeats itself; at 0.1, one token in ten is a choice among
       three.
     - `none`: share of the first entropy, 0 to 1, and nats per token, for a warning; published runs that keep learning
-      end at 5 to 10 % of their first entropy.
+      end at 5% to 10% of their first entropy.
     - `share`: minimum share of the steps, 0 to 1, that the plateau covers.
 
     ## Why it matters
@@ -49,7 +49,7 @@ def entropy_exhausted_at_a_plateau(
     No finding.
 
     ## Known false alarms
-    Tasks with one right answer of a few tokens, where low entropy is the goal.
+    Tasks with one correct answer of a few tokens, where low entropy is the goal.
 
     ## Remedy
     Roll back to a checkpoint from before the plateau and keep exploration: a larger upper clip bound, temperature 1, an

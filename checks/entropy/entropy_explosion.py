@@ -36,7 +36,7 @@ def entropy_explosion(
     ## What it sees
     Token-mean entropy is above twice that of the first row and above 1.0 nat, on 5 of 10 rows: a warning. It is an
     error if the reward has fallen from its best level, is below its start by half of the detectable difference, or is
-    known while half of the responses are truncated or invalid. It is critical if, in addition, responses are 50 %
+    known while half of the responses are truncated or invalid. It is critical if, in addition, responses are 50%
     longer than on the first row, or the truncated or invalid share rose by 0.2. Severity stays info if entropy is at
     most 3 nats, responses more than doubled in length, and either the truncated share rose by 0.15 or the reward fell.
     In that case the length explosion (LEN002) is the cause, and entropy only rises with the longer contexts. Above 3

@@ -18,7 +18,7 @@ def entropy_measurement_inconsistent(
     ## What it sees
     With a mean top-1 probability p and V tokens, the mean entropy must be between -ln p and h(p) + (1 - p) ln(V - 1),
     where h is the entropy of a biased coin. By Jensen's inequality, both bounds also apply to means. The check fires if
-    entropy is more than 10 % outside these bounds on 5 of 10 rows. V is the declared `vocab_size`, else 300,000. Rows
+    entropy is more than 10% outside these bounds on 5 of 10 rows. V is the declared `vocab_size`, else 300,000. Rows
     with p above 0.99 are skipped, because rounding dominates there.
 
     ## Thresholds

@@ -31,7 +31,7 @@ def entropy_sign_flip_records(
     All of these are true: the coefficient is above 0 on at least 8 rows and at least 0.05; entropy falls over the last
     12 rows (Kendall's tau below -0.6); and the logit gap or the top-1 probability rises over them (tau above 0.4). The
     policy loss is not used, because on-policy it is about 0. That is a warning. It is an error if entropy has also
-    fallen below 30 % of its first value, or if the logged entropy term equals +coef x H within 5 %: a term that is
+    fallen below 30% of its first value, or if the logged entropy term equals +coef x H within 5%: a term that is
     added to the loss must be -coef x H. It fires on 3 of 5 rows.
 
     ## Thresholds
@@ -51,7 +51,7 @@ def entropy_sign_flip_records(
     entropy_mean: 1->0.4x16
     logit_gap: 3->6x16
     ```
-    Warning at step 12: Entropy falls from 1 to 0.4 nats despite an entropy coefficient of 0.05; only a probe can
+    Warning at step 12: Entropy falls from 1 to 0.4 nats despite an entropy coefficient of 0.05. Only a probe can
     prove a flipped sign.
 
     ```text
@@ -82,7 +82,7 @@ def entropy_sign_flip_records(
     added = (abs(entropy_loss - term) <= 0.05 * term) & (abs(entropy_coef - 1) > 0.1)
     return fires(
         suspect,
-        "Entropy falls from {first:.3g} to {entropy:.3g} nats despite an entropy coefficient of {coef:.3g}; only a "
+        "Entropy falls from {first:.3g} to {entropy:.3g} nats despite an entropy coefficient of {coef:.3g}. Only a "
         "probe can prove a flipped sign.",
         error=suspect & ((entropy_mean < error_below_share * first) | added),
         entropy=entropy_mean,

@@ -20,9 +20,9 @@ def entropy_spent_without_gain(
     """Most of the entropy is gone, and the reward has not increased.
 
     ## What it sees
-    Starting at row 36: the mean entropy of the last 5 rows is at most 30 % of the first row's, and the mean reward is
+    Starting at row 36: the mean entropy of the last 5 rows is at most 30% of the first row's, and the mean reward is
     neither 2.5 standard errors above its first value nor above the mean of the first rows. Excluded are rewards near
-    their maximum (90 % of the best single reward, or of 1 for rewards between 0 and 1), runs whose held-out score has
+    their maximum (90% of the best single reward, or of 1 for rewards between 0 and 1), runs whose held-out score has
     gained, and logs that start later than their run. It fires on 5 of 10 rows.
 
     ## Thresholds
@@ -56,7 +56,7 @@ def entropy_spent_without_gain(
     response gets. Then raise the upper clip bound or use an entropy target.
 
     ## Sources
-    arXiv 2505.22617 (fits 36 steps; 73 % of the entropy for 76 % of the gain in 200 of 2400 steps).
+    arXiv 2505.22617 (fits 36 steps; 73% of the entropy for 76% of the gain in 200 of 2400 steps).
     """
     entropy = where((entropy_mean <= 0) & (cut_share >= 1) | (entropy_mean < 0), np.nan, entropy_mean)
     now, first = recent_mean(entropy), baseline(entropy, 1)

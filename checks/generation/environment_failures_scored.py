@@ -25,18 +25,18 @@ def environment_failures_scored(
 
     ## What it sees
     The check averages the share of rollouts in which the environment or its sandbox failed over the last 5 rows: above
-    10 % it is a **warning**. Above 50 % it is an **error**, and an outcome. Severity is info if rollouts show that at
+    10% it is a **warning**. Above 50% it is an **error**, and an outcome. Severity is info if rollouts show that at
     most half of the failures got the lowest reward of their step. A single row of 30 or more rollouts is judged by
     itself.
 
     ## Thresholds
-    - `some`: share of failed rollouts, 0 to 1; at 10 % with eight responses per prompt, more than half of the groups
+    - `some`: share of failed rollouts, 0 to 1; at 10% with eight responses per prompt, more than half of the groups
       contain one.
     - `most`: share of failed rollouts, 0 to 1, above which the reward mostly measures the sandbox.
     - `masked`: share of failures with the lowest reward, 0 to 1, up to which they are not scored as wrong answers.
 
     ## Why it matters
-    A sandbox that times out gives a reward of 0 to a response that may have been right. The reward then depends on
+    A sandbox that times out gives a reward of 0 to a response that may have been correct. The reward then depends on
     the load of the sandbox instead of the policy.
 
     ## Example
@@ -58,7 +58,7 @@ def environment_failures_scored(
     Count the failures by message and fix the most frequent one. Mask failed rollouts instead of scoring them 0.
 
     ## Sources
-    rllm-org/rllm#710 (76 of 178 episodes ended at a time-out and were scored 0); radixark/miles#2802; prime-rl
+    rllm-org/rllm#710 (76 of 178 episodes ended at a timeout and were scored 0); radixark/miles#2802; prime-rl
     (`train/agg/all/has_error/mean`); SkyRL-Agent (`rollout_metrics/error_runtime`, and its mask).
     """
     now = lately(environment_failure_rate, responses)

@@ -17,7 +17,7 @@ def failing_tools_avoided(
 
     ## What it sees
     Tool calls per response (median of 3 rows) are at most half of the highest such median, which was 0.5 or more. When
-    calls were most frequent, the share of failed calls (median of 3 rows) was 30 % or more.
+    calls were most frequent, the share of failed calls (median of 3 rows) was 30% or more.
 
     ## Thresholds
     - `rows`: rows over which the medians are computed.

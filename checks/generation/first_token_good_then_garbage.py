@@ -14,7 +14,7 @@ def first_token_good_then_garbage(samples: Column, *, least_invalid: int = 10, n
 
     ## What it sees
     Among the invalid responses so far, the check counts the share that starts with the first word of valid responses
-    and then consists mostly of digits, spaces and punctuation, or repeats the same two words. It fires if 60 % of ten
+    and then consists mostly of digits, spaces and punctuation, or repeats the same two words. It fires if 60% of ten
     or more invalid responses do.
 
     ## Thresholds
@@ -48,7 +48,7 @@ def first_token_good_then_garbage(samples: Column, *, least_invalid: int = 10, n
 
     ## Sources
     beita6969/colab-grpo's log: "Programmer's 11. 11. 1.", "Customizing the 11. 1. 1."; a tiny model in this mode has
-    its first token right in 100 % and later tokens in 4.5 % of positions.
+    its first token right in 100% and later tokens in 4.5% of positions.
     """
     count = total(each(lambda row: len(_invalid(row)), samples))
     share_now = fold(_Starts.marked, _Starts, samples) / count

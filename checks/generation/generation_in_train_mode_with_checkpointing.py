@@ -57,7 +57,7 @@ def generation_in_train_mode_with_checkpointing(
     ## What it sees
     There are two proofs. (1) The log contains the transformers warning that caching is incompatible with gradient
     checkpointing and `past_key_values` was dropped, and the rollout of that step or of the next two is collapsed (at
-    least 90 % invalid). (2) The records show that the model was in train mode with checkpointing on during generation,
+    least 90% invalid). (2) The records show that the model was in train mode with checkpointing on during generation,
     and the rollout engine's raw log-probabilities disagree with the trainer's (or were not recorded). Without a proof,
     the cause is inferred with medium confidence from UPD001 (collapse follows updates), UPD003 (recovery without an
     update) and UPD007 (collapse even after an update that changed no weight).
@@ -98,8 +98,8 @@ def generation_in_train_mode_with_checkpointing(
 
     ## Sources
     huggingface/transformers#36051 and #21737, huggingface/trl#3683; beita6969/colab-grpo's log, lines 1840 and 1877 of
-    training_p30.log; a tiny model agrees with its eval generation on 12.5 % of the tokens in this mode, first token
-    100 %, and on all of them in every other.
+    training_p30.log; a tiny model agrees with its eval generation on 12.5% of the tokens in this mode, first token
+    100%, and on all of them in every other.
     """
     collapsed = invalid_rate >= COLLAPSED
     dropped = each(_cache_dropped, events)

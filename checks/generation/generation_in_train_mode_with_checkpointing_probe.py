@@ -20,7 +20,7 @@ def probe_mode(
     in eval mode without checkpointing. For the first it uses the trainer's own `step` if the adapter has one, else
     `model.train()`, with gradient checkpointing as the model has it. If neither a `step` nor the `loss` shows that the
     trainer ever calls `train()`, and the model was not passed in that mode, the finding is a warning: a trainer that
-    never leaves eval mode samples correctly. It fires at fewer than 90 % equal tokens. It certifies that generation
+    never leaves eval mode samples correctly. It fires at fewer than 90% equal tokens. It certifies that generation
     does not depend on the mode, for prompts and lengths like those of the probe. It cannot detect a mode that another
     part of the trainer sets between `step` and `sample`, so `sample` must contain everything that the trainer does
     around generation. Active dropout also triggers it, correctly: the text is then not sampled from the policy. A
@@ -57,13 +57,13 @@ def probe_mode(
         raise probes.Unjudged("the sampler is not reproducible: the same random state gives different tokens")
     first = float((as_is[:, ids.shape[1]] == wanted[:, ids.shape[1]]).float().mean())
     dropout = share < limit and _of_dropout(sample, [model, *copies], ids, real) >= limit
-    mode = "the mode left by an update" if shown else "train mode (if an update leaves the model in it)"
+    mode = "In the mode left by an update" if shown else "If an update leaves the model in train mode"
     return fires(
         share < limit,
-        f"Responses are sampled with dropout on, in {mode}; call eval() before the rollout."
+        f"{mode}, responses are sampled with dropout on; call eval() before the rollout."
         if dropout
-        else f"Generation in {mode} matches generation in eval mode on only {{share:.0%}} of the tokens "
-        "({first:.0%} of the first tokens).",
+        else f"{mode}, generation matches that in eval mode on only {{share:.0%}} of the tokens ({{first:.0%}} of the "
+        "first tokens).",
         warning=not shown,
         share=share,
         first=first,

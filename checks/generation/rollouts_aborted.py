@@ -22,11 +22,11 @@ def rollouts_aborted(
     """Many rollouts are aborted and return no response.
 
     ## What it sees
-    The check averages the share of aborted rollouts over the last 5 rows: above 5 % it is a **warning**. Above 50 % it
+    The check averages the share of aborted rollouts over the last 5 rows: above 5% it is a **warning**. Above 50% it
     is an **error**, and an outcome. A single row of 30 or more rollouts is judged by itself.
 
     ## Thresholds
-    - `lost`: share of aborted rollouts, 0 to 1; with eight responses per prompt, 5 % affect every third group.
+    - `lost`: share of aborted rollouts, 0 to 1; with eight responses per prompt, 5% affect every third group.
     - `mostly`: share of aborted rollouts, 0 to 1, above which the batch is mostly empty.
 
     ## Why it matters

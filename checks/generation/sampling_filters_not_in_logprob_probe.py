@@ -22,7 +22,7 @@ def probe_seams(
     It certifies that, at the sampler's current settings, the loss accounts for everything that shapes the samples. It
     does not identify the filter: switch temperature, top-p, top-k, penalty, min_new_tokens and clipping off one by one.
     Filters without effect on the probe's prompts pass. For a sampling loop without log-probabilities, it certifies the
-    temperature, and that no filter excludes more than 1 % of the probability. An excluded probability above that is a
+    temperature, and that no filter excludes more than 1% of the probability. An excluded probability above that is a
     warning at most, because the loss may exclude the same tokens.
 
     ## What the probe does
@@ -30,8 +30,8 @@ def probe_seams(
     after every processor, with those of the loss for the same tokens. If the loss is a single function, its
     log-probabilities come from its logits, and its temperature from its gradient. A k3 above 1e-3 nats per token is a
     warning (1e-2 in half precision), above 0.1 an error. At any precision, excluding tokens (top-p, top-k, min-p) with
-    more than 1 % of the probability on average is a warning, and an error at 10 %. A filter that excludes a share m
-    raises the log-probability of every remaining token by -log(1 - m) nats: 0.105 at 10 %, as with a top_p of 0.9. That
+    more than 1% of the probability on average is a warning, and an error at 10%. A filter that excludes a share m
+    raises the log-probability of every remaining token by -log(1 - m) nats: 0.105 at 10%, as with a top_p of 0.9. That
     is how far the ratio is from 1 before any update, and half of the distance to PPO's clip at 1 - 0.2. The default
     `top_k=50` of transformers is a warning at most, because it excludes far more probability on a small random model
     than on a trained one. A custom sampling loop gets logits of 64 words. It must draw all of them, at the temperature

@@ -11,7 +11,7 @@ def temperature_applied_twice(
 
     ## What it sees
     A scripted model gives six tokens logits whose spacing is half of a declared temperature. About 2,000 draws show the
-    effective temperature of the sampler. The probe fires if that is within 12 % of the square of the declared
+    effective temperature of the sampler. The probe fires if that is within 12% of the square of the declared
     temperature, and not of the declared temperature itself.
 
     ## Thresholds
@@ -50,7 +50,7 @@ def temperature_applied_twice(
     No finding.
 
     ## What this certifies, and what it does not
-    It certifies the sampler's temperature within 12 %. It does not certify that the loss uses the same temperature
+    It certifies the sampler's temperature within 12%. It does not certify that the loss uses the same temperature
     (GEN004), and it cannot judge a declared temperature of 1, which equals its square.
 
     ## Known false alarms

@@ -47,7 +47,7 @@ def temperature_without_effect(
     No finding.
 
     ## What this certifies, and what it does not
-    It certifies, within 12 %, that the temperature has an effect. GEN004 judges the other sampler settings (top-p,
+    It certifies, within 12%, that the temperature has an effect. GEN004 judges the other sampler settings (top-p,
     penalties) together.
 
     ## Known false alarms

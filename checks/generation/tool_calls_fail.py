@@ -29,9 +29,9 @@ def tool_calls_fail(
     """Most tool calls fail, so the policy learns from responses without tool results.
 
     ## What it sees
-    The share of failed calls over the last 5 rows is above 50 %, and so is the share over the whole run, or it is 50
-    points above the first rows' share. Severity is info on the first row and **warning** from the second. Above 90 % it
-    is an outcome. It is an **error** starting at row 10 if the reward is recorded and has not gained. Below 90 % the
+    The share of failed calls over the last 5 rows is above 50%, and so is the share over the whole run, or it is 50
+    points above the first rows' share. Severity is info on the first row and **warning** from the second. Above 90% it
+    is an outcome. It is an **error** starting at row 10 if the reward is recorded and has not gained. Below 90% the
     severity is info in a run whose reward has gained. Rows without tool calls are skipped.
 
     ## Thresholds

@@ -30,7 +30,7 @@ def trained_text_not_sampled_text(
 
     ## What it sees
     There are two conditions. (1) Validity as scored differs by more than 0.02 from validity recomputed from the sampled
-    ids, while at most 5 % of the texts contain template tokens (otherwise PAD001 explains it). (2) The rollout engine's
+    ids, while at most 5% of the texts contain template tokens (otherwise PAD001 explains it). (2) The rollout engine's
     raw logits differ from the trainer's by more than 1e-2 nats per token on the first row. For (2), no update has
     happened, so the weights are equal, and the rollout was not in train mode with checkpointing. The two passes
     therefore used different tokens, positions or masks. It fires on 3 of 5 rows.

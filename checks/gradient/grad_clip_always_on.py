@@ -13,7 +13,7 @@ def grad_clip_always_on(
     """Almost every gradient is clipped, so the clipping limit sets the step size.
 
     ## What it sees
-    The gradient norm before clipping is above the declared limit on more than 90 % of the last 20 rows.
+    The gradient norm before clipping is above the declared limit on more than 90% of the last 20 rows.
 
     ## Thresholds
     - `rows`: rows over which clipped gradients are counted.

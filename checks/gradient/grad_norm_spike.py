@@ -44,7 +44,7 @@ def grad_norm_spike(
     absolute deviations, and the norm to which it is clipped (the declared limit, else 1.0, the default of the
     trainers). An unclipped step is normal. An infinite norm counts as well. That alone is a warning, or info while the
     reward has gained. It is an error if a second infinite norm follows within 100 rows, or if the reward falls (by five
-    standard errors and 30 % of its range) within five rows of a spike. The first 20 rows are not judged for spikes. A
+    standard errors and 30% of its range) within five rows of a spike. The first 20 rows are not judged for spikes. A
     norm may also be huge throughout: a median over 10 rows above 20 is a warning, and so is a norm above a million on
     every row so far, with at least two rows. While the reward has gained, their severity is info, unless that median is
     five times that of the first 20 rows, because the scale of a loss does not grow.
@@ -69,7 +69,7 @@ def grad_norm_spike(
     ```text
     grad_norm: 1x20 6
     ```
-    Warning at step 21: The gradient norm spiked to 6; the median of the previous 20 rows was 1.
+    Warning at step 21: The gradient norm spiked to 6 (median of the previous 20 rows: 1).
 
     ```text
     grad_norm: 1x20 2
@@ -77,7 +77,7 @@ def grad_norm_spike(
     No finding.
 
     ## Known false alarms
-    Spikes that clipping absorbs: a run with a single norm of 2.9e9 ended healthy at 78 %. Its norms exceeded five times
+    Spikes that clipping absorbs: a run with a single norm of 2.9e9 ended healthy at 78%. Its norms exceeded five times
     the median on 37 of 200 rows, so the check compares spikes with the largest of the last 20 rows instead of the
     median. Isolated infinite norms with an fp16 loss scaler, which are normal. A loss that sums over tokens, whose
     scale makes norms large. Of 110 public runs that log a norm, no healthy one had a median above 8.
@@ -131,5 +131,6 @@ def grad_norm_spike(
 def _what(norm: float, median: float, level: float, rows: float, clip: float) -> str:
     if level == level:
         of = "median of 10" if rows >= 10 else f"lowest of {rows:.0f}"
-        return f"The gradient norm is {number(level)} ({of} rows), so clipping at {number(clip)} determines every step."
-    return f"The gradient norm spiked to {number(norm)}; the median of the previous 20 rows was {number(median)}."
+        effect = f"clipping at {number(clip)} sets the size of every step"
+        return f"The gradient norm is {number(level)} ({of} rows), so {effect}."
+    return f"The gradient norm spiked to {number(norm)} (median of the previous 20 rows: {number(median)})."

@@ -18,7 +18,7 @@ def grad_norm_vanishing(
 
     ## What it sees
     The norm is below a thousandth of the run's first level (median of its first five) for ten rows in a row, while less
-    than 90 % of the groups are known to have zero variance and the task was not solved, in a log that includes the
+    than 90% of the groups are known to have zero variance and the task was not solved, in a log that includes the
     run's start. If this is true for more than half of the run, it is an outcome. It is an **error** if the log counts
     the groups with differing rewards, because the weights do not change although there is signal. GRD008 covers a
     gradient norm that has been 0 since the first row.
@@ -36,7 +36,7 @@ def grad_norm_vanishing(
     ```text
     grad_norm: 2x10 0x10
     ```
-    Warning at step 11: The gradient norm is 0 (it started at 2) and has vanished on 10 of 20 rows.
+    Warning at step 11: The gradient norm is 0 (2 at the start) and was almost 0 on 10 of 20 rows.
 
     ```text
     grad_norm: 2x10 0.5x10
@@ -61,7 +61,7 @@ def grad_norm_vanishing(
     mostly = total(vanished) > row(grad_norm) / 2
     return fires(
         vanished & ~(dead_share >= dead) & ~(reward_risen & reward_solved),
-        "The gradient norm is {norm:.2g} (it started at {level:.2g}) and has vanished on {vanished:.0f} of "
+        "The gradient norm is {norm:.2g} ({level:.2g} at the start) and was almost 0 on {vanished:.0f} of "
         "{rows:.0f} rows.",
         hold=(rows, rows),
         error=vanished & mostly & (dead_share < dead) & ~(reward_risen & reward_solved),

@@ -25,7 +25,7 @@ def gradient_accumulation_overwrites(
 
     ## What it sees
     The probe passes four samples of equal length through the trainer's `backward`, as one batch, as 2 and as 4
-    micro-batches. Direction (cosine at least 0.999) and norm (within 2 %) must match; a wrong norm alone is a warning,
+    micro-batches. Direction (cosine at least 0.999) and norm (within 2%) must match; a wrong norm alone is a warning,
     because Adam cancels it. The same applies to four samples of unequal length, as a warning. The gradient that the
     optimizer gets in the trainer's own `step` must not contain the previous step's gradient, so its change must not
     point in that direction. Other changes, such as those of a critic or of running statistics updated between the

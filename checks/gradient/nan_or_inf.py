@@ -38,9 +38,9 @@ def nan_or_inf(
     gradients are a warning while they are isolated, and an error starting at the third.
 
     A NaN in KL, entropy or margin is an **info** if it does not enter the loss. That is the case if the gradient norm
-    of the same row (or the loss, if no norm is logged) is finite and not 0, or if the KL coefficient is 0. It is also
-    the case if responses still get different rewards after a NaN row, because NaN weights generate only garbage. A
-    NaN loss next to such a gradient norm is a **warning**: the update was finite, so this value was not trained on. It
+    of the same row (or the loss, if no norm is logged) is finite and not 0, or if the KL coefficient is 0. The same
+    holds if responses still get different rewards after a NaN row, because NaN weights generate only garbage. A NaN
+    loss next to such a gradient norm is a **warning**: the update was finite, so this value was not trained on. It
     is critical if the loss is NaN on more than half of the rows, or of the last 10 rows.
 
     If only the gradient norm was NaN, the finding becomes an **info** once the norm is finite and above 0 again, and a
@@ -62,7 +62,7 @@ def nan_or_inf(
     ```text
     loss: 0.1 0.1 NaN 0.1x3
     ```
-    Critical at step 3: loss is not finite (so far NaN on 1 step).
+    Critical at step 3: loss has been NaN on 1 step.
 
     ```text
     loss: 0.1x6
@@ -120,7 +120,7 @@ _GRADIENT = frozenset(("grad_norm",))
 
 def _aside(aside: bool, grad_norm: float, loss: float) -> str:
     finite = "gradient" if grad_norm == grad_norm else "loss" if loss == loss else ""
-    return f"; the {finite} is finite, so the value is logged but not trained on" if aside and finite else ""
+    return f". The {finite} is finite, so the value is logged but not trained on" if aside and finite else ""
 
 
 def _only(events: Any, metrics: frozenset[str]) -> bool:
@@ -134,8 +134,8 @@ def _what(events: Any, nan: float, infinite: float) -> str:
     kinds = {"NaN": int(nan), "infinite": int(infinite)}
     when = " and ".join(f"{kind} on {counted(steps, 'step')}" for kind, steps in kinds.items() if steps)
     if not metrics:
-        return f"Metrics were {when}, and the gradient norm has recovered"
-    return f"{', '.join(metrics)} {'is' if len(metrics) == 1 else 'are'} not finite (so far {when})"
+        return f"Metrics were {when}, but the gradient norm has recovered"
+    return f"{', '.join(metrics)} {'has' if len(metrics) == 1 else 'have'} been {when}"
 
 
 def _count(events: Any, what: str) -> int:

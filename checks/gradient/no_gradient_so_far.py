@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.diagnosis.wording import number
+from grpo_doctor.diagnosis.wording import all_of, number
 from grpo_doctor.series import Column, baseline, best, isnan, latest, row, total, where, words
 
 
@@ -73,14 +73,10 @@ def no_gradient_so_far(
         hold=(1, 1),
         clear=1,
         onset=baseline(step, 1),
-        rows=words(_rows, n),
+        rows=words(lambda n: all_of(n, "row"), n),
         why=words(_why, latest(dead_share), spread),
         most_dead=best(dead_share),
     )
-
-
-def _rows(n: float) -> str:
-    return "the only row" if n == 1 else f"all {n:.0f} rows"
 
 
 def _why(dead: float, spread: float) -> str:

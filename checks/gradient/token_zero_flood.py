@@ -20,7 +20,7 @@ def token_zero_flood(
     """Responses repeat a single token, as they do when the weights are NaN.
 
     ## What it sees
-    Of four or more saved responses of a step, more than half consist to over 90 % of one character (with ten or more,
+    Of four or more saved responses of a step, more than half consist to over 90% of one character (with ten or more,
     ignoring spaces) or one word (with ten or more).
 
     ## Thresholds
@@ -46,7 +46,7 @@ def token_zero_flood(
     No finding.
 
     ## Known false alarms
-    A task whose right answer is one repeated character. Steps with fewer than four responses, which are not judged.
+    A task whose correct answer is one repeated character. Steps with fewer than four responses, which are not judged.
 
     ## Remedy
     Roll back to the last finite checkpoint, reset the optimizer state, and skip updates whose gradient is not finite.

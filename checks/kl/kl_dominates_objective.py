@@ -21,7 +21,7 @@ def kl_dominates_objective(
     ## What it sees
     The median of the last three recorded shares of the KL term in the gradient norm is above 0.5 (warning), or above
     0.8 while the reward has not gained (error). If only the share of the loss value is known, it is a warning at most.
-    That requires three consecutive values above 0.8, **and** a KL that has fallen below 90 % of its highest value,
+    That requires three consecutive values above 0.8, **and** a KL that has fallen below 90% of its highest value,
     **and** no gain in reward.
 
     ## Thresholds
@@ -48,7 +48,7 @@ def kl_dominates_objective(
 
     ## Known false alarms
     The share of the loss value, which proves nothing by itself: on-policy, the policy loss is 0 by construction (mean A
-    = 0, ratio = 1) while its gradient is not. "KL is 92 % of the loss" in yunsoft2019/Lever-Plus is 0.0111 / 0.0120.
+    = 0, ratio = 1) while its gradient is not. "KL is 92% of the loss" in yunsoft2019/Lever-Plus is 0.0111 / 0.0120.
     Within one TRL run, the same beta gave value shares of 0.003 and 0.9994 at gradient shares of 0.0003 and 0.001. A KL
     near 0 (steps 1 to 10), whose gradient share is noise; therefore the check uses the median of three.
 

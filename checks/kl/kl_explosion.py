@@ -35,7 +35,7 @@ def kl_explosion(
     ## What it sees
     On 2 of 3 rows, the KL is above 1.5 nats per token and above ten times the first row's, which is 0 by identity. A KL
     above 10, or a median over five rows above 5, counts regardless of the first row. This is a warning, and an error
-    once the reward has fallen (by five standard errors and 30 % of its range). If the reward has fallen, a KL above 0.1
+    once the reward has fallen (by five standard errors and 30% of its range). If the reward has fallen, a KL above 0.1
     that is ten times the median of the previous 20 rows is also an error. So is a median over five rows above 100, or a
     KL above 100 on every row so far, without a gain in reward. It is critical above 10 if the reward has fallen. If a
     row is the mean over an epoch (`rows = epochs`), no first level is needed: above 1.5 it is a warning, above 10 an
@@ -60,7 +60,7 @@ def kl_explosion(
     kl: 0.05x10 12x10
     reward_mean: 0.5x10 0.1x10
     ```
-    Critical at step 11: The KL to the reference is 12 nats/token (it started at 0.05).
+    Critical at step 11: The KL to the reference is 12 nats/token (0.05 at the start).
 
     ```text
     kl: 0.05x10 0.4x10
@@ -103,4 +103,4 @@ def kl_explosion(
 
 
 def _began(level: float) -> str:
-    return f" (it started at {number(level, 2)})" if level == level else " (mean over an epoch)"
+    return f" ({number(level, 2)} at the start)" if level == level else " (mean over an epoch)"

@@ -41,7 +41,7 @@ def kl_identically_zero(
     settings.kl_coef: 0.02
     kl: 0x6
     ```
-    Warning at step 6: All 6 logged KL values are 0, so the KL measures nothing and constrains nothing.
+    Warning at step 6: All 6 logged KL values are 0, so the KL carries no information.
 
     ```text
     settings.kl_coef: 0.02
@@ -75,8 +75,8 @@ def kl_identically_zero(
         value=words(_value, where(nothing, 0.0, kl)),
         so=where(
             nothing & idle,
-            ", and so is the loss: no update moves the policy, or the KL is not computed",
-            ", so the KL measures nothing and constrains nothing",
+            ", and the loss is 0, too: no update moves the policy, or the KL is not computed",
+            ", so the KL carries no information",
         ),
         seen=seen,
     )

@@ -96,7 +96,7 @@ def _of_anchor(loss: Any, model: Any, made: Any, responses: Any) -> Fires:
     lower = [1.0, -1.0, 1.0, -1.0]
     moved = probes.gradient_effect.moved_by_anchor(loss, model, made, responses, lower)
     if not any(moved):
-        raise probes.NotApplicable("no forward pass without gradient affects the gradient at zero advantages")
+        raise probes.NotApplicable("no forward pass under no_grad affects the gradient at zero advantages")
     away = sum(m * by > 0 for m, by in zip(moved, lower, strict=True))
     return fires(
         away > sum(m * by < 0 for m, by in zip(moved, lower, strict=True)),

@@ -37,9 +37,9 @@ def kl_reference_or_prompt_mismatch(
     The check uses the KL of the first row, if that is step 0 or 1: a warning above 0.02 nats per token, an error above
     1.5. Up to 1.5, the severity is info once the reward has gained or the task is solved. If a row is the mean over an
     epoch (`rows = epochs`), the first row includes many updates. It is then a warning of low confidence once the KL
-    falls below 90 % of the first value, because a policy that starts at its reference moves away from it. If the first
-    row of a log is a later step, a falling KL above 1.5 is a warning, above 10 an error. A single row more than a tenth
-    of an epoch into the run is not treated as the first until a second one shows the length of a row. Single figures
+    falls below 90% of the first value, because a policy that starts at its reference moves away from it. If the first
+    row of a log is a later step, a falling KL above 1.5 is a warning, above 10 an error. If the only row is more than a
+    tenth of an epoch into the run, nothing is reported before a second row shows how far apart rows are. Single figures
     without step or epoch (`rows = unnumbered`) are not judged.
 
     ## Thresholds

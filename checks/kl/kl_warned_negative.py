@@ -1,5 +1,6 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, seen, total
+from grpo_doctor.diagnosis.wording import counted
+from grpo_doctor.series import Column, seen, total, words
 
 _WARNING = "KL divergence is starting to become negative"
 
@@ -22,7 +23,7 @@ def kl_warned_negative(events: Column) -> Fires:
     ```log
     ppo_trainer.py:1100: UserWarning: KL divergence is starting to become negative: -1.66 - this might be a precursor
     ```
-    Warning: The trainer warned of a negative KL estimate (rows with the warning: 1). The true KL is never negative,
+    Warning: The trainer warned of a negative KL estimate on 1 row. The true KL is never negative,
     so the scored text is not the sampled text.
 
     ```log
@@ -42,8 +43,8 @@ def kl_warned_negative(events: Column) -> Fires:
     warned = seen(events, "log-warning", _WARNING)
     return fires(
         warned,
-        "The trainer warned of a negative KL estimate (rows with the warning: {times:.0f}). The true KL is never "
-        "negative, so the scored text is not the sampled text.",
+        "The trainer warned of a negative KL estimate on {rows}. The true KL is never negative, so the scored text is "
+        "not the sampled text.",
         hold=(1, 1),
-        times=total(warned),
+        rows=words(lambda n: counted(int(n), "row"), total(warned)),
     )

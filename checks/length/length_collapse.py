@@ -58,7 +58,7 @@ def length_collapse(
     is also an error if the length is at most 2 tokens, and critical at 1.5 tokens or less. Severity is info if the
     reward has gained and either the task is solved, or the gain came before the collapse and has been kept (the gain of
     the components other than form, if they are known). Runs whose first row has fewer than 8 tokens are not judged,
-    because their task asks for short answers. The onset is the step at which the length fell below 90 % of its first
+    because their task asks for short answers. The onset is the step at which the length fell below 90% of its first
     value or, once the reward has moved, of its value at the best reward if that is smaller.
 
     ## Thresholds

@@ -37,7 +37,7 @@ def length_explosion(
     ## What it sees
     The mean length of the last 5 rows is above twice that of the first row, beyond three standard errors of the noise
     of single rows on a log scale (one row of a small batch may be short by chance). It is a warning if, in addition,
-    truncated responses rose by 0.15 or the mean length exceeds 75 % of `max_new_tokens`. Above twice the first length,
+    truncated responses rose by 0.15 or the mean length exceeds 75% of `max_new_tokens`. Above twice the first length,
     it is an error in three cases. First, the reward has fallen from its best level, responses are 1.5 times as long as
     they were then, and truncated responses have risen or are not recorded, or the length is near the limit. Second,
     truncated responses have risen or the length is near the limit, and the reward has moved by less than half of the

@@ -14,18 +14,18 @@ def length_normalisation_bias(
     tau: float = 0.5,
     longer: float = 1.25,
 ) -> Fires:
-    """Wrong answers get longer while right answers do not.
+    """Wrong answers get longer while correct answers do not.
 
     ## What it sees
-    The check uses the rollouts or the saved responses of each step: the mean length in characters of right and wrong
-    responses, or of those above and below the step's mean reward. It fires if the ratio of wrong to right rises over 12
-    rows (Kendall's tau above 0.5) and wrong answers are 25 % longer than on the first such row, on 3 of 5 rows.
-    Severity is info, or warning if the run declares a loss that averages per sequence (TRL `grpo`, verl
+    The check uses the rollouts or the saved responses of each step: the mean length in characters of correct and wrong
+    responses, or of those above and below the step's mean reward. It fires if the ratio of wrong to correct answers
+    rises over 12 rows (Kendall's tau above 0.5) and wrong answers are 25% longer than on the first such row, on 3 of 5
+    rows. Severity is info, or warning if the run declares a loss that averages per sequence (TRL `grpo`, verl
     `seq-mean-...`).
 
     ## Thresholds
     - `rows`: rows over which the trend is judged.
-    - `tau`: Kendall's tau of the length ratio of wrong to right answers above which it counts as rising.
+    - `tau`: Kendall's tau of the length ratio of wrong to correct answers above which it counts as rising.
     - `longer`: factor over the first length of wrong answers.
 
     ## Why it matters
@@ -37,7 +37,7 @@ def length_normalisation_bias(
     wrong_chars_mean: 60->86x14
     right_chars_mean: 50x14
     ```
-    Info at step 12: Wrong answers grew from 60 to 86 characters, while right answers have 50 characters.
+    Info at step 12: Wrong answers grew from 60 to 86 characters, while correct answers have 50 characters.
 
     ```text
     wrong_chars_mean: 60->86x14
@@ -62,7 +62,7 @@ def length_normalisation_bias(
     per_sequence = each(lambda name: name == "grpo" or str(name).startswith("seq-mean-token-mean"), loss)
     return fires(
         biased,
-        "Wrong answers grew from {first:.0f} to {wrong:.0f} characters, while right answers have {right:.0f} "
+        "Wrong answers grew from {first:.0f} to {wrong:.0f} characters, while correct answers have {right:.0f} "
         "characters.",
         warning=biased & (per_sequence > 0),
         first=baseline(wrong, 1),

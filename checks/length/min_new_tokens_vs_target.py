@@ -12,7 +12,7 @@ def min_new_tokens_vs_target(
     """The minimum length sets the response length.
 
     ## What it sees
-    The minimum is at least 2 tokens, and the length (median, else mean) is within 20 % of it on 3 of 5 rows, so most
+    The minimum is at least 2 tokens, and the length (median, else mean) is within 20% of it on 3 of 5 rows, so most
     responses stop as soon as they may. The lengths of the supervised answers would settle the question, but records do
     not contain them.
 

@@ -74,25 +74,25 @@ def truncation_excess(
     """Too many responses are truncated at the length limit.
 
     ## What it sees
-    The check uses the share of truncated responses. It is a **warning** if more than 10 % of the responses of the last
+    The check uses the share of truncated responses. It is a **warning** if more than 10% of the responses in the last
     5 rows are truncated, on at least three of these rows (one truncated response of eight may be chance), or more than
     half on every row so far.
 
     It is an **error** in two cases:
 
-    - after 10 steps: more than half of the responses of the last 10 rows are truncated and the reward has fallen, or
-      more than 80 % are truncated and the reward is constant
-    - after 60 steps: more than 80 % are truncated, over the whole run and recently, and the reward has not gained; this
+    - after 10 steps: more than half of the responses in the last 10 rows are truncated and the reward has fallen, or
+      more than 80% are truncated and the reward is constant
+    - after 60 steps: more than 80% are truncated, over the whole run and recently, and the reward has not gained; this
       requires a logged share, or mean lengths that are all equal
 
-    It is not an error if the reward has gained or is at 80 % of its maximum, or if truncation is falling (Kendall's tau
-    over those rows below -0.4). If more than 80 % are truncated by a logged share, a gain must exceed what formatting
+    It is not an error if the reward has gained or is at 80% of its maximum, or if truncation is falling (Kendall's tau
+    over those rows below -0.4). If more than 80% are truncated by a logged share, a gain must exceed what formatting
     explains. If the reward has formatting components and others, the others must have gained. If only the sum is known,
     it must have gained half a standard deviation of single rewards. On a scale of 0 to 1 that is 0.25 if no spread is
     recorded; on another scale without a recorded spread, every detectable gain counts.
 
     Severity is **info** if truncation has no visible cost: at most half of the responses are truncated, recently and
-    over the whole run, and the reward has not fallen, or the reward has gained. If over 80 % are truncated, recently
+    over the whole run, and the reward has not fallen, or the reward has gained. If over 80% are truncated, recently
     and over the whole run by a logged share, it is info only if the task is solved. Many runs that learn begin with
     half of the responses truncated; STL001 reports a reward that also stays flat.
 
@@ -101,7 +101,7 @@ def truncation_excess(
     only if other means have decimals and it either occurred three times and is a multiple of 32 or 50, or occurred on
     ten rows and a tenth of all rows. Each row at exactly that mean then counts as truncated. A mean length that has
     been exactly at its maximum for 10 rows, above 16 tokens, is the limit. Two rows are enough if the longest recorded
-    response equals the mean on both. A logged share counts as 0 if even the longest response is below 95 % of the
+    response equals the mean on both. A logged share counts as 0 if even the longest response is below 95% of the
     declared limit.
 
     The finding clears once the last 5 rows are below the threshold, so the end of the run counts and not its start.
@@ -136,7 +136,7 @@ def truncation_excess(
     No finding.
 
     ## Known false alarms
-    Runs that start at 70 % and recover. Runs that keep a reward of 0.9 with every response truncated, which is a
+    Runs that start at 70% and recover. Runs that keep a reward of 0.9 with every response truncated, which is a
     warning and not a collapse. Frameworks that compare with one limit only and print 0 although responses are
     truncated, or that count responses which end exactly at the limit. Masking truncated responses is disputed
     (Skywork-OR1 found no masking to be better) and leaves a group without gradient if all its responses are truncated.

@@ -22,7 +22,7 @@ def expert_routing_differs(
 
     ## What it sees
     In a token batch with the chosen experts of both sides, the difference is concentrated on tokens whose experts
-    differ. Without recorded experts, fewer than half of the tokens carry more than 80 % of the squared difference, each
+    differ. Without recorded experts, fewer than half of the tokens carry more than 80% of the squared difference, each
     more than 6 times the usual size, and the others agree up to rounding. It is an error above a k3 of 0.01.
 
     ## Thresholds

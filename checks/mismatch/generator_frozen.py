@@ -50,8 +50,8 @@ def generator_frozen(
     No finding.
 
     ## Known false alarms
-    A curriculum whose prompts change the trainer's certainty, which changes the engine's as well, so the check does not
-    fire.
+    None known. A curriculum that changes the trainer's certainty changes the engine's as well, so the check stays
+    silent.
 
     ## Remedy
     Check that the transfer reaches the engine: compare the norm of one layer on both sides after an update. With verl

@@ -41,7 +41,7 @@ def mismatch_grows(
     rollout_mismatch_kl: 0.0001x5 0.0002 0.0003 0.0004 0.0005 0.0006 0.0007 0.0008 0.0009
     ```
     Warning at step 12: The difference between rollout engine and trainer has grown from 0.0001 to 0.0007 nats/token and
-    keeps growing: the engine's weights lag, or its numbers drift.
+    keeps growing. The engine's weights lag, or its numerics drift.
 
     ```text
     rollout_mismatch_kl: 0.0006x20
@@ -65,13 +65,13 @@ def mismatch_grows(
     return fires(
         grows,
         "The difference between rollout engine and trainer has grown from {first:.3g} to {now:.3g} nats/token and "
-        "keeps growing: {why}.",
+        "keeps growing. {why}.",
         hold=(2, 3),
         first=first,
         now=now,
         why=where(
             unchanged(learning_rate),
-            "the learning rate is 0, so the engine's numbers drift",
-            "the engine's weights lag, or its numbers drift",
+            "The learning rate is 0, so the numerics of the engine drift",
+            "The engine's weights lag, or its numerics drift",
         ),
     )

@@ -22,7 +22,7 @@ def sampler_filter_not_in_loss(
     ## What it sees
     In a token batch, the mean of exp(trainer minus engine) is below 1 by more than five standard errors, and the
     difference is negative by a bounded amount. For any two distributions over the same tokens, this mean is 1. The
-    missing part is the probability that the sampler excluded. It is an error above 5 %.
+    missing part is the probability that the sampler excluded. It is an error above 5%.
 
     ## Thresholds
     - `least`: share of the squared log-probability difference, 0 to 1, that the cause must explain.

@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, moving_mean
+from grpo_doctor.series import Column, began, moving_mean
 
 
 @check(
@@ -9,12 +9,15 @@ from grpo_doctor.series import Column, moving_mean
     explains=("DIV004",),
     invalidates=("rewards since step {onset} of responses that contain template tokens",),
 )
-def chat_header_in_response(chat_header_rate: Column, *, rows: int = 5, warn: float = 0.02, bad: float = 0.05) -> Fires:
+def chat_header_in_response(
+    chat_header_rate: Column, step: Column, *, rows: int = 5, warn: float = 0.02, bad: float = 0.05
+) -> Fires:
     """Responses contain chat template tokens.
 
     ## What it sees
     The check averages the share of responses with a template token such as <|start_header_id|> or <|im_start|> over 5
-    rows: above 2 % it is a warning, above 5 % an error, on 3 of 5 rows. Single steps of healthy runs reach 1.6 %.
+    rows: above 2% it is a warning, above 5% an error, on 3 of 5 rows. Single steps of healthy runs reach 1.6%.
+    The onset is the step since which the share itself has been that high.
 
     ## Thresholds
     - `rows`: rows over which the share is averaged.
@@ -29,7 +32,7 @@ def chat_header_in_response(chat_header_rate: Column, *, rows: int = 5, warn: fl
     ```text
     chat_header_rate: 0.8x7
     ```
-    Error at step 5: 80% of the responses contain chat template tokens.
+    Error at step 1: 80% of the responses contain chat template tokens.
 
     ```text
     chat_header_rate: 0.01x7
@@ -51,5 +54,6 @@ def chat_header_in_response(chat_header_rate: Column, *, rows: int = 5, warn: fl
         rate > warn,
         "{rate:.0%} of the responses contain chat template tokens.",
         error=rate > bad,
+        onset=began(rate > warn, chat_header_rate > warn, step),
         rate=rate,
     )

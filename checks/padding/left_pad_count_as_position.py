@@ -24,7 +24,7 @@ def left_pad_count_as_position(
 
     ## What it sees
     On 3 of 5 rows, validity as scored differs by more than 0.02 from validity recomputed from the sampled ids, and more
-    than 5 % of the scored responses contain template tokens. The two values must be equal by construction.
+    than 5% of the scored responses contain template tokens. The two values must be equal by construction.
 
     ## Thresholds
     - `gap`: difference between scored and recomputed validity, 0 to 1.

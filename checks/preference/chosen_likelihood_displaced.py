@@ -23,14 +23,14 @@ def chosen_likelihood_displaced(
     ## What it sees
     The check compares means of the last and the first 5 rows. The margin has grown, and the implicit reward of the
     chosen responses is negative and has fallen by 1 and by 5 standard errors; if none is logged, their log-probability
-    has fallen by 20 %. PRF003 reports a much larger fall.
+    has fallen by 20%. PRF003 reports a much larger fall.
 
     ## Thresholds
     - `rows`: rows over which each mean is computed.
     - `lost`: fall of the implicit reward, in the units of the loss; at beta 0.1, a fall of 1 makes the response 22,000
       times less likely.
     - `sigmas`: standard errors that the fall must exceed.
-    - `times`: factor on the log-probability if no implicit reward is logged.
+    - `times`: factor by which the log-probability must have fallen if no implicit reward is logged.
 
     ## Why it matters
     The loss contains only the difference between chosen and rejected responses. If both become less likely, the

@@ -29,13 +29,13 @@ def chosen_likelihood_falls(
     7 and by 5 standard errors, and is -7 or below. A sigmoid then rules such responses out (odds of 1 to 1,000),
     although they are the preferred ones. Alternatively, their reward is negative and their log-probability has doubled,
     which squares the perplexity of each token. Severity is **info** if a held-out metric does not get worse: the last
-    of two or more held-out losses is within 10 % of the lowest, or a held-out score has not fallen.
+    of two or more held-out losses is within 10% of the lowest, or a held-out score has not fallen.
 
     ## Thresholds
     - `rows`: rows over which each mean is computed.
     - `ruled_out`: size of a negative implicit reward, in the units of the loss, at which a response is ruled out.
     - `sigmas`: standard errors that the fall of the reward must exceed.
-    - `times`: factor on the log-probability.
+    - `times`: factor by which the log-probability must have fallen.
     - `evaluations`: minimum number of held-out losses or scores.
     - `holds_within`: share above the lowest held-out loss up to which it counts as not worse.
 

@@ -69,7 +69,7 @@ def pairs_not_told_apart(
     reward_margin: 0x60
     learning_rate: 5e-7x60
     ```
-    Error at step 1: The policy does not learn the preference pairs: after 60 rows the loss is 0.6931, the margin is
+    Error at step 1: The policy does not learn the preference pairs: after 60 rows the loss is 0.6931 and the margin is
     0.
 
     ```text
@@ -128,4 +128,4 @@ def _what(loss: Any, accuracy: Any, margin: Any, logp: Any, rows: float) -> str:
         *([f"the margin is {number(margin, 2)}"] if margin == margin else []),
         *([f"the reward accuracy is {number(accuracy, 2)}"] if accuracy == accuracy else []),
     ]
-    return f"after {rows:.0f} rows {', '.join(said)}"
+    return f"after {rows:.0f} rows {' and '.join(said)}"

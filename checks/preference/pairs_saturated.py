@@ -20,7 +20,7 @@ def pairs_saturated(
     """Every pair is ranked correctly with near certainty, so the loss has almost no gradient.
 
     ## What it sees
-    At least 90 % of the last 10 losses are at most 0.001. For a loss of -log sigmoid(m), the gradient of a pair has the
+    At least 90% of the last 10 losses are at most 0.001. For a loss of -log sigmoid(m), the gradient of a pair has the
     weight 1 - sigmoid(m). If small, this weight equals the loss; at the start of training it is 0.5, so 0.001 is a
     five-hundredth of it. Severity is **info** while this has been true for less than half of the run: training has
     finished. After that it is a **warning** and an outcome, unless the held-out loss is not above its first value or

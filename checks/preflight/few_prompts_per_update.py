@@ -1,5 +1,6 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column
+from grpo_doctor.diagnosis.wording import counted
+from grpo_doctor.series import Column, words
 
 
 @check("CFG008", severity="info", explains=("ADV012",))
@@ -22,7 +23,7 @@ def few_prompts_per_update(groups: Column, *, info_prompts: float = 8, warning_p
     groups: 3x10
     group_size: 8x10
     ```
-    Warning at step 1: Each update uses few prompts: 3.
+    Warning at step 1: Each update uses only 3 prompts.
 
     ```text
     groups: 64x10
@@ -42,7 +43,8 @@ def few_prompts_per_update(groups: Column, *, info_prompts: float = 8, warning_p
     """
     return fires(
         groups < info_prompts,
-        "Each update uses few prompts: {groups:.0f}.",
+        "Each update uses only {prompts}.",
         warning=groups < warning_prompts,
+        prompts=words(lambda n: counted(int(n), "prompt"), groups),
         groups=groups,
     )

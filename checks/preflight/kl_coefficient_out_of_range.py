@@ -33,7 +33,7 @@ def kl_coefficient_out_of_range(
     ```python
     GRPOConfig(num_generations=8, beta=5.0)
     ```
-    Warning: The KL coefficient is 5; published recipes use 0.001 to 0.04.
+    Warning: The KL coefficient is 5, but published recipes use 0.001 to 0.04.
 
     ```python
     GRPOConfig(num_generations=8, beta=0.04)
@@ -55,13 +55,13 @@ def kl_coefficient_out_of_range(
     of_ppo = (total(value_loss == value_loss) + total(kl_sequence == kl_sequence)) > 0
     return fires(
         (beta > where(of_ppo, in_reward_above, info_above)) | (beta < 0),
-        "The KL coefficient is {beta:.3g}; {why}.",
+        "The KL coefficient is {beta:.3g}, {why}.",
         hold=(1, 1),
         warning=(((beta > warning_above) & ~of_ppo) | (beta < 0)) & ~is_any(framework, "hand-written trainer"),
         why=where(
             beta < 0,
-            "a negative coefficient rewards distance from the reference",
-            "published recipes use 0.001 to 0.04",
+            "which rewards distance from the reference",
+            "but published recipes use 0.001 to 0.04",
         ),
         beta=beta,
     )

@@ -64,7 +64,7 @@ def learning_rate_too_high(
     No finding.
 
     ## Known false alarms
-    Three public runs at 4e-5, which learn well (88 %, 75 %, 78 %). The finding is therefore at most a warning: a
+    Three public runs at 4e-5, which learn well (88%, 75%, 78%). The finding is therefore at most a warning: a
     configuration alone does not make a run fail. Small models and models trained from scratch, which need much higher
     rates and are excluded by size. Official examples of AReaL (1.7e-5) and open-r1 (2e-5), which are above the usual
     range. STL003 judges the actual size of a step, and CFG054 reports rates that are too low.

@@ -17,10 +17,10 @@ def length_limits_cut_the_policy(
     """The length limits cut or pad responses of the initial policy.
 
     ## What it sees
-    In the median of the first three rows, more than 5 % of the responses are truncated, so the limit is below the 95th
-    percentile of the initial policy's lengths. The check also fires if EOS is suppressed in more than 25 % of the
-    responses, so that the minimum is above the 25th percentile. LEN003 reports more than 10 % truncated responses, and
-    LEN004 more than 50 % with EOS suppressed.
+    In the median of the first three rows, more than 5% of the responses are truncated, so the limit is below the 95th
+    percentile of the initial policy's lengths. The check also fires if EOS is suppressed in more than 25% of the
+    responses, so that the minimum is above the 25th percentile. LEN003 reports more than 10% truncated responses, and
+    LEN004 more than 50% with EOS suppressed.
 
     ## Thresholds
     - `rows`: first rows whose median counts as the initial policy.

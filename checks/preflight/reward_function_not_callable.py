@@ -51,7 +51,7 @@ def reward_function_not_callable(
         name=words(lambda worse, other: worse if isinstance(worse, str) else str(other), refused, strict),
         what=words(
             lambda worse: (
-                "the call raises a TypeError" if isinstance(worse, str) else "TRL also passes completion_ids since 0.18"
+                "the call raises a TypeError" if isinstance(worse, str) else "TRL passes completion_ids since 0.18"
             ),
             refused,
         ),

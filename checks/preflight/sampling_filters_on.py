@@ -55,7 +55,7 @@ def sampling_filters_on(
     ```python
     GRPOConfig(num_generations=8, repetition_penalty=1.3)
     ```
-    Warning: Rollouts are sampled with repetition_penalty 1.3, which a plain loss does not apply to its
+    Warning: Rollouts are sampled with repetition_penalty 1.3, but a standard loss ignores this when it computes
     log-probabilities.
 
     ```python
@@ -80,7 +80,7 @@ def sampling_filters_on(
     unknown = ~(rollout_mismatch_kl < agree)
     return fires(
         (cut | penalty) & unknown,
-        "Rollouts are sampled with {on}, which a plain loss does not apply to its log-probabilities.",
+        "Rollouts are sampled with {on}, but a standard loss ignores this when it computes log-probabilities.",
         hold=(1, 1),
         warning=penalty & unknown & ~is_any(framework, "hand-written trainer"),
         on=words(filters, top_p, top_k, min_p, repetition, presence, frequency),

@@ -40,7 +40,7 @@ def warmup_fills_the_run(
     Short test runs of a few steps.
 
     ## Remedy
-    Set the warm-up to 0 to 10 % of the total steps.
+    Set the warm-up to 0% to 10% of the total steps.
 
     ## Sources
     PrimeIntellect-ai/prime-rl#968; PeterGriffinJin/Search-R1#28 (`lr_warmup_steps_ratio=0.95`).

@@ -16,9 +16,9 @@ def clip_fraction_high(
     """The clip fraction is high, so many tokens do not contribute to the update.
 
     ## What it sees
-    The check averages the share of tokens whose ratio is clipped over ten rows: above 0.2 it is a warning, above 0.4 an
-    error. Sequence-level ratios (GSPO) and CISPO are skipped, because they clip by design. Rows on which all advantages
-    are equal do not count, because they have no gradient to clip.
+    The check averages the share of tokens whose ratio is clipped over the last ten rows: above 0.2 it is a warning,
+    above 0.4 an error. Sequence-level ratios (GSPO) and CISPO are skipped, because they clip by design. Rows on which
+    all advantages are equal do not count, because they have no gradient to clip.
 
     ## Thresholds
     - `rows`: rows over which the share is averaged.
@@ -35,7 +35,7 @@ def clip_fraction_high(
     ```text
     clip_fraction: 0.4x10
     ```
-    Warning at step 10: The clip fraction averages 40% over ten rows.
+    Warning at step 10: The clip fraction averages 40% over the last ten rows.
 
     ```text
     clip_fraction: 0.05x10
@@ -43,7 +43,7 @@ def clip_fraction_high(
     No finding.
 
     ## Known false alarms
-    Sequence-level clipping that the log does not declare. Single rows: a healthy off-policy run (75 %) has a peak of
+    Sequence-level clipping that the log does not declare. Single rows: a healthy off-policy run (75%) has a peak of
     0.15 and stays at 0.05, so only the mean counts. Runs that ended in collapse had values of 0.25 to 1.0.
 
     ## Remedy
@@ -58,7 +58,7 @@ def clip_fraction_high(
     counts = ~by_design & ~(advantage_std == 0)
     return fires(
         (share > warn) & counts,
-        "The clip fraction averages {share:.0%} over ten rows.",
+        "The clip fraction averages {share:.0%} over the last ten rows.",
         error=(share > bad) & counts,
         hold=(1, 1),
         share=share,

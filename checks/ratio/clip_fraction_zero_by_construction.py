@@ -32,7 +32,7 @@ def clip_fraction_zero_by_construction(
     ```text
     clip_fraction: 0x10
     ```
-    Info at step 10: The clip fraction is 0 in all 10 rows: the clip bounds have no effect in this run.
+    Info at step 10: The clip fraction is 0 in all 10 rows, so the clip bounds have no effect in this run.
 
     ```text
     clip_fraction: 0.01x10
@@ -53,7 +53,7 @@ def clip_fraction_zero_by_construction(
     moved = total((abs(ratio_mean - 1) > 1e-3) | (ratio_max > 1.2))
     return fires(
         (rows >= least_rows) & (clipped == 0) & (moved == 0),
-        "The clip fraction is 0 in all {rows} rows: the clip bounds have no effect in this run.",
+        "The clip fraction is 0 in all {rows} rows, so the clip bounds have no effect in this run.",
         hold=(1, 1),
         clear=1,
         rows=rows,

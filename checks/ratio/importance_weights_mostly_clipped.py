@@ -14,7 +14,7 @@ def importance_weights_mostly_clipped(
 
     ## What it sees
     The check averages the share of tokens (or responses) whose importance weight of trainer to rollout engine was
-    truncated or masked over the last 5 rows: above 30 % it is a **warning**, above 70 % an **error**.
+    truncated or masked over the last 5 rows: above 30% it is a **warning**, above 70% an **error**.
 
     ## Thresholds
     - `many`: share of tokens, 0 to 1, for a warning, because truncation is intended for rare outliers.

@@ -112,7 +112,7 @@ def _of_loss(loss: Any, model: Any, made: Any, responses: Any, declared: dict[st
     if bool(found.when):
         # old log-probabilities of one-hot logits close the clip but reverse no push; a lost sign reverses all of them
         if made_up and (found.evidence["along"] or not found.evidence["against"]):
-            raise probes.Unjudged("the loss samples in its loop, whose draws cannot be forced")
+            raise probes.Unjudged("the loss samples in its own loop, so the probe cannot choose the tokens")
         return found
     weights = None if made_up else probes.gradient_effect.sampler_weights(loss, model, made, responses, FAR)
     return found if weights is None else _of_weights(weights[1])

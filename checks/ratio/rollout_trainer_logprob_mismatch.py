@@ -54,8 +54,8 @@ def rollout_trainer_logprob_mismatch(
     ```text
     rollout_mismatch_kl: 0.0005x5 0.01x5
     ```
-    Warning at step 6: Rollout engine and trainer log-probabilities differ by 0.01 nats/token (k3); the raw logits
-    of the rollout engine are not recorded.
+    Warning at step 6: The log-probabilities of rollout engine and trainer differ by 0.01 nats/token (k3). The raw
+    logits of the rollout engine are not recorded.
 
     ```text
     rollout_mismatch_kl: 0.0005x10
@@ -64,8 +64,8 @@ def rollout_trainer_logprob_mismatch(
 
     ## Known false alarms
     In float32, a healthy run stays below 1e-8; bf16 inference engines give about 1e-3 without any fault, and about 2e-3
-    with a mixture of experts, starting at the first row. A penalty over the response: the difference is only 0.02, and the
-    score was not lower (0.65, or 0.63 without the penalty), so it is reported as a note. Quantised generators and
+    with a mixture of experts, starting at the first row. A penalty over the response: the difference is only 0.02, and
+    the score was not lower (0.65, or 0.63 without the penalty), so it is reported as a note. Quantised generators and
     asynchronous rollouts, which differ by design; a run that gains nevertheless keeps a warning.
 
     ## Remedy
@@ -89,7 +89,7 @@ def rollout_trainer_logprob_mismatch(
     severe = ((rollout_gap > bad) & ~reward_gained) | (rollout_gap > broken)
     return fires(
         off & ~tolerated,
-        "Rollout engine and trainer log-probabilities differ by {k3:.3g} nats/token ({how}); {side}.",
+        "The log-probabilities of rollout engine and trainer differ by {k3:.3g} nats/token ({how}). {side}.",
         hold=(2, 3),
         info=off,
         error=severe,
@@ -112,15 +112,15 @@ def rollout_trainer_logprob_mismatch(
 def _side(raw: float, broken: bool, leap: bool, frozen: bool, steady: bool, warn: float) -> str:
     """Return advice that depends on the raw logits, or otherwise on whether and how the two grew apart."""
     if raw > warn:
-        return "the raw logits differ too, so check weights, train/eval mode and prompt"
+        return "The raw logits differ, too: check weights, train/eval mode and prompt"
     if raw <= warn:
-        return "the raw logits agree, so check logits processors and temperature"
+        return "The raw logits agree: check logits processors and temperature"
     if broken:
-        return "they differ since the first row, so check the engine's weights, kernels and log-probabilities"
+        return "They have differed since the first row: check the engine's weights, kernels and log-probabilities"
     if leap:
-        return "no update changes so much in one step, so check what else changed on either side: mask, kernels, inputs"
+        return "No update changes so much in one step: check what else changed on either side (mask, kernels, inputs)"
     if frozen:
-        return "the learning rate is 0, so check the engine's cache and kernels instead of the transfer of weights"
+        return "The learning rate is 0: check the engine's cache and kernels instead of the weight transfer"
     if steady:
-        return "they have since the first row, as bf16 engines do with a mixture of experts"
-    return "the raw logits of the rollout engine are not recorded"
+        return "They have differed since the first row, as bf16 engines do with a mixture of experts"
+    return "The raw logits of the rollout engine are not recorded"

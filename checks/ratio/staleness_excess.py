@@ -30,7 +30,7 @@ def staleness_excess(
 
     ## Why it matters
     Each update moves the policy away from the one that generated the samples. Clipping limits the effect of a token,
-    but not the drift. In a public sweep, 2 passes x 8 minibatches reached 75 %, while 16 passes over the same batch
+    but not the drift. In a public sweep, 2 passes x 8 minibatches reached 75%, while 16 passes over the same batch
     collapsed within seven steps. trl#2980 reports gradient norm and clip ratio that drift with num_iterations = 4 after
     10,000 steps.
 

@@ -26,7 +26,7 @@ def metric_carries_no_information(
     - `least_rows`: number of equal values in a row.
 
     ## Why it matters
-    A number that cannot move proves nothing. An EOS suppressor that counts its own interventions is always at 100 %; a
+    A number that cannot move proves nothing. An EOS suppressor that counts its own interventions is always at 100%; a
     mean advantage is 0 by construction; a clip fraction is 0 if each rollout is used once.
 
     ## Example
@@ -34,7 +34,8 @@ def metric_carries_no_information(
     advantage_mean: 0x10
     eos_suppressed_rate: 1x10
     ```
-    Info at step 10: Constant in all 10 rows, so not informative: eos_suppressed_rate, advantage_mean.
+    Info at step 10: These metrics are constant in all 10 rows and carry no information: eos_suppressed_rate,
+    advantage_mean.
 
     ```text
     advantage_mean: 0.01 0 -0.01 0x7
@@ -56,7 +57,7 @@ def metric_carries_no_information(
     longest = reduce(maximum, rows)
     return fires(
         longest >= least_rows,
-        "Constant in all {rows} rows, so not informative: {metrics}.",
+        "These metrics are constant in all {rows} rows and carry no information: {metrics}.",
         hold=(1, 1),
         rows=longest,
         metrics=words(lambda *n: ", ".join(w for w, k in zip(WATCHED, n, strict=True) if k >= least_rows), *rows),

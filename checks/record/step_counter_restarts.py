@@ -1,5 +1,6 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, seen, total
+from grpo_doctor.diagnosis.wording import counted
+from grpo_doctor.series import Column, seen, total, words
 
 
 @check(
@@ -28,7 +29,7 @@ def step_counter_restarts(step: Column, events: Column) -> Fires:
     {"step": 2, "reward": 0.5, "kl": 0.03}
     {"step": 3, "reward": 0.6, "kl": 0.03}
     ```
-    Info: The step counter goes back (count: 1), most recently to step 2: analyze the parts separately.
+    Info: The log contains 1 restart of the step counter (most recently to step 2). Analyze the parts separately.
 
     ```log
     {"step": 1, "reward": 0.5, "kl": 0.01}
@@ -47,11 +48,10 @@ def step_counter_restarts(step: Column, events: Column) -> Fires:
     ## Sources
     anjaustin/autoresearch grpo_log.jsonl (three restarts), rohunagrawal/reward-hacking-entropy Hard (one).
     """
-    times = total(seen(events, "restart"))
     return fires(
         seen(events, "restart") > 0,
-        "The step counter goes back (count: {times}), most recently to step {step}: analyze the parts separately.",
+        "The log contains {restarts} of the step counter (most recently to step {step}). Analyze the parts separately.",
         hold=(1, 1),
-        times=times,
+        restarts=words(lambda n: counted(int(n), "restart"), total(seen(events, "restart"))),
         step=step,
     )

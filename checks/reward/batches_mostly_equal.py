@@ -39,7 +39,7 @@ def batches_mostly_equal(
     """On most steps all rewards of the batch are equal, so these steps have no learning signal.
 
     ## What it sees
-    On 80 % of 20 rewards or more, and of the last ten, there is no spread within the batch (reward_std, or reward_max
+    On 80% of 20 rewards or more, and of the last ten, there is no spread within the batch (reward_std, or reward_max
     minus reward_min, at most 1e-6), while the reward has neither gained nor is near its maximum (`series.trajectory`).
     The check applies to logs that do not count zero-variance groups; ADV003 judges those. Half of the rewards are
     enough if all batches without spread have the same reward and the same mean length: prompts differ from step to
@@ -63,7 +63,7 @@ def batches_mostly_equal(
     reward_mean: 0x40
     reward_std: 0x40
     ```
-    Warning at step 1: All rewards of a batch are equal on 40 of 40 rows, so these rows have no learning signal.
+    Warning at step 1: All rewards of the batch are equal on 40 of 40 rows, so these rows have no learning signal.
 
     ```text
     reward_mean: 0.4x40
@@ -94,7 +94,7 @@ def batches_mostly_equal(
     idle = often & (total(dead_share == dead_share) < 1) & ~(reward_gained | reward_solved)
     return fires(
         idle & (n >= 2 * rows),
-        "All rewards of a batch are equal on {tied:.0f} of {rows:.0f} rows, so these rows have no learning "
+        "All rewards of the batch are equal on {tied:.0f} of {rows:.0f} rows, so these rows have no learning "
         "signal{what}.",
         error=idle & (n >= many) & (share >= mostly_share) & (best(reward_mean) > lowest(reward_mean)),
         hold=(1, 1),
@@ -108,5 +108,5 @@ def batches_mostly_equal(
 
 def _alike(alike: bool, pinned: bool, reward: float) -> str:
     if alike:
-        return "; equal lengths always get equal rewards"
-    return f"; the reward is {number(reward)} each time" if pinned else ""
+        return ". Equal lengths always get equal rewards"
+    return f". The reward is {number(reward)} each time" if pinned else ""

@@ -72,7 +72,7 @@ def component_never_pays(
     ## What it sees
     After 20 rows, the reward has gained (`series.trajectory`), but one of its components has not. That component has
     never exceeded its floor (its lowest value, at most 0) by more than a tenth of the current reward, or has been at
-    the floor on 85 % of its rows. Some components are ignored: those whose names mean form or a penalty; those at the
+    the floor on 85% of its rows. Some components are ignored: those whose names mean form or a penalty; those at the
     top of their range, or in its upper half if they have been below 0; and, unless their name means correctness, those
     that are 0 on every row (a penalty that was never due) or that vary but stay below 0 (a cost). After 40 rows,
     regardless of the reward, a component whose name means correctness (correctness, accuracy, answer, success) has had
@@ -131,7 +131,7 @@ def component_never_pays(
 
 def _part(components: Any, place: float) -> str:
     if place != place:
-        return "only its formatting components have been above 0"
+        return "only its formatting components have ever been above 0"
     return f"its component {named(components, place)} is almost always at its minimum"
 
 

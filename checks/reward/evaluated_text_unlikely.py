@@ -47,7 +47,7 @@ def evaluated_text_unlikely(
     No finding.
 
     ## Known false alarms
-    A task whose right answers are unlikely text, such as proofs in a formal language.
+    A task whose correct answers are unlikely text, such as proofs in a formal language.
 
     ## Remedy
     Compare ten responses of the last steps with ten of the first. Use a stronger KL term, or stop at the step at which

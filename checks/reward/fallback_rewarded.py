@@ -22,8 +22,8 @@ def fallback_rewarded(
     """Invalid responses get nearly the reward of valid ones, because a fallback is scored instead.
 
     ## What it sees
-    The check compares the mean reward over all steps with at least 90 % invalid (or replaced) responses with that over
-    all steps with at most 30 %, once there are five of each. It fires if invalid steps get more than half of the reward
+    The check compares the mean reward over all steps with at least 90% invalid (or replaced) responses with that over
+    all steps with at most 30%, once there are five of each. It fires if invalid steps get more than half of the reward
     of valid ones. Both are counted from 0, or from the lowest recorded reward if that is lower.
 
     ## Thresholds

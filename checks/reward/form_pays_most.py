@@ -89,6 +89,6 @@ def _what(little: bool, first: float, now: float, m_first: float, m_now: float, 
             f"the other components rose from {number(m_first)} to {number(m_now)}"
         )
     return (
-        f"Only formatting raised the reward from step {since:.0f} to step {until:.0f}: the other components are "
+        f"Only formatting raised the reward from step {since:.0f} to step {until:.0f}. The other components are "
         f"{number(m_now)} and have not risen"
     )

@@ -68,8 +68,8 @@ def held_out_score_does_not_follow(
     reward_mean: 0.2->0.8x100 0.8x100
     eval_score: 0.3 ?x19 0.31 ?x19 0.3 ?x19 0.31 ?x19 0.3 ?x19 0.31 ?x19 0.3 ?x19 0.31 ?x19 0.3 ?x19 0.31 ?x19
     ```
-    Warning at step 63: The reward rose from 0.442 to 0.8, but the held-out score did not: 0.3 at the start, 0.307
-    now (10 evaluations; smallest detectable gain 0.024).
+    Warning at step 63: The reward rose from 0.442 to 0.8, but the held-out score did not: 0.3 at the start, 0.307 now
+    (10 evaluations; smallest detectable gain: 0.024).
 
     ```text
     reward_mean: 0.2->0.8x100 0.8x100
@@ -109,7 +109,7 @@ def held_out_score_does_not_follow(
     return fires(
         rose & scale & room & ~eval_fallen & (n >= evaluations) & (gain >= least_gain) & (possible < followed * gain),
         "The {measure} rose from {first:.3g} to {now:.3g}, but the held-out score did not: {held_first:.3g} at the "
-        "start, {held:.3g} now ({n} evaluations; smallest detectable gain {shown:.2g}).",
+        "start, {held:.3g} now ({n} evaluations; smallest detectable gain: {shown:.2g}).",
         hold=(1, 1),
         clear=1,
         onset=reward_since,

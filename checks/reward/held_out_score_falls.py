@@ -26,8 +26,8 @@ def held_out_score_falls(
     ## What it sees
     The check uses the trajectory of the held-out score (`series.trajectory`): its last window is below its best by more
     than noise explains, or, with few evaluations, the scores since the highest decrease by an exact rank test. It is a
-    **warning** if the score has lost 15 % of its best level and a quarter of the range that it has covered, and an
-    **error** starting at 30 % and half of that range. It is also a **warning** if the last quarter is below the first
+    **warning** if the score has lost 15% of its best level and a quarter of the range that it has covered, and an
+    **error** starting at 30% and half of that range. It is also a **warning** if the last quarter is below the first
     by more than the smallest detectable gain: less was lost, but training lowered the score that it should raise.
 
     ## Why it matters

@@ -7,8 +7,8 @@ def judge_failures(judge_failure_rate: Column, *, rows: int = 10, warn: float = 
     """The judge failed to score some responses.
 
     ## What it sees
-    The check averages `judge_failure_rate` over the last 10 recorded steps: **warning** above 2 %, **error** above 10
-    %. Failures are time-outs, unparsable verdicts, refused calls and scores by a fallback heuristic.
+    The check averages `judge_failure_rate` over the last 10 recorded steps: **warning** above 2%, **error** above 10%
+    . Failures are timeouts, unparsable verdicts, refused calls and scores by a fallback heuristic.
 
     ## Thresholds
     - `rows`: rows over which failures are averaged.
@@ -23,7 +23,7 @@ def judge_failures(judge_failure_rate: Column, *, rows: int = 10, warn: float = 
     ```text
     judge_failure_rate: 0.05x12
     ```
-    Warning at step 10: The judge failed on 5.0% of the responses of the last 10 steps.
+    Warning at step 10: The judge failed on 5.0% of the responses in the last 10 steps.
 
     ```text
     judge_failure_rate: 0.005x12
@@ -38,12 +38,12 @@ def judge_failures(judge_failure_rate: Column, *, rows: int = 10, warn: float = 
     Retry, then exclude the sample. Never score a failure with 0 or with the batch mean.
 
     ## Sources
-    BoBaCai/grpo-dual warns from 10 % heuristic scores on. TRL drops None from reward functions.
+    BoBaCai/grpo-dual warns from 10% heuristic scores on. TRL drops None from reward functions.
     """
     failing = moving_mean(judge_failure_rate, rows)
     return fires(
         failing > warn,
-        "The judge failed on {failing:.1%} of the responses of the last {rows} steps.",
+        "The judge failed on {failing:.1%} of the responses in the last {rows} steps.",
         error=failing > bad,
         failing=failing,
         rows=rows,

@@ -40,7 +40,7 @@ def length_or_format_driven_reward(
     ## What it sees
     **Form**: the reward has gained (`series.trajectory`), but components other than form (format, tags, length,
     penalties; recognised by name) can account for less than a third of the gain. They have not gained, and their noise
-    leaves no room for more. They must also have had room to improve: a component at 80 % of its best row does not count
+    leaves no room for more. They must also have had room to improve: a component at 80% of its best row does not count
     as failing. The finding is an outcome, because there is no evidence that the policy learned the task.
 
     **Success**: the reward has gained, but the success rate has not: even with its noise, its gain is below a tenth of
@@ -90,9 +90,9 @@ def length_or_format_driven_reward(
     points. With 30 rows, a squared correlation of 0.5 occurs by chance in fewer than 1 of 10,000 windows.
 
     ## Remedy
-    Reward length only for right answers, and penalise only lengths near the limit. If only formatting is learned, lower
-    its weight once nearly all responses have it, and make the task easier or its reward graded until some answers get a
-    reward.
+    Reward length only for correct answers, and penalise only lengths near the limit. If only formatting is learned,
+    lower its weight once nearly all responses have it, and make the task easier or its reward graded until some answers
+    get a reward.
 
     ## Sources
     arXiv 2310.03716 (length explains most of the gain). Fault `length-bonus` of the engine.

@@ -21,8 +21,8 @@ def outcome_hides_fallback(
     """The success rate stays high while almost all responses are invalid.
 
     ## What it sees
-    The check compares the mean of success_rate (or eval_score) over all steps with at least 90 % invalid or replaced
-    responses with that over all steps with at most 30 %, once there are five of each. It fires if the former is more
+    The check compares the mean of success_rate (or eval_score) over all steps with at least 90% invalid or replaced
+    responses with that over all steps with at most 30%, once there are five of each. It fires if the former is more
     than half of the latter.
 
     ## Thresholds
@@ -56,7 +56,7 @@ def outcome_hides_fallback(
     Count an invalid response as a failure, and report the fallback rate in the same line as the success rate.
 
     ## Sources
-    beita6969/colab-grpo, training_p30.log: accuracy 36.0 % on steps that are 99.6 % fallback, 47.3 % on the others.
+    beita6969/colab-grpo, training_p30.log: accuracy 36.0% on steps that are 99.6% fallback, 47.3% on the others.
     """
     is_bad, is_good = invalid_rate >= invalid_from, invalid_rate <= good
     bads, goods = total(is_bad), total(is_good)

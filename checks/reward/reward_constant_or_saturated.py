@@ -100,13 +100,13 @@ def reward_constant_or_saturated(
 
     ## Known false alarms
     A finished run of a small task, which ends in this state; therefore reaching the maximum is reported as info. A
-    small batch on a task with rare success (8 responses, 2 % right), which has 20 steps without success in a row by
+    small batch on a task with rare success (8 responses, 2% correct), which has 20 steps without success in a row by
     chance; the finding clears at the first success. A scale that ends above 1, which the check does not know: a solved
     run with rewards up to 2.5 is reported as constant (warning).
 
     ## Remedy
     If the task is solved, stop or use harder prompts. If there is no signal, first test the reward function on one
-    right and one wrong answer. Then use easier prompts, a supervised start, or a graded reward.
+    correct and one wrong answer. Then use easier prompts, a supervised start, or a graded reward.
 
     ## Sources
     Dawn-Of-Justice/Fair-RLVR, run grpo_correctness_only: reward 1.0 and spread 0 from the first row to step 1000.

@@ -5,14 +5,14 @@ from grpo_doctor import Fires, fires, probe, probes
 
 @probe("REW013", kind="defect", severity="error", explains=("REW004", "ADV013"))
 def reward_function_breaks(reward: Any, graded: Any, tokenizer: Any = None, render: Any = None) -> Fires | None:
-    """The reward function raises an exception, returns NaN, mixes up responses or rejects a right answer.
+    """The reward function raises an exception, returns NaN, mixes up responses or rejects a correct answer.
 
     ## What it sees
     The probe scores the adapter's graded responses and texts on which parsers fail: empty, cut in half, unbalanced tags
     and braces, `1/0`, `nan`, 5,000 digits, a superscript, a NUL. Each must give a finite number or None. Several
     responses in one call must get the same rewards as alone, in their order. A function of TRL's form must accept
     `**kwargs`, because it receives every column of the data set. If the rendered prompt ends with an opened `<think>`,
-    a right response without that tag must get the same reward as one with it.
+    a correct response without that tag must get the same reward as one with it.
 
     ## Why it matters
     A policy that explores writes every one of these texts within its first hundred steps. An exception ends the run,
@@ -52,7 +52,7 @@ def reward_function_breaks(reward: Any, graded: Any, tokenizer: Any = None, rend
 
     ## What this certifies, and what it does not
     It certifies these texts on the graded examples. It does not certify the accuracy of the verifier (see REW012), its
-    time-outs, or the behaviour of a remote judge under load.
+    timeouts, or the behaviour of a remote judge under load.
 
     ## Known false alarms
     A function that does not take texts, such as one over ids.
@@ -123,7 +123,7 @@ def _prefilled(reward: Any, graded: Any, tokenizer: Any, render: Any) -> Fires |
         if whole is not None and without is not None and without < whole:
             return fires(
                 True,
-                "The prompt already ends with <think>, and a right response that continues from there gets "
+                "The prompt already ends with <think>, and a correct response that continues from there gets "
                 "{without:g} instead of {whole:g}.",
                 without=without,
                 whole=whole,

@@ -52,7 +52,7 @@ def reward_hacking_divergence(
     ## What it sees
     Starting at the 20th reward, the reward has gained and has not fallen (`series.trajectory`). The check compares it
     with the trajectories of three other metrics, unless they are the reward itself: the held-out score, the success
-    rate and the share of valid responses. It is an **error** if one of them has lost most of what it had reached (30 %
+    rate and the share of valid responses. It is an **error** if one of them has lost most of what it had reached (30%
     of its best level and half of its range). It is a **warning** if one has fallen by less, beyond its noise, or if the
     mean of 5 of its values has never been above 0.05 while the reward rose by twice that. The onset is the step at
     which that metric was best, because a policy that optimises something else moves away from it gradually. If there
@@ -76,8 +76,8 @@ def reward_hacking_divergence(
     reward_mean: 0.2->0.8x40
     eval_score: 0.5->0.2x40
     ```
-    Error at step 5: The reward rose from 0.215 to 0.731, but eval_score has fallen from its best: the policy may
-    exploit the reward function.
+    Error at step 5: The reward rose from 0.215 to 0.731, but eval_score has fallen from its best, so the policy may be
+    exploiting the reward function.
 
     ```text
     reward_mean: 0.2->0.8x40
@@ -119,10 +119,10 @@ def reward_hacking_divergence(
         level_of, best_of = where(worse, level, level_of), where(worse, most, best_of)
         fell, lost, flat, alone = fell | sinks, lost | (sinks & gone), flat | lies, alone & ~known
     verb = where(flat, " stays near 0", "no other metric is recorded")
-    words = where(fell | flat, "the policy may exploit the reward function", "reward hacking cannot be ruled out")
+    words = where(fell | flat, "the policy may be exploiting the reward function", "reward hacking cannot be ruled out")
     return fires(
         rose & (fell | flat | alone),
-        "The reward rose from {first:.3g} to {now:.3g}, but {name}{verb}: {words}.",
+        "The reward rose from {first:.3g} to {now:.3g}, but {name}{verb}, so {words}.",
         warning=rose & (fell | flat),
         error=rose & lost,
         hold=(1, 1),

@@ -10,7 +10,7 @@ def reward_scale_or_ema_shift(
 
     ## What it sees
     The check compares the medians of mean and spread of the reward over the last 10 rows with those of the previous 10
-    rows. It fires if both changed by a factor of at least 2 (or at most a half), the two factors are equal within 20 %,
+    rows. It fires if both changed by a factor of at least 2 (or at most a half), the two factors are equal within 20%,
     and the mean changed by more than three times its noise from row to row. An improving policy does not cause this:
     the spread of a 0-to-1 reward grows by the square root of the mean and then shrinks.
 

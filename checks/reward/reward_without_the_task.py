@@ -24,7 +24,7 @@ def reward_without_the_task(
     ## What it sees
     The check averages the reward of three kinds of responses over 5 rows with at least three of them: empty responses,
     copies of the prompt, and texts of more than 40 characters that answer three or more prompts word by word. If their
-    mean reward is at least that of all responses, while rewards differ, it is a **warning**; at 90 % of the highest
+    mean reward is at least that of all responses, while rewards differ, it is a **warning**; at 90% of the highest
     reward, an **error**. A single row of 30 or more rollouts is judged by itself.
 
     ## Thresholds
@@ -52,7 +52,7 @@ def reward_without_the_task(
     No finding.
 
     ## Known false alarms
-    Classification, where one sentence is the right answer to many prompts. Refusals that the task asks for.
+    Classification, where one sentence is the correct answer to many prompts. Refusals that the task asks for.
 
     ## Remedy
     Give these responses the lowest reward. Score an empty response, a copy of the prompt and one fixed text before

@@ -9,7 +9,7 @@ from grpo_doctor.series import Column, lately
     confidence="high",
     explains=("STL001", "REW001", "ADV003"),
     explains_from="error",
-    invalidates=("the mean reward: right answers count as wrong",),
+    invalidates=("the mean reward: correct answers count as wrong",),
     run_types=("rl", "evaluation"),
 )
 def right_answers_unrewarded(
@@ -19,22 +19,22 @@ def right_answers_unrewarded(
     some: float = 0.1,
     most: float = 0.5,
 ) -> Fires:
-    """Right answers are not rewarded: the verifier misses them.
+    """Correct answers are not rewarded: the verifier misses them.
 
     ## What it sees
     The check looks at rollouts whose marked final answer (`\\boxed{}`, `<answer>`, `####`) equals the reference
     answer, ignoring spacing, units, money signs and thousands separators, and comparing fractions as numbers. It
     averages the share of them that is not rewarded over 5 rows with at least three such answers; truncated and invalid
-    responses are left out. At 10 % it is a **warning**, at 50 % an **error**. A response counts as rewarded if its
+    responses are left out. At 10% it is a **warning**, at 50% an **error**. A response counts as rewarded if its
     reward is in the upper half of the step's rewards, or if it is marked as correct. A single row of 30 or more
     rollouts is judged by itself.
 
     ## Thresholds
-    - `some`: share of right answers that are not rewarded, 0 to 1; a good verifier stays below it.
+    - `some`: share of correct answers that are not rewarded, 0 to 1; a good verifier stays below it.
     - `most`: share of them, 0 to 1, at or above which the verifier misses most of them.
 
     ## Why it matters
-    A right answer with reward 0 is pushed down as if it were wrong. The policy then learns the form that the verifier
+    A correct answer with reward 0 is pushed down as if it were wrong. The policy then learns the form that the verifier
     recognises, and the measured success rate is too low.
 
     ## Example
@@ -49,7 +49,7 @@ def right_answers_unrewarded(
     No finding.
 
     ## Known false alarms
-    Rewards that also require a form, such as reasoning tags, or that subtract length: right answers without them are
+    Rewards that also require a form, such as reasoning tags, or that subtract length: correct answers without them are
     not rewarded by design.
 
     ## Remedy
@@ -57,7 +57,7 @@ def right_answers_unrewarded(
     accept every form that the prompt allows.
 
     ## Sources
-    arXiv 2505.14625 (TinyV: more than 38 % of the responses that a rule marks wrong are right).
+    arXiv 2505.14625 (TinyV: more than 38% of the responses that a rule marks wrong are right).
     """
     missed = lately(right_unrewarded_rate, responses)
     often = missed >= some

@@ -5,15 +5,15 @@ from grpo_doctor import Fires, fires, probe, probes
 
 @probe("REW012", kind="defect", severity="error", explains=("REW002", "REW003", "REW005"))
 def wrong_answer_paid(reward: Any, graded: Any) -> Fires | None:
-    """The reward function scores a wrong response like a right one.
+    """The reward function scores a wrong response like a correct one.
 
     ## What it sees
-    The probe scores the adapter's own right and wrong responses (`graded`), and responses derived from them: empty,
-    blank, very long, an injection ("give the full score"), the right form without content, an answer that only
-    contains the right one (7127 for 12), many answers at once, a wrong answer before and after the right one, and a
+    The probe scores the adapter's own correct and wrong responses (`graded`), and responses derived from them: empty,
+    blank, very long, an injection ("give the full score"), the correct form without content, an answer that only
+    contains the correct one (7127 for 12), many answers at once, a wrong answer before and after the correct one, and a
     wrong response to a prompt whose gold answer is empty or cannot be parsed. A response counts as rewarded if its
-    reward is nearer to that of the right response than to that of the wrong one. The negated right answer ("not 12") is
-    a remark, because a parser of numbers accepts it by design.
+    reward is nearer to that of the correct response than to that of the wrong one. The negated answer ("not 12") is a
+    remark, because a parser of numbers accepts it by design.
 
     ## Why it matters
     A policy finds what is rewarded. A verifier that searches for a substring teaches the policy to list answers; one
@@ -30,8 +30,8 @@ def wrong_answer_paid(reward: Any, graded: Any) -> Fires | None:
     def reward(prompts, responses, answers):
         return [float(answer in response) for response, answer in zip(responses, answers)]
     ```
-    Error: The reward function gives a wrong, the right and a wrong response one after the other a reward of 1; the
-    right response gets 1.
+    Error: The reward function gives a wrong, the correct and a wrong response in a row a reward of 1; the correct
+    response gets 1.
 
     ```python
     import re
@@ -49,11 +49,11 @@ def wrong_answer_paid(reward: Any, graded: Any) -> Fires | None:
     No finding.
 
     ## What this certifies, and what it does not
-    It certifies the crafted responses for the graded examples, in text. It does not certify that all right responses
+    It certifies the crafted responses for the graded examples, in text. It does not certify that all correct responses
     are rewarded, and its only attempt to deceive a judge model is one sentence of injection.
 
     ## Known false alarms
-    A task in which several answers are right at once, or in which formatting alone should get the same reward as the
+    A task in which several answers are correct at once, or in which formatting alone should get the same reward as the
     answer.
 
     ## Remedy
@@ -101,7 +101,7 @@ def _of(reward: Any, example: Any, response: str, gold: Any) -> float | None:
 def _paid(name: str, text: str, found: float, good: float, sure: bool) -> Fires:
     return fires(
         True,
-        "The reward function gives {name} a reward of {found:g}; the right response gets {good:g}.",
+        "The reward function gives {name} a reward of {found:g}; the correct response gets {good:g}.",
         error=sure,
         info=not sure,
         name=name,

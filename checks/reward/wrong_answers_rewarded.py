@@ -18,19 +18,19 @@ def wrong_answers_rewarded(
     some: float = 0.1,
     reversed_by: float = 0.2,
 ) -> Fires:
-    """Wrong answers are rewarded as often as right ones.
+    """Wrong answers are rewarded as often as correct ones.
 
     ## What it sees
     The check uses rollouts whose marked final answer is a number and whose reference answer is known. It averages the
-    share of right answers that are rewarded minus the share of wrong ones (Youden's J) over 5 rows with at least three
-    of each. If J is at most 0 and more than 10 % of the wrong answers are rewarded, it is a **warning**. If J is at
-    most -0.2, it is an **error**. A response counts as rewarded if its reward is in the upper half of the step's
+    share of correct answers that are rewarded minus the share of wrong ones (Youden's J) over 5 rows with at least
+    three of each. If J is at most 0 and more than 10% of the wrong answers are rewarded, it is a **warning**. If J is
+    at most -0.2, it is an **error**. A response counts as rewarded if its reward is in the upper half of the step's
     rewards, or if it is marked as correct.
 
     ## Thresholds
-    - `rows`: rows with right and wrong answers over which J is averaged.
+    - `rows`: rows with correct and wrong answers over which J is averaged.
     - `some`: share of wrong answers that are rewarded, 0 to 1.
-    - `reversed_by`: for an error, minimum difference by which wrong answers are rewarded more often than right ones.
+    - `reversed_by`: for an error, minimum difference by which wrong answers are rewarded more often than correct ones.
 
     ## Why it matters
     With J at 0 the expected gradient does not depend on the answer, and below 0 training makes the policy worse.
@@ -40,7 +40,7 @@ def wrong_answers_rewarded(
     right_unrewarded_rate: 0.5x10
     wrong_rewarded_rate: 0.5x10
     ```
-    Warning at step 5: 50% of the right answers and 50% of the wrong answers are rewarded.
+    Warning at step 5: 50% of the correct answers and 50% of the wrong answers are rewarded.
 
     ```text
     right_unrewarded_rate: 0.02x10
@@ -53,7 +53,7 @@ def wrong_answers_rewarded(
     contains something other than the answer.
 
     ## Remedy
-    Score ten right and ten wrong answers yourself. Check that answers and references stay paired after shuffling, and
+    Score ten correct and ten wrong answers yourself. Check that answers and references stay paired after shuffling, and
     that the extraction takes the answer and not a number from the prompt.
 
     ## Sources
@@ -65,7 +65,7 @@ def wrong_answers_rewarded(
     random = (youden <= 0) & (wrong > some) & (total(known) >= rows)
     return fires(
         random,
-        "{paid:.0%} of the right answers and {wrong:.0%} of the wrong answers are rewarded.",
+        "{paid:.0%} of the correct answers and {wrong:.0%} of the wrong answers are rewarded.",
         error=random & (youden <= -reversed_by),
         paid=1 - right,
         wrong=wrong,

@@ -36,7 +36,7 @@ def logit_saturation(
     - `spent`: entropy, nats per token, below which it is critical.
 
     ## Why it matters
-    At p = 0.999 per token and 200 tokens, 82 % of the responses to a prompt are the same text. Rewards are then equal,
+    At p = 0.999 per token and 200 tokens, 82% of the responses to a prompt are the same text. Rewards are then equal,
     and the gradient of log p is nearly 0 for the token that would be chosen anyway.
 
     ## Example

@@ -16,7 +16,7 @@ def identical_policy_across_epochs_or_runs(
     """Two runs or two epochs have identical policies, although their settings differ.
 
     ## What it sees
-    At least 99.9 % of the responses to the same prompt at the same step have the same text on both sides, although a
+    At least 99.9% of the responses to the same prompt at the same step have the same text on both sides, although a
     setting differs that should affect training. With `compare --weights BASE NEW`, the check also fires if every tensor
     of both checkpoints differs by less than 1e-4 of its norm; factors of a LoRA adapter are multiplied first.
 
@@ -61,7 +61,7 @@ def identical_policy_across_epochs_or_runs(
     optimizer.
 
     ## Sources
-    yunsoft2019/Lever-Plus: four learning rates and KL coefficients, the same 55.85 % and the same choices to 100 %.
+    yunsoft2019/Lever-Plus: four learning rates and KL coefficients, the same 55.85% and the same choices to 100%.
     """
     alike, weights = found.samples, found.weights
     texts = alike is not None and alike.compared >= compared and alike.share >= same and bool(found.acting)

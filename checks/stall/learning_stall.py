@@ -1,7 +1,7 @@
 import math
 
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.diagnosis.wording import number
+from grpo_doctor.diagnosis.wording import all_of, counted, number
 from grpo_doctor.series import (
     Column,
     baseline,
@@ -52,7 +52,7 @@ def learning_stall(
     ## What it sees
     The check uses the trajectory of the reward (`series.trajectory`), starting at the 12th reward.
 
-    **No reward** (error): the reward has not gained, and at least 85 % of the rewards equal the lowest of the run,
+    **No reward** (error): the reward has not gained, and at least 85% of the rewards equal the lowest of the run,
     which is 0 or less. Before the 40th step it is a **warning**. If all rewards are equal and at most 0, and no spread
     within a batch was recorded, three rewards are enough for a warning; two, or a single reward of exactly 0, are
     reported as **info**.
@@ -60,14 +60,14 @@ def learning_stall(
     **Nearly 0** (warning): there are more than 20 rewards, none of them negative, and no five of them in a row have a
     mean of 0.01.
 
-    **Flat** (warning): more than 20 rewards on a scale other than 0 to 1 are within 1 % of each other and below the
+    **Flat** (warning): more than 20 rewards on a scale other than 0 to 1 are within 1% of each other and below the
     largest single reward. It is also flat if, starting at the 40th step of a log that contains the start of the run,
     all of this is true:
 
     - the reward has neither gained nor fallen, and the task is not solved
     - its noise leaves no room for a gain of a tenth of the headroom
     - it has moved by less than half of the smallest detectable gain
-    - the run began below 80 % of its maximum
+    - the run began below 80% of its maximum
 
     The headroom is the distance between the first level and the maximum: the largest single reward recorded, or 1 if
     rewards are on a scale of 0 to 1, or else the largest mean reward of a row. On other scales, after 80 steps, it is
@@ -75,7 +75,7 @@ def learning_stall(
     least that large: the best of four responses is that far above their mean. If noise could hide such a gain, the
     check does not fire and the run is unproven.
 
-    A flat reward is an **error** if waiting cannot help: 80 % of the groups (of the batches, if groups are not counted)
+    A flat reward is an **error** if waiting cannot help: 80% of the groups (of the batches, if groups are not counted)
     have equal rewards, both recently and over the whole run, or most responses are truncated. A held-out score that has
     gained counts as learning.
 
@@ -116,7 +116,7 @@ def learning_stall(
     (truncation), strength of the KL term. Change the learning rate last.
 
     ## Sources
-    kartikmunjal/rlhf-and-reward-modelling-alt, ppo_grpo_v1: 0 of 400 exact matches, 70 % zero-variance groups, all
+    kartikmunjal/rlhf-and-reward-modelling-alt, ppo_grpo_v1: 0 of 400 exact matches, 70% zero-variance groups, all
     responses at the cap. Coicozoi/minimind-from-scratch, logs/grpo.log: 9,751 rewards from -1.85 to -1.81.
     """
     rewards, top, low = total(reward_mean == reward_mean), best(reward_mean), lowest(reward_mean)
@@ -193,16 +193,16 @@ def _what(
     now: float,
     shown: float,
 ) -> str:
-    steps = f"{rewards:.0f} {'logged ' if at_intervals else ''}steps"
+    noun = "logged step" if at_intervals else "step"
+    steps = counted(int(rewards), noun)
     if never:
-        where_it_was = "the only step" if rewards == 1 else f"all {steps}"
-        return f"reward is {number(top)} on {where_it_was}, so it gives no gradient"
+        return f"reward is {number(top)} on {all_of(rewards, noun)}, so it gives no gradient"
     if unpaid:
         return f"reward almost never left its minimum in {steps} ({number(now)} now)"
     if nearly:
-        return f"reward is nearly 0 on all {steps} (at most {number(top, 2)})"
+        return f"reward is nearly 0 on {all_of(rewards, noun)} (at most {number(top, 2)})"
     if shown <= SAME * max(abs(now), 1.0):
-        return f"reward is {number(now)} on all {steps}, so it gives no gradient"
+        return f"reward is {number(now)} on {all_of(rewards, noun)}, so it gives no gradient"
     return (
         f"reward has not risen in {steps}: {number(first)} at the start, {number(now)} now "
         f"(smallest detectable gain: {number(shown, 2)})"

@@ -29,7 +29,7 @@ def lr_too_small_or_large(
     Too far: the median of 5 updates is above 0.05 nats per token (**error** above 0.5). This does not count if the
     generator's log-probabilities are 0.01 nats away from the trainer's, because the samples do not then come from the
     policy. Not at all: the largest of 5 updates is below 1e-7 nats, a hundredth of the smallest healthy update,
-    although the learning rate is neither 0 nor still rising and fewer than 90 % of the groups have zero variance. The
+    although the learning rate is neither 0 nor still rising and fewer than 90% of the groups have zero variance. The
     check judges the movement and not the learning rate: 4e-5 is right for one model and 1e-6 too much for another, and
     LoRA needs ten times more.
 

@@ -18,7 +18,7 @@ def no_gain_since(
 
     ## What it sees
     Starting at the 40th reward, the reward has gained and has neither fallen nor reached its maximum, and its plateau
-    covers 60 % of the steps. On a plateau (`series.trend`), the second half is not above the first, and no window is
+    covers 60% of the steps. On a plateau (`series.trend`), the second half is not above the first, and no window is
     below the last quarter of the run.
 
     ## Thresholds
@@ -34,8 +34,8 @@ def no_gain_since(
     ```text
     reward_mean: 0.2->0.6x40 0.6x160
     ```
-    Info at step 55: The reward has not risen since step 55, for 73% of the run: 0.6, and changes below 0.014 are
-    within noise.
+    Info at step 55: Since step 55, for 73% of the run, the reward has not risen (0.6 now; smallest detectable gain:
+    0.014).
 
     ```text
     reward_mean: 0.2->0.6x200
@@ -47,19 +47,19 @@ def no_gain_since(
     the same reward.
 
     ## Remedy
-    Stop at this step, or change what limits the run: prompts that are solved some of the time (10 to 90 %), a larger
+    Stop at this step, or change what limits the run: prompts that are solved some of the time (10% to 90%), a larger
     upper clip bound, a learning rate that has not decayed to 0.
 
     ## Sources
-    arXiv 2505.22617 (73 % of the entropy and 76 % of the gain are used in the first 200 of 2400 steps).
+    arXiv 2505.22617 (73% of the entropy and 76% of the gain are used in the first 200 of 2400 steps).
     """
     begun = baseline(step, 1)
     part = (step - reward_settled) / (step - begun)
     known = total(reward_mean == reward_mean)
     return fires(
         (known >= rewards) & (part >= share) & ~reward_fallen,
-        "The reward has not risen since step {since:.0f}, for {part:.0%} of the run: {now:.3g}, and changes below "
-        "{shown:.2g} are within noise.",
+        "Since step {since:.0f}, for {part:.0%} of the run, the reward has not risen ({now:.3g} now; smallest "
+        "detectable gain: {shown:.2g}).",
         hold=(1, 1),
         clear=1,
         onset=reward_settled,

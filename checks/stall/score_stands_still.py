@@ -17,8 +17,8 @@ def equal(state: tuple[float, float, int], score: Any) -> tuple[tuple[float, flo
 
 
 STEP, DIGITS = 0.02, 3
-"""A running mean that converges stops at a number with so few digits, by less than such a step, which is one more right
-answer in fifty."""
+"""A converging running mean stops at a number with at most this many digits, and its last change is below this step,
+which is one correct answer in fifty."""
 
 
 @check(
@@ -50,7 +50,7 @@ def score_stands_still(
     The last values of the success rate (or of the held-out score if none is recorded) are the same number: at least
     eight of them, and at least half of all values. The number is above 0 and below that of a solved task. Rounding must
     not explain it: the number has more than three digits, or the change before it was 0.02 or more. It is a
-    **warning**, and an **error** if the number is 30 % below the highest value. If the score has gained, it is reported
+    **warning**, and an **error** if the number is 30% below the highest value. If the score has gained, it is reported
     only if the loss has been exactly 0 on the last eight rows, because no update then changes the policy. The onset is
     the first of the equal values.
 
@@ -67,7 +67,7 @@ def score_stands_still(
     ```text
     eval_score: 0.1948x8
     ```
-    Warning at step 1: The held-out score was exactly 0.195 in its last 8 values: the policy gives the same answers.
+    Warning at step 1: The held-out score was exactly 0.195 in its last 8 values, so the policy gives the same answers.
 
     ```text
     eval_score: 0.1948 0.2013 0.1987 0.2105 0.2051 0.2112 0.2098 0.2201
@@ -94,7 +94,7 @@ def score_stands_still(
     idle = moving_sum(loss == 0, measured) >= measured
     return fires(
         at_rest & ~solved & (~gained | idle),
-        "The {what} {fell} in its last {times:.0f} values: the policy gives the same answers.",
+        "The {what} {fell} in its last {times:.0f} values, so the policy gives the same answers.",
         error=at_rest & ~gained & (score <= (1 - lost_share) * highest),
         hold=(1, 1),
         clear=1,

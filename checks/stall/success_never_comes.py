@@ -22,7 +22,7 @@ def success_never_comes(
 
     ## What it sees
     The success rate has been 0 in all of 40 values or more. Starting at the 12th value, the check also fires for a
-    success rate that is 0 on 85 % of its rows (`series.trajectory`) together with three or more held-out scores, none
+    success rate that is 0 on 85% of its rows (`series.trajectory`) together with three or more held-out scores, none
     of them above 0.05: two measurements on different prompts then agree. If no success rate is recorded, twelve such
     held-out scores are enough. If the reward is always at its minimum too, STL001 reports it.
 
@@ -40,7 +40,7 @@ def success_never_comes(
     ```text
     success_rate: 0x40
     ```
-    Warning at step 1: No response has been right: the success rate is 0 on all 40 rows.
+    Warning at step 1: No response has been correct: the success rate is 0 on all 40 rows.
 
     ```text
     success_rate: 0x20 0.01x20
@@ -52,7 +52,7 @@ def success_never_comes(
     or with the first held-out score above the minimum.
 
     ## Remedy
-    First check that a right answer counts as right. Then use easier prompts, a supervised start, or partial credit.
+    First check that a correct answer counts as correct. Then use easier prompts, a supervised start, or partial credit.
 
     ## Sources
     Harikishanth/CloudSRE: none of 50 episodes is resolved, while the reward is between -6.59 and -5.93.
@@ -77,8 +77,10 @@ def success_never_comes(
 
 def _what(never: bool, values: float, highest: float, score: float) -> str:
     if values < 1:
-        return f"{'Almost no' if score > 0 else 'No'} response is right: the best held-out score is {number(score, 2)}"
+        return (
+            f"{'Almost no' if score > 0 else 'No'} response is correct: the best held-out score is {number(score, 2)}"
+        )
     if never:
-        return f"No response has been right: the success rate is 0 on all {values:.0f} rows"
+        return f"No response has been correct: the success rate is 0 on all {values:.0f} rows"
     rare = f"the success rate is 0 on almost all of {values:.0f} rows (maximum {number(highest, 2)})"
-    return f"Almost no response is right: {rare}, and the best held-out score is {number(score, 2)}"
+    return f"Almost no response is correct: {rare}, and the best held-out score is {number(score, 2)}"

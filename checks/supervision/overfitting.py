@@ -14,7 +14,7 @@ def overfitting(
     """The held-out loss rises while the training loss falls.
 
     ## What it sees
-    There are three or more evaluations, and the last two are more than 10 % above the lowest, in a run whose last
+    There are three or more evaluations, and the last two are more than 10% above the lowest, in a run whose last
     training loss is below its first. Severity is **info** if a held-out score has gained, because that score is the
     goal.
 

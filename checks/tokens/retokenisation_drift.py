@@ -1,5 +1,6 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, seen, total
+from grpo_doctor.diagnosis.wording import counted
+from grpo_doctor.series import Column, seen, total, words
 
 _WARNING = "Inconsistent training and inference tokenization"
 
@@ -22,8 +23,7 @@ def retokenisation_drift(events: Column) -> Fires:
     step:1 - critic/rewards/mean:0.5 - actor/grad_norm:0.1
     step:2 - critic/rewards/mean:0.5 - actor/grad_norm:0.1
     ```
-    Warning: The trainer warned that training and inference tokenise the same conversation differently (warnings:
-    1).
+    Warning: The trainer warned that training and inference tokenise the same conversation differently (1 warning).
 
     ```log
     step:1 - critic/rewards/mean:0.5 - actor/grad_norm:0.1
@@ -44,8 +44,7 @@ def retokenisation_drift(events: Column) -> Fires:
     warned = total(seen(events, "log-warning", _WARNING))
     return fires(
         warned > 0,
-        "The trainer warned that training and inference tokenise the same conversation differently (warnings: "
-        "{times:.0f}).",
+        "The trainer warned that training and inference tokenise the same conversation differently ({warnings}).",
         hold=(1, 1),
-        times=warned,
+        warnings=words(lambda n: counted(int(n), "warning"), warned),
     )

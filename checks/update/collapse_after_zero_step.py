@@ -1,5 +1,6 @@
 from grpo_doctor import Fires, check, fires, once_known
-from grpo_doctor.series import COLLAPSED, HEALTHY, Column, previous, total
+from grpo_doctor.diagnosis.wording import counted
+from grpo_doctor.series import COLLAPSED, HEALTHY, Column, previous, total, words
 
 _WHY = "a rollout collapsed after an update that changed no weight"
 
@@ -28,7 +29,7 @@ def collapse_after_zero_step(
 
     ## What it sees
     A healthy rollout is followed by an update whose learning rate, gradient norm or weight change was exactly 0, and
-    then by a rollout with at least 90 % invalid responses. A linear warm-up gives the first update of most runs a
+    then by a rollout with at least 90% invalid responses. A linear warm-up gives the first update of most runs a
     learning rate of 0.
 
     ## Why it matters
@@ -41,8 +42,8 @@ def collapse_after_zero_step(
     learning_rate: ? 0 ? ?
     valid_rate: 1 1 0 1
     ```
-    Error at step 3: The rollout collapsed after an update that changed no weight (count: 1): optimisation is not
-    the cause.
+    Error at step 3: The rollout collapsed after 1 update without any change of the weights, so optimisation is not the
+    cause.
 
     ```text
     update_applied: 0 1 0 0
@@ -68,7 +69,7 @@ def collapse_after_zero_step(
     happened = total(placebo & collapsed)
     return fires(
         happened > 0,
-        "The rollout collapsed after an update that changed no weight (count: {times}): optimisation is not the cause.",
+        "The rollout collapsed after {updates} without any change of the weights, so optimisation is not the cause.",
         hold=(1, 1),
-        times=happened,
+        updates=words(lambda n: counted(int(n), "update"), happened),
     )

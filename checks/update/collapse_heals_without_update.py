@@ -26,9 +26,9 @@ def collapse_heals_without_update(
     """Collapsed rollouts recover without any change of the weights.
 
     ## What it sees
-    The check looks at every end of a collapse (at least 90 % invalid responses, then fewer) and at whether an
+    The check looks at every end of a collapse (at least 90% invalid responses, then fewer) and at whether an
     update occurred between them. It fires if at least three collapses ended without an update, and these are at least
-    80 % of all that ended.
+    80% of all that ended.
 
     ## Thresholds
     - `least_ends`: minimum number of collapses that ended without an update.
@@ -44,7 +44,7 @@ def collapse_heals_without_update(
     update_applied: 1 0 1 0 1 0 1
     valid_rate: 1 0 1 0 1 0 1
     ```
-    Error at step 7: 3 of 3 collapses ended without any change of the weights, so the cause is generation state, not
+    Error at step 7: 3 of 3 collapses ended without any change of the weights, so the cause is the generation state, not
     the weights.
 
     ```text
@@ -70,8 +70,8 @@ def collapse_heals_without_update(
     ended, without = total(healed), total(alone)
     return fires(
         (without >= least_ends) & (without >= ended_share * ended),
-        "{without} of {ended} collapses ended without any change of the weights, so the cause is generation state, "
-        "not the weights.",
+        "{without} of {ended} collapses ended without any change of the weights, so the cause is the generation "
+        "state, not the weights.",
         hold=(1, 1),
         ended=ended,
         without=without,

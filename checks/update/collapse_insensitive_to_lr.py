@@ -31,7 +31,7 @@ def collapse_insensitive_to_lr(
 
     ## Thresholds
     - `ratio`: ratio of the two learning rates.
-    - `rate`: share of updates followed by a collapse, 0 to 1, lower bound at 95 %.
+    - `rate`: share of updates followed by a collapse, 0 to 1, lower bound at 95%.
     - `close`: largest difference of the two shares, 0 to 1.
 
     ## Why it matters
@@ -115,7 +115,7 @@ def _after_updates(runs: list[Run]) -> tuple[int, int]:
 
 
 def _wilson(hits: int, of: int) -> float:
-    """Return the lower bound of a share at 95 %."""
+    """Return the lower bound of a share at 95%."""
     z, share = 1.96, hits / of
     middle = share + z * z / (2 * of)
     return (middle - z * math.sqrt(share * (1 - share) / of + z * z / (4 * of * of))) / (1 + z * z / of)

@@ -15,7 +15,7 @@ def skip_update_oscillation(
 
     ## What it sees
     The check applies to a run that skips some updates and applies others. It fires if the lag-1 autocorrelation of
-    collapse is below -0.15, or if at least 80 % of three or more collapses end at the first step whose update was
+    collapse is below -0.15, or if at least 80% of three or more collapses end at the first step whose update was
     skipped.
 
     ## Thresholds
@@ -49,7 +49,7 @@ def skip_update_oscillation(
     (GEN001). A skip rule must not call `train()` or the scheduler.
 
     ## Sources
-    beita6969/colab-grpo's log: autocorrelation -0.18, fallback 99.6 % after an update and 5.1 % after a skip.
+    beita6969/colab-grpo's log: autocorrelation -0.18, fallback 99.6% after an update and 5.1% after a skip.
     """
     collapsed = invalid_rate >= COLLAPSED
     z = where(collapsed, 1.0, 0.0)

@@ -70,7 +70,7 @@ Select: TypeAlias = Annotated[
 ]
 Ignore: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--ignore", help="Leave out these checks (code, name, family); repeatable.", autocompletion=codes),
+    typer.Option("--ignore", help="Skip these checks (code, name, family); repeatable.", autocompletion=codes),
 ]
 Preview: TypeAlias = Annotated[
     bool, typer.Option("--preview", help="Enable preview checks (never triggered by a real run yet).")

@@ -80,13 +80,15 @@ def compare_paths(
 ) -> tuple[list[Comparison], int]:
     """Compare BASE with every other setting; also return the exit code for unreadable inputs.
 
-    If BASE's input contains several settings, the first one is BASE. Raises `ConfigError`.
+    If BASE's input contains several settings and no run is NEW, the first one is BASE. Raises `ConfigError`.
     """
     from ..compare import arms_of
 
     sides = [[_diagnoses(word, config) for word in words] for words in (base, new)]
     failed = common.worst(*(code for side in sides for _, code in side))
     own = arms_of([d for diagnoses, _ in sides[0] for d in diagnoses])
+    if new:
+        _single(" ".join(base), own)
     arms = [*own[1:], *_arms([diagnoses for diagnoses, _ in sides[1]])]
     if not own or not arms:
         if failed:
@@ -120,9 +122,16 @@ def compare_with(against: str, diagnoses: Sequence[Diagnosis], config: Config) -
 
     known, failed = _diagnoses(against, config)
     own = arms_of(known)
-    if len(own) > 1:
-        raise ConfigError(f"--against {against}: it contains {len(own)} settings; name one as {against}#NAME")
+    _single(f"--against {against}", own)
     return (compare_arms(own[0], _arms([[d] for d in diagnoses]), config) if own else []), failed
+
+
+def _single(given: str, own: Sequence[Arm]) -> None:
+    """Refuse an input for BASE that contains several settings, with their names. Raises `ConfigError`."""
+    if len(own) > 1:
+        more = ", …" if len(own) > 3 else ""
+        names = f"{', '.join(arm.name for arm in own[:3])}{more}"
+        raise ConfigError(f"{given}: contains {len(own)} settings ({names}); name one file, or one run as LOG#NAME")
 
 
 def _arms(given: Sequence[list[Diagnosis]]) -> list[Arm]:

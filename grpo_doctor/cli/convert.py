@@ -37,7 +37,9 @@ def convert(
     run_: Annotated[int | None, typer.Option("--run", help="Number of the run if the file has several.")] = None,
     anonymize: Annotated[
         bool,
-        typer.Option("--anonymize", help="Keep the log's format; remove texts and secrets, keep keys and numbers."),
+        typer.Option(
+            "--anonymize", help="Keep the log's format; remove texts and secrets. Without TARGET it writes LOG.shared."
+        ),
     ] = False,
     config: common.ConfigFile = None,
     verbose: Annotated[

@@ -19,7 +19,7 @@ def demo(
 ) -> None:
     """Diagnoses a bundled run whose responses break after every update, and opens the report.
 
-    The run comes from this project's training engine; its rollouts break after every update. The exit code is always 0.
+    The run comes from this project's training engine. The exit code is always 0.
     """
     import webbrowser
 

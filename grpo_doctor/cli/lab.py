@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..config import ConfigError
+from ..diagnosis.wording import counted
 from ..extras import install, lacking
 from . import common
 
@@ -45,6 +46,7 @@ def lab(
     jobs: Annotated[
         int, typer.Option("--jobs", min=0, help="Number of parallel runs; 0 evaluates existing runs without training.")
     ] = os.cpu_count() or 1,
+    yes: Annotated[bool, typer.Option("--yes", help="Train all faults, if no --fault is named.")] = False,
     evidence: Annotated[
         Path | None,
         typer.Option("--evidence", help="Write lab.parquet, its page, its figures and measured.json to this folder."),
@@ -85,6 +87,11 @@ def lab(
         numbers = range(seeds or scale.seeds)
         if jobs:
             observed = [job for seed in numbers for job in arms.observed(faults, seed, model)]
+            if not (fault or yes):
+                raise ConfigError(
+                    f"lab trains {counted(len(observed), 'run')} of {counted(len(faults), 'fault')}, and then all "
+                    "treatments: name faults with --fault (`grpo-doctor lab faults` lists them), or confirm with --yes"
+                )
             train.train_all(folder, observed, jobs, _tell)
             harmed = ((judge.harmed(folder, faults, seed), seed) for seed in numbers)
             treated = [job for those, seed in harmed for job in arms.treatments(those, seed, model)]

@@ -49,7 +49,7 @@ class Pace:
         """Return the remaining time and the steps per minute."""
         done, passed = step - self.first, self.clock() - self.began
         if not done or passed <= 0:
-            return "starting"
+            return "no new step yet" if step else "starting"
         rate = f"{60 * done / passed:.3g} steps/min"
         if last is None:
             return rate
@@ -118,7 +118,7 @@ def sparkline(values: Sequence[float]) -> str:
 
 
 class View:
-    """Plain output of ``run``: one line per 5 % of the run and one per finding."""
+    """Plain output of ``run``: one line per 5% of the run and one per finding."""
 
     def __init__(self, last: int, done: int, session: Session) -> None:
         self.last, self.first, self.session = last, done, session

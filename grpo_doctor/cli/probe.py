@@ -36,7 +36,7 @@ def probe(
     ] = False,
     canary: Annotated[
         bool,
-        typer.Option("--canary", help="Train for a few steps on a planted token, which the whole loop must learn."),
+        typer.Option("--canary", help="Train for a few steps to test whether the loop learns a rewarded token."),
     ] = False,
     keep: Annotated[
         Path | None, typer.Option("--keep", help="Write the findings as pytest cases to this file.")
@@ -60,6 +60,7 @@ def probe(
     color: Annotated[
         bool | None, typer.Option("--color/--no-color", help="Colour the text output.", show_default="on a terminal")
     ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Text: show all details instead of one screen.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show skipped probes with the reasons.")] = False,
 ) -> None:
     """Calls your own padding, mask, template, penalty, advantage and loss code with crafted inputs.
@@ -67,11 +68,11 @@ def probe(
     This EXECUTES the adapter file and its imports: probe only code that you trust. Nothing is trained. Weights,
     optimizer and random state are restored.
 
-    With --canary, the whole loop is trained for 24 steps on a reward for one token, and for as long on the same rewards
-    shuffled; then everything is restored. The exit code is 1 if the token's probability does not rise.
+    With --canary, the whole loop trains for 24 steps on a reward for one token, and for 24 steps on the same rewards
+    shuffled. Everything is restored afterwards. The exit code is 1 if the token's share does not rise.
 
-    Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage or an unusable adapter, 3 nothing was
-    judged, or your code raised and nothing else was found.
+    Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage or an unusable adapter, 3 nothing could
+    be judged, or your code raised an exception and nothing else was found.
     """
     if init:
         new_adapter(adapter)
@@ -87,7 +88,7 @@ def probe(
         except ModuleNotFoundError as error:
             raise ConfigError(f"probing needs {error.name}; {install('train')}") from None
         settings = common.settings(config, select, ignore, None, None, fail_on, trust_checks=trust_checks)
-        options = common.options(output_format, output_file, False, color, verbose, rest="--verbose")
+        options = common.options(output_format, output_file, False, color, verbose, full=full, rest="--full")
         options = structs.replace(options, suppressions=settings.suppressions())
         catalogue = common.chosen(settings)
         with _refused(), redirect_stdout(sys.stderr):  # keep the trainer's output out of the report

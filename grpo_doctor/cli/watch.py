@@ -309,9 +309,9 @@ def watch(
     """Follows a run's log and reports each finding when it appears or gets worse, and ends with a report.
 
     On a terminal, a screen shows verdict, numbers and progress; elsewhere, one line is printed per minute. `--report
-    html=live.html` updates a page that reloads itself. Rotation, truncation and rewriting of a log are followed. A
-    command of --notify reads GRPO_DOCTOR_CODE, _NAME, _SEVERITY, _ONSET_STEP, _MESSAGE and _LOG; a URL is sent them as
-    JSON. Ctrl-C ends it. Exit codes at the end are those of analyze.
+    html=live.html` updates a page that reloads itself. A log may be rotated, truncated or rewritten. A command of
+    --notify gets GRPO_DOCTOR_CODE, _NAME, _SEVERITY, _ONSET_STEP, _MESSAGE and _LOG as environment variables; a URL
+    gets them as JSON. Stop with Ctrl-C. The exit codes are those of analyze.
     """
     with common.plain_errors(), tempfile.TemporaryDirectory(prefix="grpo-doctor-") as folder:
         settings = common.settings(

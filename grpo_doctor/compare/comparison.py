@@ -160,7 +160,7 @@ def _why_not(found: Comparison, series: Mapping[str, Aligned]) -> str:
             for arm in (found.base, found.new)]  # fmt: skip
     if ends[0][1] < ends[1][0] or ends[1][1] < ends[0][0]:
         return f"BASE has steps {ends[0][0]} to {ends[0][1]} and NEW has {ends[1][0]} to {ends[1][1]}: none are shared"
-    return "they record no metric in common"
+    return "they have no metric in common"
 
 
 def _measure(found: Comparison, series: Mapping[str, Aligned]) -> None:
@@ -196,7 +196,7 @@ def _notes(found: Comparison, series: Mapping[str, Aligned]) -> list[str]:
     for side, arm in (("BASE", found.base), ("NEW", found.new)):
         for run in arm.runs:
             if (again := len(run) - len(timeline(run))) > 0:
-                notes.append(f"{side}: the step goes back; {again} repeated rows count with their last values")
+                notes.append(f"{side}: the step counter goes back; for {again} repeated rows, the last values are used")
     ends = [max((d.last_step or 0 for d in arm.diagnoses), default=0) for arm in (found.base, found.new)]
     if found.x is not None and found.by == "step" and max(ends) > found.x[1]:
         longer = "BASE" if ends[0] > ends[1] else "NEW" if ends[1] > ends[0] else "one of them"
@@ -218,7 +218,7 @@ def _notes(found: Comparison, series: Mapping[str, Aligned]) -> list[str]:
             "with one run per side, a difference can be shown but not its cause: another seed may differ as much"
         )
     if len(found.changed) > 1:
-        notes.append(f"{len(found.changed)} settings differ at once: two sides cannot show which one matters")
+        notes.append(f"{len(found.changed)} settings differ at once, so the comparison cannot show which one matters")
     if not found.declared:
         notes.append("neither side declares a setting; use --set NAME=VALUE or put a configuration next to the log")
     return notes

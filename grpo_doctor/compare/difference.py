@@ -47,10 +47,10 @@ LEAST = 8
 BINS = 128
 """Maximum number of parts of the shared places, whose means are compared."""
 DIFFERS, SEEDS_DIFFER = 4.2, 2.69
-"""Critical values for seven metrics together, two-sided 5 %: for a level, in standard errors of the noise along the
+"""Critical values for seven metrics together, two-sided 5%: for a level, in standard errors of the noise along the
 runs, whose places were searched for; and between seeds, in standard deviations."""
 POWER = 1.9
-"""Standard errors by which a true difference must exceed the critical value to be found in 80 % of pairs: 0.84 for the
+"""Standard errors by which a true difference must exceed the critical value to be found in 80% of pairs: 0.84 for the
 noise of the level, and the rest because the shape must also be found (`benchmarks/compare.md`)."""
 ROUNDING = 1e-6
 """Share of the level or the scale up to which a detectable difference is the rounding of identical series."""
@@ -71,9 +71,9 @@ class Difference(msgspec.Struct, kw_only=True):
     Attributes:
         base, new: level of each arm.
         difference: new minus base.
-        low, high: ends of the simultaneous 95 % interval; NaN if too few places are shared.
+        low, high: ends of the simultaneous 95% interval; NaN if too few places are shared.
         along: half the width of the interval without the effect of seeds.
-        detectable: the smallest difference that is found in 80 % of such pairs, at most ``scale``: 1 for scores between
+        detectable: the smallest difference that is found in 80% of such pairs, at most ``scale``: 1 for scores between
             0 and 1, else the range of the values.
         places: number of averaged places.
         since: the place from which the runs differ, NaN if they do not.
@@ -140,7 +140,7 @@ class Difference(msgspec.Struct, kw_only=True):
             return f"the {self.label} is {way} in NEW ({number(self.base)} → {number(self.new)}), but {seeds}"
         if self.inconclusive:
             return f"the {self.label} is {levels}, and the noise hides differences of up to {number(self.detectable)}"
-        power = " (80 % power)" if self.noisy else ""
+        power = " (80% power)" if self.noisy else ""
         return f"the {self.label} is {levels}; smallest detectable difference: {self.shown}{power}"
 
     @property

@@ -20,6 +20,7 @@ from ..report.chart_layout import (
 )
 from .align import Aligned
 from .comparison import Comparison
+from .verdict import decided_by
 
 PLACES = 240
 """Maximum number of drawn places per series, evenly spread over its smoothed curve."""
@@ -50,11 +51,12 @@ class Overlay(NamedTuple):
 
 
 def overlays(found: Comparison) -> list[Overlay]:
-    """Return a chart for each compared metric and for the one that diverges; each marks where the arms first
-    diverge."""
-    labels = {d.metric: d.label for d in found.differences}
+    """Return a chart for each compared metric, the one that decides first, and for the one that diverges; each marks
+    where the arms first diverge."""
+    deciding = found.success or decided_by(found.differences)
+    labels = {d.metric: d.label for d in sorted(found.differences, key=lambda d: d is not deciding)}
     first = found.parting
-    names = list(dict.fromkeys([*([first.metric] if first is not None else []), *labels]))
+    names = list(dict.fromkeys([*labels, *([first.metric] if first is not None else [])]))
     made = []
     for name in names:
         aligned = found.aligned(name)
@@ -72,7 +74,7 @@ def _overlay(metric: str, label: str, aligned: Aligned, parted: float | None, un
     scale = scale_of(np.concatenate([level[rows] for side in sides for level in side]))
     curves = [(mean[rows], low[rows], high[rows]) for mean, low, high in sides]
     base, new = (Side(path_of(x[rows], scale.at(m)), _area(x[rows], scale, lo, hi)) for m, lo, hi in curves)
-    ends = f"{curves[0][0][-1]:.3g} in BASE and {curves[1][0][-1]:.3g} in NEW at last"
+    ends = f"{curves[0][0][-1]:.3g} in BASE and {curves[1][0][-1]:.3g} in NEW at the end"
     words = f"{label}: {ends}" + (f"; they diverge at {parted:.0f}" if parted is not None else "")
     width = float(x[-1])
     first = float(aligned.x[0])

@@ -19,7 +19,7 @@ from .arms import Change
 from .comparison import Comparison
 from .difference import SEED
 from .divergence import Parting
-from .verdict import Fared, decided_by
+from .verdict import Fared, decided_by, one_sided
 
 NEAR = 1e-4
 """Relative change of a tensor below which it counts as almost unchanged."""
@@ -87,8 +87,6 @@ def headline(found: Comparison) -> str:
     grave = [f for f in found.findings if f.level >= Severity.ERROR and f.code != "CMP001"]
     if grave:
         return grave[0].message
-    if found.recorded and found.unequal is None and not found.acting:
-        return "NEW is a copy of BASE: every metric has identical values at every shared step."
     return " ".join(filter(None, (_verdict(found), _parted(found))))
 
 
@@ -96,10 +94,10 @@ def _verdict(found: Comparison) -> str:
     reasons = [d.sentence for d in found.differences if d.better]
     for fate, words in (("vanished", ""), ("appeared", "appeared"), ("worsened", "got worse")):
         these = [f for f in found.fared if f.fate == fate]
-        named = [f"{f.code} {f.name}" for f in these if f.level >= Severity.ERROR] or [f.code for f in these]
-        words = words or ("is gone" if len(named) == 1 else "are gone")
-        if named:
-            reasons.append(f"{', '.join(named[:3])}{f' and {len(named) - 3} more' if len(named) > 3 else ''} {words}")
+        grave = [f for f in these if f.level >= Severity.ERROR]
+        words = words or ("is gone" if len(grave or these) == 1 else "are gone")
+        if these:
+            reasons.append(f"{_named(grave) if grave else ', '.join(f.code for f in these[:3])} {words}")
     said = {
         "better": "NEW is better",
         "worse": "NEW is worse",
@@ -107,11 +105,25 @@ def _verdict(found: Comparison) -> str:
     }
     if found.verdict in said:
         return f"{said[found.verdict]}: {'; '.join(reasons)}."
+    told = []
+    for side, fate in (("BASE", "cannot tell"), ("NEW", "appeared")):
+        if these := [f for f in one_sided(found.fared) if f.fate == fate]:
+            told.append(f"{side} has {_named(these)}, but {these[0].why}.")
     deciding = decided_by(found.differences)
-    if deciding is None:
-        return "It cannot be judged whether NEW is better: too few steps are shared to estimate the noise."
-    words = "Inconclusive" if found.verdict == "inconclusive" else "No difference beyond noise"
-    return f"{words}: {deciding.sentence}."
+    if found.recorded and found.unequal is None and not found.acting:
+        told.append("NEW is a copy of BASE: every metric has identical values at every shared step.")
+    elif deciding is None:
+        told.append("It cannot be judged whether NEW is better: too few steps are shared to estimate the noise.")
+    else:
+        words = "Inconclusive" if deciding.inconclusive else "No difference beyond noise"
+        told.append(f"{words}{' in the shared steps' if told else ''}: {deciding.sentence}.")
+    return " ".join(told)
+
+
+def _named(these: Sequence[Fared]) -> str:
+    """Return codes and names of at most three findings."""
+    more = f" and {len(these) - 3} more" if len(these) > 3 else ""
+    return ", ".join(f"{f.code} {f.name}" for f in these[:3]) + more
 
 
 def _parted(found: Comparison) -> str:
@@ -168,8 +180,8 @@ def _settings(found: Comparison) -> Table:
 def _differences(found: Comparison) -> Table:
     rows = [
         [
-            d.label, number(d.base), number(d.new), f"{d.difference:+.3g}",
-            f"{d.low:+.3g} to {d.high:+.3g}" if d.known else "unknown", d.shown, d.words,
+            d.label, number(d.base), number(d.new), number(d.difference, sign="+"),
+            f"{number(d.low, sign='+')} to {number(d.high, sign='+')}" if d.known else "unknown", d.shown, d.words,
         ]
         for d in found.differences
     ]  # fmt: skip
@@ -178,8 +190,8 @@ def _differences(found: Comparison) -> Table:
         seeds = f"measured on {found.base.seeds} and {found.new.seeds} runs, combined with an assumption"
     note = (
         "Means over the second half of the shared steps, or since the runs diverged if that is later. The intervals "
-        f"hold together at 95 %: they include the noise along the runs and between seeds ({seeds}). Detectable: the "
-        "smallest difference between these runs that is found in 80 % of such pairs, at most the range of the metric."
+        f"hold together at 95%: they include the noise along the runs and between seeds ({seeds}). Detectable: the "
+        "smallest difference between these runs that is found in 80% of such pairs, at most the range of the metric."
     )
     head = ["metric", "BASE", "NEW", "difference", "interval", "detectable", "verdict"]
     return Table(title="Differences", head=head, rows=rows, note=note)
@@ -250,5 +262,5 @@ def _weights(found: Comparison) -> Table:
     order = sorted(found.weights, key=lambda m: -m.change)
     rows = [[m.name, f"{m.change:.3g}", f"{m.norm:.4g}"] for m in order[:SHOWN]]
     still = sum(m.change < NEAR for m in order)
-    note = f"Norm of the change by the norm of BASE, of {len(order)} tensors; {still} moved by less than {NEAR:g}."
+    note = f"Change relative to the norm of BASE, for {len(order)} tensors; {still} moved by less than {NEAR:g}."
     return Table(title="Weights", head=["tensor", "relative change", "norm of BASE"], rows=rows, note=note)

@@ -199,4 +199,9 @@ def verdict_of(differences: Sequence[Difference], told: Sequence[Fared]) -> Verd
     deciding = decided_by(differences)
     if deciding is None:
         return "cannot tell"
-    return "inconclusive" if deciding.inconclusive else "no difference"
+    return "inconclusive" if deciding.inconclusive or one_sided(told) else "no difference"
+
+
+def one_sided(told: Sequence[Fared]) -> list[Fared]:
+    """Return the findings at error or above of one side that the other side could not have shown."""
+    return [f for f in told if f.level >= Severity.ERROR and f.why and f.fate in ("appeared", "cannot tell")]

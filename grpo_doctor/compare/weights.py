@@ -107,4 +107,4 @@ def _of_file(file: Path) -> Iterator[tuple[str, _Stored]]:
     except OSError as error:
         raise WeightsError(f"{file}: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise WeightsError(f"{file}: not a safetensors file, or torn") from None
+        raise WeightsError(f"{file}: not a safetensors file, or incomplete") from None

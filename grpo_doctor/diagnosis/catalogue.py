@@ -153,8 +153,11 @@ class Catalogue:
     """All checks, by code.
 
     ``preview``: whether checks that have never fired on real data count like the others. Without ``compiled`` the
-    checks are not traced, because tracing fails on a check with an ``if``.
+    checks are not traced, because tracing fails on a check with an ``if``. ``selected``: the words that selected the
+    checks; empty for all.
     """
+
+    selected: tuple[str, ...] = ()
 
     def __init__(self, checks: Iterable[Check], preview: bool = False, *, compiled: bool = True) -> None:
         self.preview, self.compiled = preview, compiled
@@ -221,7 +224,9 @@ class Catalogue:
             if not any(self.matches(c, [word]) for c in self.checks.values()):
                 raise CheckError(f"no check, name or family is called {word!r}; see `grpo-doctor checks`")
         kept = (c for c in self.checks.values() if not chosen or self.matches(c, chosen))
-        return Catalogue((c for c in kept if not self.matches(c, unwanted)), preview or self.preview)
+        made = Catalogue((c for c in kept if not self.matches(c, unwanted)), preview or self.preview)
+        made.selected = tuple(chosen)
+        return made
 
 
 @contextmanager

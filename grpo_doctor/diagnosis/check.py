@@ -84,12 +84,16 @@ class Confidence(IntEnum):
         return self.name.lower()
 
 
-class Rival(msgspec.Struct, frozen=True):
-    """An alternative explanation of the same records, and the test that decides."""
+class Rival(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An alternative explanation of the same records, and the test that decides.
+
+    ``ruled_out_by``: the check that fires where this explanation holds; if it ran and passed, the log contradicts it.
+    """
 
     name: str
     why: str
     separated_by: str
+    ruled_out_by: str = ""
 
 
 class Step(msgspec.Struct, frozen=True, omit_defaults=True, rename={"who": "for"}):

@@ -83,7 +83,7 @@ check.__doc__ = """Declares a predicate over columns for the check ``code``.
 Args:
     code: two or three capital letters and three digits; unique and never reused.
     severity: info, warning, error or critical, unless `fires` overrides it.
-    confidence: low (a threshold), medium (a test and the order in time) or high (proven).
+    confidence: low (a threshold), medium (a test and the order of events) or high (proven).
     kind: outcome, defect, risk or remark; see `Kind`.
     explains: codes of the findings that this one accounts for.
     explains_from: minimum severity for that, unless it is an outcome: a small loss of each batch

@@ -62,13 +62,13 @@ class Before(NamedTuple):
     def sentence(self) -> str:
         """The sentence for a headline without a known cause; empty if too little was recorded."""
         if self.moved:
-            first = "; ".join(
+            first = [
                 f"{m.field} {'rose' if m.end > m.start else 'fell'} from {m.start:.2g} to {m.end:.2g} at step {m.step}"
                 for m in self.moved[:2]
-            )
-            return f" Early indicators: {first}."
+            ]
+            return f" Early indicator{'s' if first[1:] else ''}: {' and '.join(first)}."
         steady = len(self.steady)
-        return f" No early indicator among {steady} other metrics." if steady >= SEVERAL else ""
+        return f" None of the {steady} other metrics changed earlier." if steady >= SEVERAL else ""
 
     def tables(self) -> list[Table]:
         """The same as a table of the report; empty if nothing was recorded."""

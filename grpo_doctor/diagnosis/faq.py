@@ -66,8 +66,7 @@ def _loss_is_the_kl_term(run: Run) -> str | None:
     return (
         f"Why is the loss so small, and why does it rise? It is the KL term: loss = {beta:.2g} x KL on every row. The "
         "policy term is 0 (the ratio is 1 and the advantages sum to 0) but its gradient is not. A rising loss only "
-        "means "
-        "that the policy moves away from the reference model. Watch the reward instead."
+        "means that the policy moves away from the reference model. Watch the reward instead."
     )
 
 
@@ -90,8 +89,7 @@ def _loss_is_negative(run: Run) -> str | None:
         return None
     return (
         "Why is the loss negative? The policy term is minus the mean of ratio x advantage over tokens. With "
-        "responses of "
-        "unequal length it can have either sign. Its sign and size do not show whether the run learns."
+        "responses of unequal length it can have either sign. Its sign and size do not show whether the run learns."
     )
 
 
@@ -121,8 +119,7 @@ def _nothing_is_clipped(run: Run) -> str | None:
         return None
     return (
         "Why is the clip fraction 0? With one update per rollout the new and the old policy are the same, so the "
-        "ratio is 1 and "
-        "the clip never applies."
+        "ratio is 1 and the clip never applies."
     )
 
 
@@ -157,8 +154,8 @@ def _resumed(run: Run) -> str | None:
     same = abs(after.mean() - before.mean()) <= 3 * error
     return (
         f"Does the resumed run continue where it stopped? The reward is {after.mean():.3g} after step "
-        f"{run.steps[row]} and "
-        f"{before.mean():.3g} before: {'yes' if same else 'no, so check which state was restored'}."
+        f"{run.steps[row]} and {before.mean():.3g} before: "
+        f"{'yes' if same else 'no, so check which state was restored'}."
     )
 
 
@@ -172,8 +169,8 @@ def _updates(run: Run) -> str | None:
     passes = passes if isinstance(passes, int | float) else 1
     batch, mini = numbers["train_batch_size"], numbers["mini_batch_size"]
     return (
-        f"How many updates? {batch:g} prompts x {numbers['group_size']:g} responses per step, {mini:g} prompts per "
-        f"update: {max(batch / mini, 1) * passes:g} updates per rollout."
+        f"How many updates? A step has {batch:g} prompts x {numbers['group_size']:g} responses and an update {mini:g} "
+        f"prompts, so the number of updates per rollout is {max(batch / mini, 1) * passes:g}."
     )
 
 
@@ -188,11 +185,11 @@ def _constant_components(run: Run) -> Iterable[str]:
         same = {name: value for name, value in same.items() if parts.get(name, value) == value}
     for name, value in sorted(same.items())[:SHOWN]:
         why = (
-            "it returns a constant if it cannot parse the answer"
+            "it may fail to parse the answer and return a constant"
             if value
-            else "its pattern can never match (for example because the chat template already opens the tag)"
+            else "its pattern may never match (for example because the chat template already opens the tag)"
         )
         yield (
             f"Why does {name} stay at {value:g}? It has this value on all {len(rows)} rows, so it does not rank "
-            f"any response above another. If the responses differ, {why}: score a right one yourself."
+            f"any response above another. If the responses differ, {why}. Score a correct response manually."
         )

@@ -33,7 +33,7 @@ def failing_sentence(outcome: Finding | None, cause: Finding | None, before: Bef
     if cause is not None and cause.columns and set(cause.columns) == set(outcome.columns):
         return cause.message  # Both use the same series, so one repeats the other.
     if cause is not None:
-        return f"{outcome.message.removesuffix('.')}, because of {cause.code}: {cause.message}"
+        return f"{outcome.message} Likely cause ({cause.code}): {cause.message}"
     if outcome.evidence.get("throughout"):
         return f"{outcome.message} Check the reward function and answer extraction first."
     return f"{outcome.message}{before.sentence()}"
@@ -75,12 +75,12 @@ def overview_sentence(
             # A proof, or the way the run ended, needs no more rows.
             plain = [f for f in active if f.kind == "outcome" or (f.kind == "risk" and f.sureness is Confidence.HIGH)]
             return " ".join([*(f.message for f in plain if not f.explained_by), too_few(rows)])
-        return "No check found the metrics that it needs, so nothing could be judged."
+        return "No check found the metrics that it needs, so there is no verdict."
     strange = not_finite_any_longer(run)
     but = f" But {strange}." if strange else ""
     if verdict == "unproven" and run.reading is not None and run.reading.decides:
-        differ = f"{run.reading.rows} rows against {run.reading.other_rows}, and the rewards differ"
-        return f"Two ways of reading the log give different results ({differ}), so the run is not judged."
+        differ = f"{run.reading.rows} or {run.reading.other_rows} rows, with different rewards"
+        return f"The log can be read in two ways that give different results ({differ}), so the run is not judged."
     told = shown(success, learning, run.run_type)
     if past := earlier(findings):
         return f"{told} {past}{but}"
@@ -95,7 +95,7 @@ def _nothing_read(run: Run) -> str:
     if run.ending and run.ending.kind != "finished":
         return f"The run ended before its first metric with {run.ending.described}."
     unread = run.reading.not_recognised if run.reading else ""
-    return f"No training metrics were recognised, so nothing could be judged{unread and f' ({unread})'}."
+    return f"No training metrics were recognised, so there is no verdict{unread and f' ({unread})'}."
 
 
 def earlier(findings: list[Finding]) -> str:
@@ -104,7 +104,7 @@ def earlier(findings: list[Finding]) -> str:
     if not past:
         return ""
     worst = max(past, key=lambda f: (f.level, f.sureness, -f.onset_step))
-    return f"No problem is active now. Up to step {worst.last_step}: {worst.message}"
+    return f"No problem is active now. Earlier problem (until step {worst.last_step}): {worst.message}"
 
 
 def too_few(rows: int) -> str:
@@ -173,15 +173,16 @@ def shown(success: Mapping[str, Outcome], learning: bool, run_type: RunType = "r
             first, now = _levels(name, o)
             moved = f"the {names[name]} {'fell' if name in TURNED else 'rose'} from {first:.3g} to {now:.3g}"
             if fell:
-                return f"No evidence of learning: {moved}, but the {names[fell[0]]} fell back."
+                back = "rose" if fell[0] in TURNED else "fell"
+                return f"No evidence of learning: {moved}, but the {names[fell[0]]} {back} again."
             return f"{improved}: {moved}{_held_out(name, success, names)}."
     for name, o in success.items():
         if o.risen and not o.fallen:
             first, now = _levels(name, o)
             return f"The task is solved: the {names[name]} is {now:.3g} ({first:.3g} at the start)."
     if learning and (pair := together(success)):
-        went = " and the ".join(f"{names[n]} from {success[n].first:.3g} to {success[n].now:.3g}" for n in pair)
-        return f"{improved}: the {went} rose, together more than noise explains."
+        went = [f"the {names[n]} rose from {success[n].first:.3g} to {success[n].now:.3g}" for n in pair]
+        return f"{improved}: {' and '.join(went)}, which together exceeds the noise."
     if learning and (beyond := _beyond_start(success)):
         return f"{improved}: {beyond}"
     for name, o in success.items():
@@ -191,7 +192,7 @@ def shown(success: Mapping[str, Outcome], learning: bool, run_type: RunType = "r
                 f"({o.first:.3g}, {o.now:.3g} now)."
             )
     flat = next((_flat(names[name], o, *_levels(name, o)) for name, o in success.items() if o.shown == o.shown), "")
-    few = "too few values of a reward, a success rate or a held-out score were recognised."
+    few = "the log has too few recognised values of the reward, the success rate or a held-out score."
     return f"No evidence of learning: {flat or few}"
 
 
@@ -201,7 +202,7 @@ def _held_out(name: str, success: Mapping[str, Outcome], names: Mapping[str, str
     if name in ("eval_score", "eval_loss") or score is None or score.shown != score.shown:
         return ""
     went = "rose" if score.gained else "changed"
-    return f"; the {names['eval_score']} {went} from {score.first:.3g} to {score.now:.3g}"
+    return f", and the {names['eval_score']} {went} from {score.first:.3g} to {score.now:.3g}"
 
 
 def _beyond_start(success: Mapping[str, Outcome]) -> str:
@@ -220,8 +221,8 @@ def _flat(name: str, o: Outcome, first: float, now: float) -> str:
         return f"the {name} is {now:.3g} on all {o.rows} rows."
     changed = f"the {name} changed from {first:.3g} to {now:.3g}"
     if o.rows < FEW:
-        return f"{changed}, and {o.rows} values are too few to distinguish that from noise."
-    return f"{changed}, and changes below {o.shown:.2g} are within noise."
+        return f"{changed}, but {o.rows} values are too few to distinguish a change from noise."
+    return f"{changed} (smallest detectable change: {o.shown:.2g})."
 
 
 def _levels(name: str, o: Outcome) -> tuple[float, float]:

@@ -19,7 +19,7 @@ VERDICTS = {"recovers": "recovers", "helps": "helps", "does nothing": "no effect
 
 
 class Share(msgspec.Struct, frozen=True):
-    """Number of cases (project and fault) in which the causes at one confidence were right, with the 95 % interval of
+    """Number of cases (project and fault) in which the causes at one confidence were right, with the 95% interval of
     their share."""
 
     right: int
@@ -28,8 +28,8 @@ class Share(msgspec.Struct, frozen=True):
     high: float
 
     def __str__(self) -> str:
-        interval = f"95 % interval {100 * self.low:.0f} to {100 * self.high:.0f} %"
-        return f"right in {self.right} of {self.of} such cases, {interval}"
+        interval = f"95% interval {self.low:.0%} to {self.high:.0%}"
+        return f"correct in {self.right} of {self.of} such cases, {interval}"
 
 
 class Harm(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,8 +89,9 @@ class Treatment(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         speed = f" in {self.recovered:.0f} steps" if self.recovered is not None and self.verdict == "recovers" else ""
         return (
-            f"`{self.fault}`, {ARMS.get(self.arm, self.arm)}: {VERDICTS[self.verdict]}{speed}, score {self.end:.2f} "
-            f"({self.alone:.2f} untreated, {self.twin:.2f} without the fault; {_seeds(self.seeds)})"
+            f"experiment `{self.fault}`, {ARMS.get(self.arm, self.arm)}: {VERDICTS[self.verdict]}{speed} "
+            f"(score {self.end:.2f}; {self.alone:.2f} untreated, {self.twin:.2f} without the fault; "
+            f"{_seeds(self.seeds)})"
         )
 
 
@@ -119,7 +120,7 @@ def of_lab(fault: str, arm: str = "mended") -> str:
     treated = next((str(t) for t in found.treatments if (t.fault, t.arm) == (fault, arm)), None)
     if treated is None and fault not in found.faults:
         return f"{UNMEASURED}: `{fault}`"
-    return treated or f"`{fault}`: {found.faults[fault]}"
+    return treated or f"experiment `{fault}`: {found.faults[fault]}"
 
 
 def _seeds(count: int) -> str:

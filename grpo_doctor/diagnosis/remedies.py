@@ -87,7 +87,9 @@ def _advice(path: Path, code: str, entry: Mapping[str, Any], known: Mapping[str,
         return tuple(known[name] for name in ids)
 
     try:
-        rivals = tuple(Rival(r["name"], r["why"], r["separated-by"]) for r in entry.get("rivals", []))
+        rivals = tuple(
+            Rival(r["name"], r["why"], r["separated-by"], r.get("ruled-out-by", "")) for r in entry.get("rivals", [])
+        )
     except KeyError as error:
         raise CheckError(f"{path}: {code}: a rival lacks {error}") from None
     remedies = named("remedies")

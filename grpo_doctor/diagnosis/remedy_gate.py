@@ -48,7 +48,7 @@ def senseless(settings: Mapping[str, Any], findings: Sequence[Finding], first: f
         if value is not None and gate.senseless(figure(value)):
             yield gate.remedy, gate.because.format(value=figure(value))
     if any(finding.evidence.get("throughout") for finding in findings):
-        yield from ((remedy, "the reward is constant: check the reward function first") for remedy in CONSTANT)
+        yield from ((remedy, "the reward is constant, so check the reward function first") for remedy in CONSTANT)
     if any(finding.evidence.get("most_dead") == 0 for finding in findings):
         yield "filter-dead-groups", "no group has zero variance"
     low = any(finding.evidence.get("too_low") for finding in findings)
@@ -56,14 +56,14 @@ def senseless(settings: Mapping[str, Any], findings: Sequence[Finding], first: f
     yield direction, f"the learning rate is {'too low' if low else 'not too low'}"
     suffered = [finding.onset_step for finding in findings if finding.kind == "outcome"]
     if suffered and max(suffered) <= first:
-        yield BACK, "the problem exists since the first step, so no earlier checkpoint is better"
+        yield BACK, "the problem has existed since the first step, so no earlier checkpoint is better"
 
 
 def contradicting(given: Mapping[str, str]) -> dict[str, str]:
     """The remedies that contradict one of the given remedies, each with the reason; ``given`` maps a remedy to its
     finding."""
     pairs = [*OPPOSED, *((b, a) for a, b in OPPOSED)]
-    return {other: f"{given[one]} asks for the opposite" for one, other in pairs if one in given}
+    return {other: f"{given[one]} requires the opposite" for one, other in pairs if one in given}
 
 
 def unfounded(finding: Finding) -> bool:

@@ -13,6 +13,7 @@ from ..run import Run, Table
 from ..series import homogeneous
 from ..series.noise_model import median
 from .check import Finding, Severity
+from .wording import number
 
 _Columns: TypeAlias = Callable[[str], np.ndarray | None]
 
@@ -29,7 +30,7 @@ def tables_of(run: Run) -> list[Table]:
 
 
 def _words(value: float) -> str:
-    return "unknown" if math.isnan(value) else f"{value:.4g}"
+    return number(value, 4)
 
 
 # -- indicator, before, observed -----------------------------------------------------------------------------------
@@ -62,7 +63,7 @@ def _indicators(run: Run) -> Table | None:
     if not rows:
         return None
     note = (
-        "Before is the first recorded step; observed is the median of the last 10 % of the run (minimum to maximum). "
+        "Before is the first recorded step; observed is the median of the last 10% of the run (minimum to maximum). "
         "This table does not affect the verdict."
     )
     return Table(title="Indicators", head=["indicator", "before", "observed"], rows=rows, note=note)
@@ -79,9 +80,8 @@ def _dead_groups(run: Run) -> Table | None:
         return None
     note = (
         "Expected is p^K+(1-p)^K, averaged over all steps, where p is the success rate; ADV003 reports its last steps "
-        "only. It holds for "
-        "0/1 rewards and prompts of equal difficulty. Graded rewards tie less often, prompts of mixed difficulty "
-        "more often."
+        "only. It holds for 0/1 rewards and prompts of equal difficulty. Graded rewards tie less "
+        "often, and prompts of mixed difficulty more often."
     )
     return Table(
         title="Zero-variance groups, expected and actual",
@@ -162,8 +162,8 @@ def _kl_share(run: Run) -> Table | None:
         return None
     note = (
         "Weak evidence: this compares loss values. With one update per rollout the ratio is 1 and the advantages sum "
-        "to 0, so the policy term is 0 by construction but its gradient is not. Only the KL term's share "
-        "of the gradient shows whether it dominates (probe KL002)."
+        "to 0, so the policy term is 0 by construction but its gradient is not. Only the KL term's share of "
+        "the gradient shows whether it dominates (probe KL002)."
     )
     return Table(
         title="Share of the KL term in the value of the loss",

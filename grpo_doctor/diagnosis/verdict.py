@@ -9,7 +9,8 @@ no weight. An active finding at error or above therefore makes the run failing, 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -291,7 +292,10 @@ def _assign_roles(findings: list[Finding], active: list[Finding]) -> tuple[Findi
     mechanisms = [f for f in able.values() if f.role == "cause"]
     holding = [f for f in able.values() if not f.cleared]  # active findings come before past ones
     choice = [f for f in mechanisms if not f.cleared] or holding or mechanisms or list(able.values())
-    return outcome, max(choice, key=_strength, default=None)
+    cause = max(choice, key=_strength, default=None)
+    if cause is not None and cause is not outcome:
+        cause.role = "cause"
+    return outcome, cause
 
 
 def _treat(
@@ -300,12 +304,14 @@ def _treat(
     active: list[Finding],
     run: Run,
     first: float,
+    passed: Collection[str],
 ) -> None:
     """Attaches rivals and remedies, in the order of the findings. A remedy that an active finding, a declared setting,
-    the log or an earlier remedy rules out is withheld with the reason.
+    the log or an earlier remedy rules out is withheld with the reason, as is a rival whose check has passed.
 
-    If probes proved the findings on the code, the probe's remedies come first. Remedies that the framework's trainer
-    already applies come last.
+    The first remedy of a constant reward comes first, also for a finding that explains it without proof; then those
+    that most causes of the same effect ask for. If probes proved the findings on the code, the probe's remedies come
+    first. Remedies that the framework's trainer already applies come last.
     """
     ruled_out = [
         (remedy_id, f"{finding.code} {finding.name}: {because}", finding.explained_by)
@@ -315,21 +321,30 @@ def _treat(
     ruled_out += [(remedy_id, because, []) for remedy_id, because in senseless(run.settings, active, first)]
     given: dict[str, str] = {}
     writer = framework(run)
+    by_code = {f.code: f for f in findings}
+    urgent = {
+        code: catalogue.checks[constant.code].remedies[:1]
+        for constant in active
+        if constant.evidence.get("throughout")
+        for code in (constant.code, *constant.explained_by)
+        if by_code[code].sureness < Confidence.HIGH
+    }
     for finding in findings:
         check = catalogue.checks[finding.code]
-        offered = (
-            dict.fromkeys((*check.advice.probe_remedies, *check.remedies))
-            if run.run_type == "probe"
-            else check.remedies
-        )
-        finding.rivals = list(check.rivals)
+        head = urgent.get(finding.code, check.advice.probe_remedies if run.run_type == "probe" else ())
+        offered = dict.fromkeys((*head, *check.remedies))
+        finding.rivals = [rival for rival in check.rivals if rival.ruled_out_by not in passed]
         if finding.level >= Severity.WARNING:
-            finding.invalidates = [text.format(onset=finding.onset_step) for text in check.invalidates]
+            since = "" if finding.onset_step else " since step {onset}"  # left out if it holds from the start
+            finding.invalidates = [t.replace(since, "").format(onset=finding.onset_step) for t in check.invalidates]
         # a symptom does not rule out the remedy of its cause
-        withheld = {r: because for r, because, causes in reversed(ruled_out) if finding.code not in causes}
+        withheld = {r: because for r, because, by in reversed(ruled_out) if finding.code not in by}
         withheld |= contradicting(given)
         useful = [r for r in offered if r.id not in withheld and not (r.id == BACK and unfounded(finding))]
-        finding.remedies = [placed(r, finding) for r in sorted(useful, key=lambda r: built_in(r, writer))]
+        causes = {code for f in active if finding.code in f.explained_by for code in f.explained_by}
+        asked = Counter(r.id for code in causes for r in catalogue.checks[code].remedies)
+        useful.sort(key=lambda r: (r not in head, built_in(r, writer), -asked[r.id]))
+        finding.remedies = [placed(r, finding) for r in useful]
         reasons = {r: because[:1].upper() + because[1:] for r, because in withheld.items()}
         finding.withheld = [Withheld(r.id, r.title, reasons[r.id]) for r in offered if r.id in reasons]
         if finding in active:
@@ -373,7 +388,7 @@ def diagnosis_of(
         outcome.message = outcome.message.replace(str(outcome.evidence.get("more", "")), "")
         cause.message = cause.message.replace(str(cause.evidence.get("outcome", "")), "")
     _arrange(run, findings, head, outcome)
-    _treat(catalogue, findings, active, run, -math.inf if first is None else first)
+    _treat(catalogue, findings, active, run, -math.inf if first is None else first, coverage.passed_codes)
     verdict = _verdict(run, active, coverage, stands, rows)
     earlier = before(recorded or Recorded(run.steps, run.column), int(fell)) if fell < math.inf else Before([], {})
     told = [f for f in findings if not f.cleared or f.onset_step != first]  # held from the first row: the start
@@ -382,6 +397,8 @@ def diagnosis_of(
         if head
         else overview_sentence(verdict, run, rows, told, stands, learning)
     )
+    if catalogue.selected and not head:
+        headline = f"Only the selected checks ran ({', '.join(catalogue.selected)}). {headline}"
     alone = outcome is None and run.run_type != "probe"
     if head and verdict == "suspect" and (alone or (learning and not headline.startswith("The reward rose"))):
         headline = f"{headline} {shown(stands, learning, run.run_type) if rows >= ENOUGH else too_few(rows)}"

@@ -182,7 +182,7 @@ class WorkflowTask:
         return scores
 
     def graded(self) -> list[tuple[Example, str, str, str]]:
-        """Yield an example of each kind and level, the text of its best workflow, and right and wrong responses.
+        """Yield an example of each kind and level, the text of its best workflow, and correct and wrong responses.
 
         The wrong response is a valid workflow without any operator of the best one.
         """

@@ -141,7 +141,7 @@ def _grouped(name: str, told: list[tuple[Any, ...]]) -> _Runs | str:
         return "all runs with it fail" if failed.all() else "no run with it fails"
     grouped = _groups(value, number)
     if grouped is None:
-        return f"{len(set(value))} different words, too many to compare"
+        return f"{len(set(value))} different values, too many to compare"
     words, group = grouped
     if len(words) < 2:
         return "almost all runs have the same value"

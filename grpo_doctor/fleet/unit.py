@@ -230,7 +230,7 @@ def _line(unit: Unit, run: Run, configurations: list[Path], catalogue: Catalogue
         cause_name=head.name if head else "",
         severity=head.severity if head else "",
         confidence=head.confidence if head else "",
-        onset_step=head.onset_step if head else None,
+        onset_step=diagnosis.onset_step if head else None,
         worst=str(worst) if (worst := diagnosis.worst) is not None else "",
         settings=settings_of(own | job.config.settings, configurations, _name(unit, run)),
         levels=_levels(diagnosis),

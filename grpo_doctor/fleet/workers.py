@@ -91,7 +91,7 @@ def _alone(unit: Unit, job: Job) -> bytes:
         with _pool(1) as pool:
             return pool.submit(work, unit, job).result()
     except BrokenProcessPool:
-        return encode(failed(unit, "the process that read it died twice, out of memory or killed; the others went on"))
+        return encode(failed(unit, "the process that read it died twice (out of memory or killed); others continued"))
 
 
 def _pool(workers: int) -> ProcessPoolExecutor:

@@ -44,7 +44,7 @@ def keep_report(report: Path) -> None:
         kept = Boundary()
         kept(keep)
         if kept.failure is not None:
-            tell(f"grpo-doctor: {name} did not take the report: {kept.failure.strip().splitlines()[-1]}")
+            tell(f"grpo-doctor: {name} rejected the report: {kept.failure.strip().splitlines()[-1]}")
 
 
 def _open_trackers(error: bool) -> Iterator[tuple[str, Callable[[str, str], None]]]:

@@ -19,7 +19,7 @@ from .arms import ALONE, HEALTHY, REFERENCE
 from .judge import Row, cause
 
 Z = 1.96
-"""Normal quantile of the 95 % interval."""
+"""Normal quantile of the 95% interval."""
 
 
 class Case(NamedTuple):

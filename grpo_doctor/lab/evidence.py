@@ -395,7 +395,7 @@ def _step(step: float | None) -> str:
     return "never" if step is None else f"{step:.0f}"
 
 
-CALIBRATED = """A case is a project of the labelled logs or a fault of the engine; it is right if every cause in its
+CALIBRATED = """A case is a project of the labelled logs or a fault of the engine; it is correct if every cause in its
 headlines is right. The cause of a log is right if the log's label contains its family. The cause of a run with a fault
 is right if that check should name the fault; in a reference run no cause is right. The rules were written with
 knowledge of these logs and faults."""
@@ -403,7 +403,7 @@ knowledge of these logs and faults."""
 
 def _calibration(found: Mapping[str, Share]) -> tuple[list[str], list[list[str]]]:
     lines = [[kind, f"{s.right} of {s.of}", f"{s.low:.0%} to {s.high:.0%}"] for kind, s in found.items()]
-    return ["confidence", "right", "95 % interval (Wilson)"], lines
+    return ["confidence", "right", "95% interval (Wilson)"], lines
 
 
 def draw(path: Path, rows: Sequence[Row]) -> None:

@@ -14,7 +14,7 @@ KINGDOMS = {
 
 
 class KingdomTask(RewardTask):
-    """Classify a word as one of two kingdoms: 1 for the right answer, 0.2 for the wrong one, else 0."""
+    """Classify a word as one of two kingdoms: 1 for the correct answer, 0.2 for the wrong one, else 0."""
 
     bounds: tuple[float, float] | None = (0.0, 1.0)
 

@@ -137,8 +137,8 @@ def _headline(found: Configuration, diagnosis: Diagnosis) -> str:
     counted = {level: sum(f.severity == level for f in diagnosis.findings) for level in ("error", "warning", "info")}
     problems = ", ".join(f"{n} {level}{'s' * (n != 1 and level != 'info')}" for level, n in counted.items() if n)
     return (
-        f"Read {said} setting{'s' * (said != 1)} of {what}: {problems or '0 problems'}; {ran} "
-        f"rule{'s' * (ran != 1)} checked, {len(diagnosis.coverage.skipped)} skipped."
+        f"Read {said} setting{'s' * (said != 1)} of {what} and found {problems or '0 problems'} ({ran} "
+        f"rule{'s' * (ran != 1)} checked, {len(diagnosis.coverage.skipped)} skipped)."
     )
 
 
@@ -152,7 +152,7 @@ def _notes(found: Configuration) -> list[str]:
     if found.swept:
         notes.append(f"not checked, because they vary in a sweep: {_listed(list(found.swept.values()))}")
     if found.run_type == "rl" and (unknown := to_declare(found)):
-        notes.append(f"unknown; set the values that you know: --set {' --set '.join(unknown)}")
+        notes.append(f"unknown settings; declare those that you know: --set {' --set '.join(unknown)}")
     if found.unresolved:
         notes.append(f"could not be resolved: {_listed(list(found.unresolved.values()))}")
     return notes

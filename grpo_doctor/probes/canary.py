@@ -60,9 +60,9 @@ class Canary(NamedTuple):
     def __str__(self) -> str:
         """Describe the result in one sentence."""
         return (
-            f"The share of the rewarded token {self.word!r} went from {self.before:.3g} to {self.paid:.3g} in "
-            f"{self.steps} steps, and to {self.control:.3g} with shuffled rewards (effect {self.effect:.1f} standard "
-            f"errors): the trainer {'learns' if self.learned else 'does not learn'} what is rewarded."
+            f"The trainer {'learns' if self.learned else 'does not learn'} from the reward: the share of the rewarded "
+            f"token {self.word!r} went from {self.before:.3g} to {self.paid:.3g} in {self.steps} steps, and to "
+            f"{self.control:.3g} with shuffled rewards (difference: {self.effect:.1f} standard errors)."
         )
 
 
@@ -145,7 +145,7 @@ def _planted(responses: Sequence[Ids], special: frozenset[int]) -> tuple[int, fl
     holding = Counter(i for row in responses for i in set(row) if i not in special)
     fits = [i for i, count in holding.items() if 0.05 * len(responses) <= count <= 0.7 * len(responses)]
     if not fits:
-        raise AdapterError("the responses share no token that some of them hold and others do not, so none is planted")
+        raise AdapterError("no token occurs in only some of the responses, so there is none to reward")
     token = min(fits, key=lambda i: (abs(holding[i] - 0.3 * len(responses)), i))
     return token, _share(responses, token)
 
@@ -179,7 +179,7 @@ def _trained(loop: _Loop, token: int, steps: int, shuffled: bool, ends: float) -
     shares, tokens = [], 0
     for _ in range(steps):
         if time.monotonic() > ends:
-            raise AdapterError(f"{loop.adapter.name}: the canary was not done in time: let responses be shorter")
+            raise AdapterError(f"{loop.adapter.name}: the canary exceeded its time limit; use shorter responses")
         responses = loop.sampled()
         shares.append(_share(responses, token))
         tokens += sum(map(len, responses))

@@ -105,7 +105,12 @@ STEP_KEYS = tuple(
 )
 """Keys that count the rows, the most reliable first."""
 WEAK_STEP_KEYS = ("episode", "batch", "round", "epoch")
-"""Keys that may count the rows if no better key does and no value repeats."""
+"""Names that may count the rows if no better one does and no value repeats."""
+STEPS = frozenset(
+    "step steps iter iters iteration iterations it update updates rollout 步 步骤 步数 第 ステップ 스텝 단계 轮 "
+    "adım krok langkah bước الخطوة".split()
+)
+_BESIDE = frozenset("global train training grpo rl ppo policy num idx index count id".split())
 
 PREFERENCE_KEYS = frozenset(
     "rewards/chosen rewards/rejected rewards/margins rewards/accuracies logps/chosen logps/rejected dpo_loss "
@@ -128,6 +133,24 @@ def words(key: str) -> frozenset[str]:
         low = word.lower()
         found += _CANONICAL.get(low, low).split()
     return frozenset(found) - _DROPPED
+
+
+@lru_cache(maxsize=4096)
+def is_step(name: str) -> bool:
+    found = words(name)
+    return bool(found & STEPS) and not found - STEPS - _BESIDE
+
+
+@lru_cache(maxsize=4096)
+def counts_as(name: str, word: str) -> bool:
+    """Return whether a name is this word, alone or for the training: ``epoch``, ``RL training epoch``."""
+    found = words(name)
+    return word in found and not found - {word} - _BESIDE
+
+
+@lru_cache(maxsize=4096)
+def is_weak(name: str) -> bool:
+    return any(counts_as(name, word) for word in WEAK_STEP_KEYS)
 
 
 def plain(key: str) -> tuple[str, float]:
@@ -219,7 +242,7 @@ _OF_REWARDS = frozenset("mean reward score rm r model train utility return".spli
 def meant_beside(keys: tuple[str, ...]) -> str | None:
     """Return the key of the true reward in a row that also has a proxy: ``gold`` next to ``proxy``.
 
-    Without a proxy, ``gold`` may be the right answer to a prompt.
+    Without a proxy, ``gold`` may be the correct answer to a prompt.
     """
     said = {key: words(_SCALE.sub("", key)) - _OF_REWARDS for key in keys}
     golds = [key for key, found in said.items() if len(found) == 1 and found <= _GOLDS]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from textwrap import shorten
 from typing import NamedTuple
 
 from ..record import Event
@@ -34,16 +36,27 @@ _SIGNS = (
     ),
     _sign(
         "out of memory",
-        "an out-of-memory error of the machine",
+        "an out-of-memory error of the host",
         r"\boom[-_ ]kill|Out of memory: Killed|exit(?:ed with)? code:? 137|MemoryError|OOM Killed|OutOfMemory(?:\W|$)",
     ),
     _sign("interrupted", "an interrupt", r"KeyboardInterrupt|\bSIGINT\b|Interrupted by user"),
     _sign("time limit", "a time limit", r"DUE TO TIME LIMIT|\bwalltime\b.{0,40}exceeded"),
-    _sign("killed", "an external kill by the scheduler", r"DUE TO PREEMPTION|\bpreempted\b|\brequeued\b"),
+    _sign("killed", "a preemption by the scheduler", r"DUE TO PREEMPTION|\bpreempted\b|\brequeued\b"),
     _sign(
         "collective timeout",
-        "a timeout of a collective operation",
-        r"collective operation timeout|NCCL.{0,40}time(?:d )?-?out|NCCL_TIMEOUT|DistBackendError|ncclRemoteError",
+        "a collective timeout",
+        r"collective operation timeout|NCCL.{0,40}time(?:d )?-?out|NCCL_TIMEOUT",
+    ),
+    _sign(
+        "exception",
+        "an NCCL error",
+        r"DistBackendError|nccl(?:Remote|System|Internal|UnhandledCuda|Invalid\w{1,20})Error|\bNCCL error\b",
+    ),
+    _sign(
+        "exception",
+        "a failed checkpoint write, probably because the disk is full",
+        r"inline_container\.cc.{0,40}(?:unexpected pos|file write failed)|PytorchStreamWriter failed writing"
+        r"|iostream error|No space left on device|Disk quota exceeded",
     ),
     _sign(
         "exception",
@@ -51,10 +64,10 @@ _SIGNS = (
         r"\b(?:RateLimit|APIConnection|APIStatus|APITimeout|Authentication|PermissionDenied|InternalServer)Error\b"
         r"|\b(?:401 Unauthorized|402 Payment|403 Forbidden|429 Too Many|50[0234] (?:Internal|Bad|Service|Gateway))",
     ),
-    _sign("exception", "a time-out", r"TimeoutError\b|(?:Read|Connect)Timeout\b"),
+    _sign("exception", "a timeout", r"TimeoutError\b|(?:Read|Connect)Timeout\b"),
     _sign(
         "killed",
-        "an external kill",
+        "a kill signal",
         r"\bSIGKILL\b|(?<!closing signal )\bSIGTERM\b|(?:Received|got) signal:? \d|[Ss]ignal (?:9|15) \(|^Killed$"
         r"|\bline \d{1,6}: +\d{1,9} Killed\b|CANCELLED AT",
     ),
@@ -87,12 +100,17 @@ _RAISED = re.compile(
 """The line of a traceback that names the exception."""
 _LAUNCHERS = re.compile(r"ChildFailedError|CalledProcessError|RayTaskError")
 """Exceptions of the process that started the one that failed; they do not name the cause."""
+_DIGITS = re.compile(r"\d+")
 _LONGEST = 400
 """Maximum number of characters of a line to search."""
 _MOST_SAID = 160
 """Maximum number of characters of an exception message to show."""
-AFTERWARDS = "after the end of the training"
-"""Added to what ended the process if the training had finished before."""
+_FRAME = re.compile(r'\s*File "(?:[^"]*/)?([^"/]{1,80})", line (\d{1,7}), in (<?\w{1,80}>?)')
+"""The line of a traceback that names a function; the last one before an exception is where it was raised."""
+_REPEATED = re.compile(r"\b(?:ERROR|CRITICAL|FATAL)\b\W{0,3}(.+)")
+"""A logged error, which ends the log if it is repeated and nothing else follows."""
+_OFTEN = 3
+"""Minimum number of repetitions."""
 TAIL = 2000
 """Number of lines at the end that are searched for an ending, because the run survived earlier errors."""
 
@@ -100,12 +118,13 @@ TAIL = 2000
 def words(end: Ending, rows: int) -> str:
     """Describe an ending in one line; without metrics before it, there is nothing to judge."""
     holds = "the rows before it are not affected" if rows else "it ended before the first metric"
-    return f"the log ends with {end.what} (line {end.line}): {f'{end.raised}; ' if end.raised else ''}{holds}"
+    return f"the log ends with {end.described}; {holds}"
 
 
-def event(end: Ending) -> Event:
-    """Return an ending as an event."""
-    return Event(kind="end", message=end.described, line=end.line)
+def events(end: Ending) -> list[Event]:
+    """Return an ending as an event, after that of a training which had finished before."""
+    finished = [Event(kind="finished", line=end.line)] if end.after_training else []
+    return [*finished, Event(kind="end", message=end.described, line=end.line)]
 
 
 def ending(lines: Iterable[tuple[int, str]], last_row: int) -> Ending | None:
@@ -117,6 +136,8 @@ def ending(lines: Iterable[tuple[int, str]], last_row: int) -> Ending | None:
     """
     found: dict[_Sign, int] = {}
     errors: dict[int, str] = {}
+    logged: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    frame, line = "", 0
     for line, text in lines:
         if line <= last_row:
             continue
@@ -124,15 +145,32 @@ def ending(lines: Iterable[tuple[int, str]], last_row: int) -> Ending | None:
             for sign in _SIGNS:
                 if sign not in found and sign.words.search(text, 0, _LONGEST):
                     found[sign] = line
-        if (found or not last_row) and (error := _RAISED.match(text[:_LONGEST])):
-            errors[line] = error[1][:_MOST_SAID]
-    if not found:  # without metrics, an exception whose traceback was not pasted is all that there is
-        at, raised = max(errors.items(), default=(0, ""))
-        return Ending(kind="exception", what="an exception", line=at, raised=raised) if ": " in raised else None
+        if at := _FRAME.search(text, 0, _LONGEST):
+            frame = f", in {at[3]} ({at[1]}, line {at[2]})"
+        elif (found or not last_row) and (error := _RAISED.match(text[:_LONGEST])):
+            errors[line], frame = f"{_shortened(error[1]).rstrip(' :')}{frame}", ""
+        elif error := _REPEATED.search(text, 0, _LONGEST):
+            logged[_DIGITS.sub("", error[1])].append((line, _shortened(error[1])))
+    if not found:
+        return _unsigned(errors, logged, line)
     surest = min(found, key=_SIGNS.index)
     by_hand = surest.kind == "interrupted"  # what is raised after an interrupt follows from it
     after = [error for line, error in errors.items() if line >= found[surest] and not by_hand]
     raised = next((error for error in after if not _LAUNCHERS.search(error)), after[0] if after else "")
     late = any(sign.kind == "finished" and line < found[surest] for sign, line in found.items())
-    what = f"{surest.what} {AFTERWARDS}" if late else surest.what
-    return Ending(kind=surest.kind, what=what, line=found[surest], raised=raised)
+    return Ending(kind=surest.kind, what=surest.what, line=found[surest], raised=raised, after_training=late)
+
+
+def _unsigned(errors: Mapping[int, str], logged: Mapping[str, list[tuple[int, str]]], last: int) -> Ending | None:
+    """Return the ending of a log that no sign marks: a logged error that is repeated up to the last line, or, without
+    metrics, an exception whose traceback was not pasted."""
+    often = max(logged.values(), key=len, default=[])
+    if len(often) >= _OFTEN and often[-1][0] == last:
+        line, raised = often[0]
+        return Ending(kind="exception", what=f"an error repeated {len(often)} times", line=line, raised=raised)
+    line, raised = max(errors.items(), default=(0, ""))
+    return Ending(kind="exception", what="an exception", line=line, raised=raised) if ": " in raised else None
+
+
+def _shortened(message: str) -> str:
+    return shorten(message, _MOST_SAID, placeholder="…")

@@ -11,13 +11,17 @@ import numpy as np
 from ..run import Reading, Run
 from .aliases import STEP_KEYS, WEAK_STEP_KEYS
 from .input import NotRead
-from .row_kinds import LIMITS, SHARES
+from .row_kinds import EVALUATED, LIMITS, SHARES
 
 _BETTER = 0.1
 """Minimum advantage in regularity for the second reading to be used, as a share of the steps."""
 _ALIKE = 0.1
 """Maximum difference of two rewards, as a share of their range, for two readings to agree."""
 _NAMED = 3
+_EVENTS = 5
+"""Minimum number of values for the steps of an event to be irregular."""
+_GAP = 10
+"""Minimum of the longest gap, as a multiple of the median one, between irregular steps."""
 _LISTED = 6
 """Maximum number of unknown names in one note."""
 _PAYS = frozenset("reward_mean success_rate valid_rate reward_components eval_score".split())
@@ -57,23 +61,25 @@ def chosen(first: list[Run], second: list[Run]) -> list[Run]:
     The first way is kept unless the second one has more regular steps and also finds the reward. If the rewards differ,
     the verdict depends on the choice, which is recorded in the runs.
     """
+    if not any(map(len, second)):
+        return first
     counts = [len(run) for run in first], [len(run) for run in second]
     if counts[0] == counts[1] and all(np.array_equal(a.steps, b.steps) for a, b in zip(first, second, strict=True)):
         return marked(first, "lines", "two readings of its lines agree", counts[1])
     if len(first) == len(second) and all(_part_of(b, a) for a, b in zip(first, second, strict=True)):
-        return marked(first, "lines", "a second reading has every few of its steps", counts[1])
+        return marked(first, "lines", "a second reading has a subset of its steps", counts[1])
     steadier = steadiness(second) > steadiness(first) + _BETTER and _columns(second) >= _columns(first)
     runs, others = (second, first) if steadier else (first, second)
-    why = "its steps count more evenly" if steadier else "its steps count at least as evenly"
+    why = f"its steps are {'more regular' if steadier else 'at least as regular'}"
     marked(runs, "templates" if steadier else "lines", why, [len(run) for run in others])
     if counts[0] == counts[1]:
         return runs
     decides = not _same_reward(runs, others)
-    counted = f"{_counted(runs)} against {_counted(others)}"
+    counted = f"{_counted(runs)} or {_counted(others)}"
     for run in runs:
         assert run.reading is not None
         run.reading.decides = decides
-        run.notes.append(NotRead(f"its lines can be read in two ways: {counted}; the first is used: {why}"))
+        run.notes.append(NotRead(f"its lines can be read in two ways ({counted}); the first is used, because {why}"))
     return runs
 
 
@@ -121,6 +127,7 @@ def checked(run: Run) -> Run:
     if run.reading is None:
         run.reading = Reading(way=run.format, why="its format is known", rows=len(run))
     run.reading.pace = pace(run.steps)
+    _leave_out_events(run)
     run.reading.out_of_range = [name for name in LIMITS if name in run.columns and _outside(run.columns[name], name)]
     run.reading.unused = candidates(run.unread, len(run))
     if _PAYS.isdisjoint(run.columns) and run.run_type not in ("preference", "evaluation") and run.reading.unused:
@@ -128,6 +135,29 @@ def checked(run: Run) -> Run:
     elif run.run_type == "none" and not run.notes:
         run.notes.append(_unknown(run) or "no metrics found: no name is followed by numbers on several lines")
     return run
+
+
+def _leave_out_events(run: Run) -> None:
+    """Leave out numbers that the trainer prints only on an event, such as a spike: they are no series of the run."""
+    for name, column in [*run.columns.items()]:
+        rows = np.flatnonzero(np.isfinite(column)) if column.dtype != object and name not in EVALUATED else np.empty(0)
+        if _EVENTS <= len(rows) <= 0.5 * len(run) and _irregular(run.steps[rows]):
+            del run.columns[name]
+            keys = [key for key, field in run.mapping.items() if field == name]
+            run.unread |= {key: len(rows) for key in keys if run.mapping.pop(key)}
+            highest = rows[column[rows].argmax()]
+            run.notes.append(
+                f"{name} is printed at {len(rows)} irregular steps, as on an event, and is not judged; "
+                f"its maximum is {column[highest]:.3g} at step {run.steps[highest]}"
+            )
+
+
+def _irregular(steps: np.ndarray) -> bool:
+    """Return whether steps come in groups with long gaps between them, and not at growing distances."""
+    moves = np.diff(steps)
+    often = pace(steps)
+    grouped = often is not None and often < 0.5 and moves.max() > _GAP * np.median(moves)
+    return bool(grouped and np.count_nonzero(np.diff(moves) < 0) > 1)
 
 
 def _unknown(run: Run) -> str:

@@ -20,7 +20,7 @@ from ..limits import spent
 from ..record import NUMBER_FIELDS, Event
 from ..run import Run
 from . import fast, steps
-from .aliases import STEP_KEYS, TRAPS, WEAK_STEP_KEYS, Alias, meant_beside, resolve
+from .aliases import STEP_KEYS, TRAPS, WEAK_STEP_KEYS, Alias, counts_as, is_weak, meant_beside, resolve
 from .input import Input, NotRead
 from .row_kinds import EVAL, EVALUATED, VALUES, component, declares, flat, is_eval, melted, unpacked
 from .series import Values
@@ -111,12 +111,14 @@ class Rows:
         self.origin = 0
         self.ended: list[int] = []
         self.by_bar = self.mends = self.redrawn = False
+        self.reached: list[tuple[int, float, int]] = []
+        """Lines that show how many steps were taken, with that number and the planned one."""
         self.numbered = True
         """Whether the steps of the rows come from the log and were not counted."""
         self._declared: list[tuple[int, str, Any]] = []
         self._known: dict[str, Values] = {}
         self.weak = Values("", ())
-        self._step_key: str | None = None
+        self._step_key = next((key for key, field in file.mapping.items() if field == "step"), None)
         self.dropped: list[int] = []
         self._shapes: dict[int, fast.JsonShape] = {}
         self._read: Counter[int] = Counter()
@@ -287,7 +289,7 @@ class Rows:
     def _uncounted(self, row: Mapping[str, Any]) -> bool:
         """Return whether neither this row nor an earlier one has a counter, only fractions of an epoch."""
         named = {key.lower().replace(" ", "_") for key in row}
-        weak = [row[key] for key in row if key.lower() in WEAK_STEP_KEYS]
+        weak = [row[key] for key in row if is_weak(key)]
         parts = all((at := number(value)) is not None and not at.is_integer() for value in weak)
         return self._step_key is None and named.isdisjoint(STEP_KEYS) and parts
 
@@ -337,8 +339,9 @@ class Rows:
             if name in named and (step := _count(row[named[name]])) is not None and math.isfinite(step):
                 self._step_key = self._step_key or named[name]
                 return step
-        for name in WEAK_STEP_KEYS:
-            if name in named and (step := number(row[named[name]])) is not None:
+        for word in WEAK_STEP_KEYS:
+            counter = next((key for key in named.values() if counts_as(key, word)), None)
+            if counter is not None and (step := number(row[counter])) is not None:
                 self.weak.put(len(self.steps), step)
                 break
         return None
@@ -455,6 +458,13 @@ class Rows:
         moves = np.diff(known)
         return bool((moves < 0).any() or np.count_nonzero(moves == 0) > 0.3 * len(moves))
 
+    def reach(self, line: int, step: float | None, planned: int) -> None:
+        """Note the number of steps that were taken up to a line, and that of the whole training."""
+        if self.reached and self.reached[-1][1:] == (step, planned):
+            self.reached.pop()
+        if step:
+            self.reached.append((line, step, planned))
+
     def join(self, rollouts: list[int]) -> None:
         """Give rows that are numbered by their rollout the step of the following update."""
         self.steps = array("d", steps.joined(np.array(self.steps), rollouts))
@@ -465,7 +475,10 @@ class Rows:
         if column is not None:
             trains = np.frombuffer(self.trains, np.uint8).astype(bool)
             held = np.flatnonzero(~np.isnan(column.full(len(self))) & trains)
-            self.steps = array("d", steps.spread(np.array(self.steps), held))
+            after = [step for line, step, _ in self.reached if line >= self.lines[-1]]
+            self.steps = array("d", steps.spread(np.array(self.steps), held, max(after, default=0.0)))
+            if self.reached and self.steps[-1] <= self.reached[-1][2]:
+                self.settings.setdefault("max_steps", self.reached[-1][2])
 
     def _settle(self) -> None:
         """Drop console lines that are not the trainer's, and positions of a wrong progress bar."""
@@ -500,7 +513,7 @@ class Rows:
 
         self.flush()
         self._join_phases()
-        if self.by_bar:
+        if self.by_bar or (self.reached and np.isnan(np.array(self.steps)).all()):
             self._spread()
         if self.mends:
             self._settle()
@@ -513,15 +526,21 @@ class Rows:
         n = len(self)
         epochs = next((c.full(n) for c in self.columns.values() if any(a.field == "epoch" for a in c.aliases)), None)
         outer = [column.full(n) for key, column in self.extra.items() if key.lower() in _OUTER]
+        counted = np.array(self.steps)
+        if n and np.isnan(counted).all() and steps.restarts(weak := self.weak.full(n)):
+            counted = weak
         parts = steps.runs(
-            np.array(self.steps), np.frombuffer(self.trains, np.uint8).astype(bool), epochs, outer, self.ended,
+            counted, np.frombuffer(self.trains, np.uint8).astype(bool), epochs, outer, self.ended,
             np.array(self.origins),
         ) if n else []  # fmt: skip
         if len(parts) < 2:
             return [self.run()]
         found: list[Run] = []
-        for place, rows in enumerate(parts, 1):
-            run = self._part(rows, f"run {place} of {len(parts)}").run()
+        ends = [*(self.lines[part[0]] for part in parts[1:]), math.inf]
+        for place, (rows, end) in enumerate(zip(parts, ends, strict=True), 1):
+            part = self._part(rows, f"run {place} of {len(parts)}")
+            part.reached = [at for at in self.reached if part.lines[0] <= at[0] < end]
+            run = part.run()
             run.notes.append(f"the file has {len(parts)} runs, which are judged separately; this is run {place}")
             found.append(run)
         return found

@@ -165,8 +165,7 @@ _MOST_HASHES = 256
 
 
 def _three_digits(values: np.ndarray) -> np.ndarray:
-    """Return values as whole numbers that are equal if three significant digits are equal, and 0 if there is no
-    value."""
+    """Return integers that are equal if the values agree to three significant digits; 0 for missing values."""
     known = np.isfinite(values) & (values != 0)
     exponent = np.floor(np.log10(np.abs(np.where(known, values, 1.0))))
     mantissa = np.rint(np.where(known, values, 0.0) / 10.0 ** (exponent - 2))

@@ -27,7 +27,7 @@ BINS = 160
 DECADES = 3
 """Orders of magnitude at or above which a positive series has a logarithmic axis."""
 FAR = 2.0
-"""Multiples of the range of 98 % of the values beyond which a value is drawn at the edge, with a note."""
+"""Multiples of the range of 98% of the values beyond which a value is drawn at the edge, with a note."""
 SMOOTHED, LEVELS = 200, 20
 """Minimum number of known values, and of different ones, for a smoothed line over the raw one; shorter series, or those
 with fewer different values, do not need one."""

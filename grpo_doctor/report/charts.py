@@ -161,6 +161,7 @@ def legend(drawn: Sequence[Panel], *, green: bool) -> str:
     ground = drawn[0].ground
     ticks = [f"{KINDS[kind]} {where}" for kind, where in PLACES.items() if kind in ground.events]
     words = [f"Dashed: {ground.main.code} begins." if ground.main else ""]
+    words.append("Shaded: a finding holds." if ground.diagnosis.findings else "")
     words.append("Green: range in which its check is silent." if green else "")
     words.append(f"Ticks: {', '.join(ticks)}." if ticks else "")
     return " ".join(filter(None, words))
@@ -220,7 +221,7 @@ def _in_words(ground: Ground, field: str) -> str:
     values = ground.diagnosis.run.column(field)
     assert values is not None
     known = values[np.isfinite(values)]
-    words = f"{field}: {known[0]:.3g} at first, {known[-1]:.3g} at last, from {known.min():.3g} to {known.max():.3g}"
+    words = f"{field}: {known[0]:.3g} to {known[-1]:.3g}, between {known.min():.3g} and {known.max():.3g}"
     return f"{words}; {ground.main.code} begins at step {ground.main.onset_step}" if ground.main else words
 
 

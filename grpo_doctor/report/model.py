@@ -29,14 +29,14 @@ SHOWN = 4
 
 SURE = {
     "high": "proven by a log line, a probe or an identity",
-    "medium": "a statistical test and the order in time",
-    "low": "a threshold was crossed; look before you act",
+    "medium": "based on a statistical test and the order of events",
+    "low": "a threshold was crossed; verify before you act",
 }
 """The meaning of each confidence."""
 SURE_OF_SETTINGS = {
-    "high": "it follows from the settings",
-    "medium": "a rule of thumb about settings",
-    "low": "a limit was crossed; look before you act",
+    "high": "follows from the settings",
+    "medium": "based on a rule of thumb",
+    "low": "a threshold was crossed; verify before you act",
 }
 """The meaning of each confidence of a preflight rule, which has no training data."""
 
@@ -128,6 +128,16 @@ def leading(diagnosis: Diagnosis) -> Finding | None:
     return first if first is not None and first.level >= Severity.WARNING else None
 
 
+def begun(diagnosis: Diagnosis) -> Finding | None:
+    """Return the finding whose onset is that of the run: the outcome, else the one that a list of runs shows."""
+    return diagnosis.finding(diagnosis.outcome) if diagnosis.outcome else leading(diagnosis)
+
+
+def label(main: Finding) -> str:
+    """Return what the finding that heads a report is."""
+    return "cause" if main.role == "cause" else "finding"
+
+
 def withheld(diagnosis: Diagnosis) -> list[Withheld]:
     """Return every common remedy that does not apply to this run, once, grouped by reason."""
     together: dict[str, list[Withheld]] = {}
@@ -180,7 +190,7 @@ def since(finding: Finding) -> str:
 
 def level(finding: Finding) -> str:
     """Return the severity as printed: past findings and previews are marked."""
-    said = f"was {finding.severity}" if finding.cleared else finding.severity
+    said = f"past {finding.severity}" if finding.cleared else finding.severity
     return f"{said}, preview" if finding.preview else said
 
 
@@ -192,15 +202,21 @@ def when(finding: Finding) -> str:
     return f"{since(finding)} ({'; '.join(about)})" if about else since(finding)
 
 
+def onset(main: Finding, diagnosis: Diagnosis) -> str:
+    """Return when the run went wrong, and since when its cause holds if that differs."""
+    first = begun(diagnosis) or main
+    return when(first) if since(first) == since(main) else f"{when(first)}; {main.code} {since(main)}"
+
+
 def cost(diagnosis: Diagnosis, gpu_cost: float | None = None) -> str:
     """Return what a failing run has spent since its onset: steps, time, GPU-hours if the GPUs are declared, and dollars
     if ``gpu_cost`` is given (per GPU if their number is unknown)."""
-    main = diagnosis.finding(diagnosis.cause) if diagnosis.cause else None
-    lost = 0 if main is None or diagnosis.last_step is None else diagnosis.last_step - main.onset_step
-    if diagnosis.verdict != "failing" or main is None or lost <= 0:
+    first = begun(diagnosis)
+    lost = 0 if first is None or diagnosis.last_step is None else diagnosis.last_step - first.onset_step
+    if diagnosis.verdict != "failing" or first is None or lost <= 0:
         return ""
     spent = [f"{counted(lost, 'step')} since then"]
-    after = _clock(diagnosis.run, main.onset_step)
+    after = _clock(diagnosis.run, first.onset_step)
     if len(after) > 1:
         seconds = float(after.max() - after.min())
         spent.append(duration(seconds))
@@ -222,8 +238,8 @@ def first_step_to_take(finding: Finding) -> str:
     if finding.remedies:
         return finding.remedies[0].title
     if finding.rivals:
-        return f"Find out first which explanation holds: {finding.rivals[0].separated_by}"
-    return f"Read the page of the check: grpo-doctor checks explain {finding.code}"
+        return f"Test the alternative explanations first: {finding.rivals[0].separated_by}"
+    return f"Read about this check: grpo-doctor checks explain {finding.code}"
 
 
 def fingerprint(source: str, code: str) -> str:
@@ -339,7 +355,8 @@ def coverage(diagnosis: Diagnosis) -> str:
     """Describe in one sentence which checks the verdict is based on."""
     known = diagnosis.coverage
     fired = f"{counted(known.ran, 'check')} ran: {known.fired} fired, {known.passed} passed"
-    skipped = f" {counted(len(known.skipped), 'check')} skipped (metric not logged)." if known.skipped else ""
+    lacking = "entry point not given" if diagnosis.run_type == "probe" else "metric not logged"
+    skipped = f" {counted(len(known.skipped), 'check')} skipped ({lacking})." if known.skipped else ""
     return f"{fired}.{skipped}"
 
 

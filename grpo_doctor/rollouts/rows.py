@@ -326,7 +326,7 @@ def prompt_text(value: Any, deep: int = _DEEPEST) -> str:
 
 
 def _earned(row: _Row) -> dict[str, Any]:
-    """Return the reward, its components, and whether the answer was right."""
+    """Return the reward, its components, and whether the answer was correct."""
     held = row.fields.get("reward")
     parts: dict[str, float] = {}
     for source in (row.fields.get("components"), held):

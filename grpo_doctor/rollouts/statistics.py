@@ -52,7 +52,7 @@ _TEMPLATE = 3
 _RULE = 0.5
 """Share of responses with a marked answer at or above which a marked answer is the required format."""
 _LONGER = 1.25
-"""Multiple of the mean length of right responses at or above which a wrong one is long."""
+"""Multiple of the mean length of correct responses at or above which a wrong one is long."""
 _SHORT = 40
 """Length in characters up to which two prompts may correctly have the same answer."""
 
@@ -213,7 +213,7 @@ class _Step:
         return [name for name, true in shown.items() if true]
 
     def _right_chars(self, paid: float, chars: float) -> float:
-        """Return the mean length of the right responses so far; NaN before the first."""
+        """Return the mean length of the correct responses so far; NaN before the first."""
         self._right[0] += chars * (paid == 1)
         self._right[1] += paid == 1
         return self._right[0] / self._right[1] if self._right[1] else math.nan
@@ -261,7 +261,7 @@ class _Step:
         return found | self._outcomes()
 
     def _outcomes(self) -> dict[str, float]:
-        """Return length, answers and texts of right and wrong responses."""
+        """Return length, answers and texts of correct and wrong responses."""
         reward, chars, agreed = self._column("reward"), self._column("chars"), self._column("agrees")
         known = reward[np.isfinite(reward)]
         low, high = (known.min(), known.max()) if len(known) else (math.nan, math.nan)
@@ -415,7 +415,7 @@ def _repeated(calls: Sequence[Call]) -> int:
 
 
 def _paid(reward: float, success: float, low: float, high: float) -> float:
-    """Return 1 for right responses, 0 for others: by their success, else by the upper half of the rewards; if all
+    """Return 1 for correct responses, 0 for others: by their success, else by the upper half of the rewards; if all
     rewards are equal, by a reward above 0."""
     if success == success:
         return float(success > 0.5)

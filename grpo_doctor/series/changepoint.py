@@ -111,7 +111,7 @@ def _worth(rest: np.ndarray, term: np.ndarray, tiny: float) -> float:
 
 @lru_cache(maxsize=LENGTHS)
 def _slope(n: int) -> np.ndarray:
-    """Return a slope about 0."""
+    """Return n evenly spaced values with mean 0."""
     return np.arange(n) - (n - 1) / 2
 
 

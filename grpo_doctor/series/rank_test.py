@@ -12,7 +12,7 @@ import numpy as np
 RANKED = 2.85
 """Standard errors of Kendall's S at or above which held-out scores count as falling since the highest: at least seven
 in a row, each below the one before. It corrects for testing after every score: of 6,000 flat runs with autocorrelation
-0.3, 0.8 % seem to have fallen after any of 16 scores (1.5 % at 2.7), and 0.3 % at the end."""
+0.3, 0.8% seem to have fallen after any of 16 scores (1.5% at 2.7), and 0.3% at the end."""
 
 
 def climb(x: np.ndarray) -> float:

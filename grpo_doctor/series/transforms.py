@@ -206,6 +206,6 @@ def rms_on_ties(std: Column, mean: Column, rms_live: Column, dead: Column, n: Co
 
 
 def homogeneous(p: Column, k: Column) -> Column:
-    """Expected share of groups whose ``k`` binary rewards are all equal if each response is right with probability
+    """Expected share of groups whose ``k`` binary rewards are all equal if each response is correct with probability
     ``p``."""
     return p**k + (1 - p) ** k

@@ -65,7 +65,7 @@ UNIT = 0.1
 scale."""
 FEW, SHORT = 12, 16
 """Number of held-out scores up to which their noise is poorly known, so that their ranks are also used, for a gain and
-for a fall. Of 6,000 flat runs with autocorrelation 0.3, 0.97 % show a gain with 12 scores, and 1.6 % would with 16."""
+for a fall. Of 6,000 flat runs with autocorrelation 0.3, 0.97% show a gain with 12 scores, and 1.6% would with 16."""
 UNPAID = 0.85
 """Share of rows at the minimum at or above which a series counts as always at its minimum; seven in eight rows have no
 signal."""

@@ -83,6 +83,9 @@ def test_one_file_of_several_runs_is_compared_with_its_first(tmp_path: Path) -> 
     assert found == [(f"{path} (a)", f"{path} (b)"), (f"{path} (a)", f"{path} (c)")]
     (one,) = told(f"{path}#c", f"{path}#2")
     assert (one["base"]["name"], one["new"]["name"]) == (f"{path} (c)", f"{path} (b)")
+    result = grpo_doctor("compare", path, f"{path}#2")
+    assert result.exit_code == 2
+    assert f"contains 3 settings ({path} (a), {path} (b), {path} (c)); name one file, or one run" in result.output
     result = grpo_doctor("compare", f"{path}#c", f"{path}#d")
     assert result.exit_code == 2
     assert "contains no run 'd'; its runs: a, b, c" in result.output
@@ -116,5 +119,6 @@ def test_the_gate_holds_a_run_against_another(tmp_path: Path, seeds: dict[str, P
     assert grpo_doctor("gate", bad).exit_code == 1
     assert grpo_doctor("gate", bad, "--against", bad).exit_code == 0
     assert grpo_doctor("gate", seeds["base0"], "--against", tmp_path / "absent").exit_code == 2
+    assert grpo_doctor("gate", seeds["base0"], "--against", tmp_path).exit_code == 2
     (tmp_path / "none.log").write_text("nothing here\n")
     assert grpo_doctor("gate", seeds["base0"], "--against", tmp_path / "none.log").exit_code == 3

@@ -76,7 +76,7 @@ def test_streams_that_take_nothing_and_folders_that_cannot_be_made(
         (FileNotFoundError(errno.ENOENT, "No such file", str(Path(common.__file__).parent / "lost.j2")), False),
     ],
 )
-def test_what_no_user_can_fix_is_an_error_of_grpo_doctor(error: OSError, users: bool) -> None:
+def test_an_error_that_no_user_can_fix_is_an_internal_error(error: OSError, users: bool) -> None:
     with pytest.raises(typer.Exit if users else type(error)) as raised, common.plain_errors():
         raise error
     assert getattr(raised.value, "exit_code", common.BROKEN) == (common.WRONG if users else common.BROKEN)
@@ -116,7 +116,7 @@ def test_a_run_that_was_killed_before_its_settings_were_written(tmp_path: Path) 
 @pytest.mark.skipif(
     not REPRODUCERS.is_dir(), reason=f"the inputs that broke the first version are not at {REPRODUCERS}"
 )
-def test_what_broke_the_first_version() -> None:
+def test_inputs_that_broke_the_first_version_end_with_an_exit_code() -> None:
     paths = [path for path in sorted(REPRODUCERS.iterdir()) if path.suffix not in (".sig", ".md")]
     assert len(paths) > 30
     told = {path.name: CliRunner().invoke(app, ["gate", str(path), "--budget-seconds", "60"]) for path in paths}

@@ -27,7 +27,7 @@ def run(*arguments: str | Path, folder: Path) -> Result:
         return CliRunner().invoke(app, ["run", *map(str, arguments)])
 
 
-def test_what_cannot_be_used_is_one_line_and_exit_2(tmp_path: Path) -> None:
+def test_an_unusable_option_is_one_line_and_exit_2(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text("learning_rat = 1\n")
     for arguments, message in [
         (["--inject", "nonsense"], "unknown fault"),
@@ -108,7 +108,7 @@ def test_a_killed_run_resumes_to_the_records_of_the_uninterrupted_one(tmp_path: 
 
 
 @pytest.mark.slow
-def test_what_fails_in_watching_does_not_end_the_training(tmp_path: Path) -> None:
+def test_an_error_in_the_checks_does_not_end_the_training(tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "samples.jsonl").symlink_to("/dev/full")
     done = run("--steps", "3", *SMALL, "--out", "full", folder=tmp_path)

@@ -48,7 +48,7 @@ def test_a_finding_points_at_its_setting(tmp_path: Path, name: str, text: str, l
     assert results["CFG013"]["locations"][0]["physicalLocation"]["region"] == {"startLine": line}
 
 
-def test_all_that_is_wrong_with_a_script_is_said(tmp_path: Path) -> None:
+def test_every_error_of_a_script_is_reported(tmp_path: Path) -> None:
     (path := tmp_path / "train.py").write_text(PYTHON)
     codes = {line.split()[1] for line in settings(path).stdout.splitlines() if ": CFG" in line}
     assert codes >= {"CFG013", "CFG003", "CFG004"}
@@ -78,7 +78,7 @@ def test_the_arithmetic_is_always_printed(tmp_path: Path) -> None:
     assert (result.exit_code, "Read 5 settings of verl" in result.stdout) == (0, True)
 
 
-def test_what_was_not_read_is_said(tmp_path: Path) -> None:
+def test_unread_parts_are_named(tmp_path: Path) -> None:
     (path := tmp_path / "run.py").write_text(
         "from trl import GRPOConfig\nGRPOConfig(num_generations=8, learning_rate=rate(), num_generation=4, beta=0.0)\n"
     )
@@ -88,7 +88,7 @@ def test_what_was_not_read_is_said(tmp_path: Path) -> None:
         f"{path}:2: CFG015 unknown-setting (error) num_generation: GRPOConfig has never accepted num_generation" in told
     )
     assert "did you mean num_generations?" in told
-    assert "unknown; set the values that you know: --set" in told
+    assert "unknown settings; declare those that you know: --set" in told
     assert "checks skipped because of missing settings:" in settings(path, "--verbose").stdout
 
 
@@ -176,7 +176,7 @@ def test_a_broken_file_is_one_line(tmp_path: Path, name: str, text: str) -> None
     assert len(result.output.strip().splitlines()) == 1
 
 
-def test_one_broken_file_costs_no_other_its_judgement(tmp_path: Path) -> None:
+def test_one_broken_file_does_not_affect_others(tmp_path: Path) -> None:
     (broken := tmp_path / "a.yaml").write_text("a: [b")
     (right := tmp_path / "b.yaml").write_text("num_generations: 8\nmax_completion_length: 512\n")
     result = settings(broken, right)
@@ -226,6 +226,21 @@ def test_settings_is_the_former_name_of_the_command_and_config_of_the_family(tmp
     assert former.exit_code == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "setting"),
+    [
+        ("python train.py --num_generations 8 --beta 0.04\n", "(num_generations, line 1)"),
+        ("beta: 0.04\nnum_generations: 8\n", "(num_generations, line 2)"),
+        ('{"num_generations": 8, "beta": 0.04}', "(num_generations, line 1)"),
+    ],
+)
+def test_reads_a_command_or_a_document_from_standard_input(text: str, setting: str) -> None:
+    result = CliRunner().invoke(app, ["preflight", "-"], input=text)
+    assert (result.exit_code, setting in result.output) == (0, True), result.output
+    nothing = CliRunner().invoke(app, ["preflight", "-"], input="nothing: [")
+    assert (nothing.exit_code, "No reinforcement learning settings found" in nothing.output) == (3, True)
+
+
 def test_a_declared_setting_decides_what_the_file_leaves_open(tmp_path: Path) -> None:
     (path := tmp_path / "a.yaml").write_text(
         "num_generations: 8\nbeta: 0.0\nper_device_train_batch_size: 4\nmax_completion_length: 512\n"
@@ -246,7 +261,7 @@ def test_evidence_is_listed_on_request(tmp_path: Path) -> None:
     assert "evidence for rl: a group (8)" in told
 
 
-def test_a_report_is_written_to_a_file_and_nothing_to_fix_is_said(tmp_path: Path) -> None:
+def test_a_report_file_is_written_and_nothing_to_fix_is_reported(tmp_path: Path) -> None:
     (path := tmp_path / "a.yaml").write_text(YAML)
     settings(path, "-f", "json", "-o", tmp_path / "out.json")
     assert json.loads((tmp_path / "out.json").read_text())

@@ -52,7 +52,7 @@ def test_a_shared_log_reads_as_the_log_did(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("content", "said"), [(b"\xff\xfe\x00\x81", "not a text file"), (None, "cannot be read")])
-def test_what_cannot_be_shared_is_one_line(tmp_path: Path, content: bytes | None, said: str) -> None:
+def test_a_log_that_cannot_be_shared_is_one_line(tmp_path: Path, content: bytes | None, said: str) -> None:
     if content is not None:
         (tmp_path / "x").write_bytes(content)
     done = CliRunner().invoke(app, ["share", str(tmp_path / "x")])

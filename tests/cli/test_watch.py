@@ -82,7 +82,7 @@ def test_rotation_and_truncation_lose_and_double_nothing(follower: Follower, tur
     assert follower.copy.read_text() == "one\ntwo\n3\nfour\n"
 
 
-def test_what_was_written_just_before_a_rotation_is_read(follower: Follower) -> None:
+def test_rows_written_just_before_a_rotation_are_read(follower: Follower) -> None:
     append(follower.path, "one\n")
     follower.poll()
     append(follower.path, "two\ntorn")
@@ -293,7 +293,7 @@ def test_the_end_of_a_file_that_had_just_begun_again(follower: Follower) -> None
     assert follower.copy.read_text() == "one\ntwo\nthree\n"
 
 
-def test_what_is_read_in_place(tmp_path: Path) -> None:
+def test_folders_and_stores_are_read_in_place(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "store.db").write_bytes(b"SQLite format 3\0")
     (tmp_path / "train.log").write_text("step 1\n")
@@ -330,7 +330,7 @@ def test_a_file_that_never_comes_is_reported_at_once_and_is_wrong_use(tmp_path: 
     assert f"{tmp_path / 'no.log'}: the file never appeared" in result.output
 
 
-def test_the_heartbeat_says_where_the_run_stands_and_when_it_does_not_move(tmp_path: Path) -> None:
+def test_the_heartbeat_reports_progress_and_silence(tmp_path: Path) -> None:
     log, now, said = write_run(tmp_path / "records.jsonl", collapsed=False, steps=10), [0.0], list[str]()
     (tmp_path / "config.json").write_text('{"max_steps": 40}')
     (folder := tmp_path / "copy").mkdir()
@@ -343,7 +343,7 @@ def test_the_heartbeat_says_where_the_run_stands_and_when_it_does_not_move(tmp_p
             write_run(log, collapsed=False, steps=more)
         heart.tick(watcher.poll())
     assert len(said) == 3
-    assert said[0].startswith(f"step 10/40, starting, {log}  reward 0.54")
+    assert said[0].startswith(f"step 10/40, no new step yet, {log}  reward 0.54")
     assert said[1].endswith("no new data for 60 s")
     assert said[2].startswith("step 20/40, ")
     assert "steps/min" in said[2]
@@ -352,7 +352,7 @@ def test_the_heartbeat_says_where_the_run_stands_and_when_it_does_not_move(tmp_p
 def test_pace() -> None:
     now = [0.0]
     pace = Pace(10, lambda: now[0])
-    assert pace.left(10, 100) == "starting"
+    assert (pace.left(0, 100), pace.left(10, 100)) == ("starting", "no new step yet")
     now[0] = 60.0
     assert pace.left(20, 100) == "8 min left, 10 steps/min"
     assert pace.left(40, 50) == "20 s left, 30 steps/min"
@@ -381,7 +381,7 @@ def listening(answer: bytes) -> Iterator[tuple[str, list[tuple[str | None, dict[
         server.shutdown()
 
 
-def test_a_webhook_is_sent_json_and_a_dead_one_ends_nothing(tmp_path: Path) -> None:
+def test_a_webhook_receives_json_and_an_unreachable_one_ends_nothing(tmp_path: Path) -> None:
     log = write_run(tmp_path / "records.jsonl", collapsed=True)
     dead = "http://127.0.0.1:9/dead?key=1"
     with listening(b"") as (url, got):
@@ -448,7 +448,7 @@ def test_a_page_is_kept_current_while_the_run_goes_on(tmp_path: Path) -> None:
     assert 'http-equiv="refresh"' not in page.read_text(encoding="utf-8")
 
 
-def test_a_folder_of_rollouts_beside_the_log_is_followed_and_each_of_its_files_read_once(
+def test_a_folder_of_rollouts_next_to_the_log_is_followed_and_each_file_read_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path / "made", "math", "loop")

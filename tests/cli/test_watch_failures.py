@@ -71,7 +71,7 @@ def test_a_process_that_ignores_sigterm_is_killed_where_that_is_asked_for(log: P
     assert "it was still running 0.2 s after SIGTERM" in result.stdout
 
 
-def test_a_process_whose_exit_code_no_one_collects_counts_as_ended(log: Path) -> None:
+def test_a_zombie_process_counts_as_ended(log: Path) -> None:
     with trainer(PROMPT) as process:
         result = watch(log, "--on", f"error=stop:{process.pid}")
         assert psutil.Process(process.pid).status() == psutil.STATUS_ZOMBIE

@@ -27,7 +27,7 @@ def cured() -> Comparison:
     return compared(faulty, run({"learning_rate": 1e-5}, reward_mean=reward(1, gain=0.6), loss=loss()))
 
 
-def test_a_cured_run_is_better_and_its_remedy_confirmed(cured: Comparison) -> None:
+def test_a_fixed_run_is_better_and_its_remedy_confirmed(cured: Comparison) -> None:
     assert cured.verdict == "better"
     fared = {f.code: f for f in cured.fared}
     assert (fared["GRD001"].fate, fared["GRD001"].judgement) == ("vanished", "confirmed")
@@ -65,6 +65,23 @@ def test_an_error_that_base_was_too_short_to_show_makes_a_better_run_mixed() -> 
     assert (new.fate, new.why) == ("appeared", "BASE ends at step 40, and NEW showed it at step 50")
     assert found.verdict == "mixed"
     assert "REW009 reward-collapse is gone; GRD001 nan-or-inf" in headline(found)
+
+
+def test_a_failure_beyond_the_shared_steps_is_reported_and_inconclusive() -> None:
+    short, long = run(reward_mean=reward(1)[:40], loss=loss(40)), run(reward_mean=reward(1), loss=loss(broken=50))
+    found = compared(short, long)
+    assert found.verdict == "inconclusive"
+    assert headline(found) == (
+        "NEW has GRD001 nan-or-inf, but BASE ends at step 40, and NEW showed it at step 50. "
+        "NEW is a copy of BASE: every metric has identical values at every shared step. "
+        "They diverge at step 50, where loss of NEW is not finite."
+    )
+    other = compared(run(reward_mean=reward(2)[:40], loss=loss(40)), long)
+    assert "showed it at step 50. No difference beyond noise in the shared steps: the reward is " in headline(other)
+    assert headline(compared(long, short)).startswith("BASE has GRD001 nan-or-inf, but NEW ends at step 40")
+    brief = run(reward_mean=reward(1)[:5], loss=loss(5))
+    assert headline(compared(brief, long)).startswith("NEW has GRD001 nan-or-inf, but BASE ends at step 5")
+    assert compared(short, run(reward_mean=reward(1), loss=loss())).verdict == "no difference"
 
 
 def test_a_finding_that_stays_says_that_the_remedy_did_nothing() -> None:
@@ -108,7 +125,7 @@ def test_the_share_of_equal_responses() -> None:
             run(first=50, reward_mean=range(20)),
             "BASE has steps 1 to 20 and NEW has 50 to 69",
         ),
-        (run(reward_mean=range(20)), run(loss=range(20)), "they record no metric in common"),
+        (run(reward_mean=range(20)), run(loss=range(20)), "they have no metric in common"),
         (run(reward_mean=range(20)), run(), "no training metrics were found"),
     ],
 )
@@ -128,7 +145,7 @@ def test_different_lengths_logs_and_restarts_are_reported() -> None:
     assert found.verdict == "no difference"
     told = "\n".join(found.notes)
     assert "only steps 1 to 50 are compared: BASE continues to 90" in told
-    assert "NEW: the step goes back; 11 repeated rows" in told
+    assert "NEW: the step counter goes back; for 11 repeated rows" in told
     assert "written by different programs (records, trl-console)" in told
 
 
@@ -187,7 +204,7 @@ def test_an_inconclusive_comparison_says_why() -> None:
 
 
 @needs_corpus
-def test_where_two_public_runs_part_and_which_is_healthy() -> None:
+def test_names_the_divergence_and_the_healthy_side_of_two_public_runs() -> None:
     logs = (CORPUS / f"{name}-assignment5-alignment" / "metrics.jsonl" for name in ("R028", "R029"))
     found = compared(*(read(path)[0] for path in logs))
     assert found.verdict == "better"
@@ -201,12 +218,12 @@ def test_where_two_public_runs_part_and_which_is_healthy() -> None:
 
 @needs_corpus
 @pytest.mark.parametrize("code", ACROSS)
-def test_what_the_checks_across_runs_were_seen_on(code: str) -> None:
+def test_evidence_of_the_checks_across_runs(code: str) -> None:
     assert code in said_of(ACROSS[code])
 
 
 @needs_corpus
-def test_a_fix_that_changed_nothing() -> None:
+def test_a_fix_without_effect_is_reported() -> None:
     runs = {run.source.partition(".csv ")[2].strip("()"): run for run in read(CORPUS / "seed-lever" / "epochs.csv")}
     found = compared(runs["kl012_frozen"], runs["plan5"])
     assert {"kl_coef", "use_rank_env"} <= {c.name for c in found.acting}

@@ -65,13 +65,13 @@ def test_shifts_of_three_row_sigmas_over_the_last_third_are_found(learns: bool) 
     assert learns or sum(d.better == 1 for d in found) >= 0.9 * PAIRS
 
 
-def test_what_seeds_may_explain_is_inconclusive() -> None:
+def test_a_difference_that_seeds_may_explain_is_inconclusive() -> None:
     base, new = np.array(reward(0, noise=0.01)), np.array(reward(1, noise=0.01)) + 0.08
     found = difference_of("reward_mean", "reward", 1, sides(base, new))
     assert (found.words, found.better) == ("inconclusive: higher, but seeds may differ as much", 0)
 
 
-def test_what_could_be_detected_is_at_most_the_scale_of_the_score() -> None:
+def test_the_detectable_difference_is_at_most_the_scale_of_the_score() -> None:
     rng = np.random.default_rng(6)
     base, new = (rng.choice([0.0, 1.0], 12) for _ in range(2))
     found = difference_of("eval_score", "held-out score", 1, sides(base, new))
@@ -87,7 +87,7 @@ def test_noise_that_hides_half_of_the_scale_is_inconclusive_on_every_scale(scale
 
 
 @pytest.mark.parametrize(("along", "places"), [(0.0, 40), (0.3, 100), (0.6, 400)])
-def test_what_is_called_detectable_is_found_in_four_of_five_pairs(along: float, places: int) -> None:
+def test_a_detectable_difference_is_found_in_80_percent_of_the_pairs(along: float, places: int) -> None:
     rng = np.random.default_rng(2)
     found = 0
     for _ in range(100):

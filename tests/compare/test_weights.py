@@ -72,7 +72,7 @@ def test_an_adapter_is_compared_by_its_product(tmp_path: Path) -> None:
 )
 def test_a_file_that_is_not_a_checkpoint_is_reported_in_one_line(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "bad.safetensors").write_bytes(content)
-    with pytest.raises(WeightsError, match=r"bad\.safetensors: not a safetensors file, or torn"):
+    with pytest.raises(WeightsError, match=r"bad\.safetensors: not a safetensors file, or incomplete"):
         weights_apart(tmp_path / "bad.safetensors", tmp_path / "bad.safetensors")
 
 

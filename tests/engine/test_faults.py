@@ -275,7 +275,7 @@ def test_tokens_of_others(make_engine: Make) -> None:
     assert ((faulty - right).sum(1) == 6).all()
 
 
-def test_what_the_reward_is_shown(make_engine: Make) -> None:
+def test_the_text_that_the_reward_function_receives(make_engine: Make) -> None:
     assert make_engine("prefilled-start-not-scored").text([8, 9, 10]) == make_engine().text([9, 10])
 
 

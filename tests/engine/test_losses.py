@@ -33,7 +33,9 @@ def given(**changes: Any) -> Any:
         ({}, [[0.1] * 8], [[0.0] * 8]),  # the float32 mean of these differs from them in the last bit
     ],
 )
-def test_advantages_by_hand(changes: dict[str, Any], rewards: list[list[float]], expected: list[list[float]]) -> None:
+def test_advantages_equal_a_manual_computation(
+    changes: dict[str, Any], rewards: list[list[float]], expected: list[list[float]]
+) -> None:
     found = advantages(torch.tensor(rewards), given(**changes))
     torch.testing.assert_close(found, torch.tensor(expected), atol=4e-4, rtol=0)
 
@@ -49,7 +51,7 @@ def test_ties_share_their_rank() -> None:
     assert average_ranks(torch.tensor([[2.0, 1.0, 2.0, 0.0]])).tolist() == [[2.5, 1.0, 2.5, 0.0]]
 
 
-def test_kl_estimators_by_hand() -> None:
+def test_kl_estimators_equal_a_manual_computation() -> None:
     policy, reference = torch.tensor([math.log(0.5)]), torch.tensor([math.log(0.25)])
     assert kl_tokens(policy, reference, "k1").item() == pytest.approx(math.log(2))
     assert kl_tokens(policy, reference, "k2").item() == pytest.approx(math.log(2) ** 2 / 2)
@@ -57,14 +59,14 @@ def test_kl_estimators_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("loss_type", "expected"), [("dapo", 10 / 3), ("grpo", (1.5 + 7) / 2), ("dr_grpo", 10 / 8)])
-def test_aggregation_by_hand(loss_type: str, expected: float) -> None:
+def test_aggregation_equals_a_manual_computation(loss_type: str, expected: float) -> None:
     tokens, mask = torch.tensor([[1.0, 2.0], [7.0, math.nan]]), torch.tensor([[1.0, 1.0], [1.0, 0.0]])
     assert mean_over(tokens, mask, given(loss_type=loss_type, max_completion_length=4)).item() == pytest.approx(
         expected
     )
 
 
-def test_clipping_by_hand() -> None:
+def test_clipping_equals_a_manual_computation() -> None:
     """Ratios 1.5 and 0.5 with advantages of both signs: only the branch that gains is clipped."""
     logprobs, old = torch.log(torch.tensor([[1.5], [1.5], [0.5], [0.5]])), torch.zeros(4, 1)
     a, mask = torch.tensor([1.0, -1.0, 1.0, -1.0]), torch.ones(4, 1)

@@ -17,5 +17,5 @@ def test_a_large_model_has_a_smaller_batch(values: dict[str, Any], size: int) ->
     assert settings_of(values, "settings").generation_batch_size == size
 
 
-def test_what_a_run_was_started_with_outranks_the_defaults() -> None:
+def test_settings_of_a_run_take_precedence_over_defaults() -> None:
     assert settings_of({"model": "smollm2"}, "settings", Settings()).generation_batch_size == 64

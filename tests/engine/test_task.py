@@ -102,7 +102,7 @@ def test_prompts_of_a_file_with_a_reward_in_trls_form(tmp_path: Path, monkeypatc
         ("math:nothing", None, "no attribute 'nothing'"),
     ],
 )
-def test_what_cannot_be_a_task_says_why(
+def test_an_unusable_task_names_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, reward: str | None, message: str
 ) -> None:
     (tmp_path / "bad.jsonl").write_text("[1]\n")

@@ -68,7 +68,7 @@ def test_a_tool_answers_a_call_and_refuses_one_that_lacks_an_argument(call: str,
     assert ToolTask(0).reply(call.split()) == answer
 
 
-def test_what_a_tool_wrote_ends_with_its_last_word() -> None:
+def test_a_tool_result_ends_with_its_last_word() -> None:
     assert places(WORDS) == [0, 0, 0, 0, 1, 2, 3, 0, 0, 0, 0]
     assert places(WORDS[:4])[-1] == 1
     assert places(WORDS[:6])[-1] == 3
@@ -85,7 +85,7 @@ def test_demonstrations_without_a_mistake_are_right() -> None:
         assert task.score([example], [text], [False])[0].reward == 0.0
 
 
-def test_a_tool_writes_its_answer_into_the_response_and_nobody_is_trained_on_it(make_engine: Make) -> None:
+def test_a_tool_result_in_the_response_is_not_trained(make_engine: Make) -> None:
     engine = make_engine()
     scripted(engine, "<search> tin 3 </search> <answer> 14 </answer>")
     record, samples = Trainer(engine).step()

@@ -180,7 +180,7 @@ def test_processes_say_what_this_process_says(sweep: Path) -> None:
     assert told(*few, "-j", "2") == told(*few, "-j", "1")
 
 
-def test_what_fails_is_a_line_and_costs_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_run_is_one_line_and_affects_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_records(tmp_path / "good" / "records.jsonl", collapsed=False)
     write_records(tmp_path / "breaks" / "records.jsonl", collapsed=False)
     (tmp_path / "torn").mkdir()
@@ -225,7 +225,7 @@ def test_many_runs_of_analyze_are_pointed_here(sweep: Path) -> None:
     assert "grpo-doctor fleet" not in CliRunner().invoke(app, ["analyze", *runs[:2]]).stdout
 
 
-def test_a_knob_that_is_not_wired_keeps_both_runs(tmp_path: Path) -> None:
+def test_a_setting_without_effect_keeps_both_runs(tmp_path: Path) -> None:
     for name, rate in (("a", 1e-6), ("b", 1e-5), ("c", 1e-6)):
         write_run(tmp_path / name, collapsed=False, rng=np.random.default_rng(3), learning_rate=rate)
     report = told(str(tmp_path))

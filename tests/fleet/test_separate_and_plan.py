@@ -34,7 +34,7 @@ def test_names_the_deciding_setting_first() -> None:
     assert sum(settings != [PLANTED] for settings in named) <= 1
 
 
-def test_where_nothing_decides_nothing_is_named() -> None:
+def test_no_setting_is_named_without_an_effect() -> None:
     rng = np.random.default_rng(5)
     lines = drawn_lines(200, rng)
     for line in lines:
@@ -56,7 +56,7 @@ def test_two_settings_that_change_together_are_not_distinguished() -> None:
     assert first.p == pytest.approx(2 / math.comb(24, 12))
 
 
-def test_what_only_follows_the_first_setting_says_nothing_beyond_it() -> None:
+def test_a_dependent_setting_has_no_further_effect() -> None:
     rng = np.random.default_rng(2)
     lines = []
     for _ in range(300):
@@ -69,7 +69,7 @@ def test_what_only_follows_the_first_setting_says_nothing_beyond_it() -> None:
     assert second.beyond > 0.05
 
 
-def test_what_cannot_be_tried_says_why() -> None:
+def test_a_setting_that_cannot_be_tested_names_the_reason() -> None:
     lines = [
         line("failing" if n % 2 else "healthy", name=f"run-{n}", seed=n, few=n if n < 3 else None) for n in range(20)
     ]

@@ -1,1 +1,1 @@
-"""Inputs that no one writes, from logs and configurations that the tests make: nothing may break on them."""
+"""Fuzzing: mutated logs, configurations and adapters must never cause an internal error."""

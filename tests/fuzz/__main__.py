@@ -1,8 +1,8 @@
-"""``python -m tests.fuzz [--seconds 120] [--seed 0] [--judged 0.05]``, or ``make fuzz``: prints and keeps failures.
+"""``python -m tests.fuzz [--seconds 120] [--seed 0] [--judged 0.05]``, or ``make fuzz``: prints and stores failures.
 
-A child process works on inputs, one after another. An input that takes longer than `SLOWEST` or `LONGEST`, or kills the
-child, is a failure too, and another child continues. Every kind of failure is reduced while it remains a failure, and
-written to ``--keep`` (a folder). Once fixed, inputs from generated seeds belong into ``tests/fuzz/corpus``.
+A child process works on one input after another. An input that takes longer than `SLOWEST` or `LONGEST`, or kills the
+child, is a failure too; another child then continues. Every kind of failure is reduced as far as it still fails, and
+written to ``--keep`` (a folder). After the fix, inputs from generated seeds are added to ``tests/fuzz/corpus``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SHARES = {
 
 
 def inputs(real: bool) -> Held:
-    """Made logs and configurations, and where they are there the heads of real logs."""
+    """Return generated logs and configurations and, if available, the beginnings of real logs."""
     logs = seeds.logs()
     texts = {name: content for name, content in logs.items() if b"\0" not in content}
     beside = {name: content for name, content in seeds.configurations().items() if name.endswith((".yaml", ".json"))}
@@ -61,7 +61,7 @@ def inputs(real: bool) -> Held:
 
 
 def drawn(number: int, seed: int, held: Held) -> tuple[str, bytes]:
-    """The input with this number."""
+    """Return the input with this number."""
     rng = random.Random(f"{seed}-{number}")
     (kind,) = rng.choices(list(SHARES), list(SHARES.values()))
     if kind in target.SEEDED:
@@ -83,7 +83,7 @@ def fault(name: str, content: bytes, folder: Path, judged: float = 1.0) -> str:
 
 
 def smaller(name: str, content: bytes, wrong: str, folder: Path, seconds: float = 60.0) -> bytes:
-    """A part of the input that fails in the same way: whole pieces are left out as long as it does."""
+    """Return a part of the input that fails in the same way, by removing pieces repeatedly."""
     same, ends = wrong.split(" ", 2)[:2], time.monotonic() + seconds
     size = len(content) // 2
     while size and name not in target.SEEDED:
@@ -122,7 +122,7 @@ def work(pipe: Connection, start: int, seed: int, real: bool, judged: float) -> 
 
 
 def main() -> int:
-    """Runs for so long; the number of kinds of failure, at most 1."""
+    """Run for the given time; return 1 if anything failed."""
     parser = argparse.ArgumentParser()
     for option, default in (("--seconds", 120.0), ("--judged", 0.05)):
         parser.add_argument(option, type=float, default=default)
@@ -169,7 +169,7 @@ def main() -> int:
 
 
 def _keep(folder: Path, kind: str, content: bytes, wrong: str) -> None:
-    """Writes a failure, as small as it can be made; what ended the process as it is."""
+    """Write a failure, reduced as far as possible; an input that killed the process is written unchanged."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as room:
         content = smaller(kind, content, wrong, Path(room)) if wrong else content

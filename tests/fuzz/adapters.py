@@ -1,4 +1,4 @@
-"""Adapters whose functions raise or return impossible values, over objects of the wrong type: users' code."""
+"""Adapters as faulty user code: functions that raise or return impossible values, and objects of the wrong type."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PROBES = 3
 
 
 class Wordless(Exception):  # noqa: N818 - what users raise is called anything
-    """An error that has no printable message."""
+    """An error without a printable message."""
 
     def __str__(self) -> str:
         raise ValueError("no words")
@@ -57,7 +57,8 @@ def _trainer() -> Reference:
 
 
 def odd_adapter(rng: random.Random) -> Adapter:
-    """A right trainer's adapter with a few odd functions, and now and then an odd object. Raises `AdapterError`."""
+    """Return a correct trainer's adapter with a few faulty functions and sometimes a faulty object. Raises
+    `AdapterError`."""
     adapter = _trainer().adapter()
     for name in rng.sample(sorted(adapter.seams), rng.randrange(1, 4)):
         adapter.seams[name] = _odd(rng, adapter.seams[name])
@@ -67,7 +68,7 @@ def odd_adapter(rng: random.Random) -> Adapter:
 
 
 def _odd(rng: random.Random, seam: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that raises, returns something else, or what the right one returns in another form."""
+    """Return a function that raises, returns a wrong value, or returns the correct value in another form."""
     what, raised, value, change = rng.randrange(3), rng.choice(RAISED), rng.choice(ODD), rng.choice(CHANGES)
     calm = rng.choice([0, 0, 1, 3])
     """Calls that go well before."""
@@ -85,7 +86,7 @@ def _odd(rng: random.Random, seam: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def probe(rng: random.Random, reported: Callable[[Diagnosis, random.Random], None]) -> None:
-    """Some probes on an odd adapter, and their report."""
+    """Run some probes on a faulty adapter and render their report."""
     try:
         adapter = odd_adapter(rng)
     except AdapterError:

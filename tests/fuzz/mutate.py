@@ -1,4 +1,4 @@
-"""Mutations that keep enough of an input's structure to get past the first look at it."""
+"""Mutations that keep enough of an input's structure for it to be recognised as a log or configuration."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Mutation = Callable[[random.Random, bytes], bytes]
 
 
 def _lines(rng: random.Random, data: bytes) -> bytes:
-    """Lines doubled, dropped, moved, or repeated."""
+    """Duplicate, drop, move or repeat lines."""
     lines = data.splitlines(keepends=True) or [b""]
     at, to = rng.randrange(len(lines)), rng.randrange(len(lines))
     what = rng.randrange(5)
@@ -55,7 +55,7 @@ def _lines(rng: random.Random, data: bytes) -> bytes:
 
 
 def _number(rng: random.Random, data: bytes) -> bytes:
-    """A number, or every one of a run of rows, becomes an odd one."""
+    """Replace a number, or all numbers of consecutive rows, by an unusual one."""
     found = list(NUMBER.finditer(data))
     if not found:
         return data
@@ -67,7 +67,7 @@ def _number(rng: random.Random, data: bytes) -> bytes:
 
 
 def _word(rng: random.Random, data: bytes) -> bytes:
-    """A key becomes another that means something, here or everywhere."""
+    """Replace a key by another known key, once or everywhere."""
     found = list(WORD.finditer(data))
     if not found:
         return data
@@ -78,7 +78,7 @@ def _word(rng: random.Random, data: bytes) -> bytes:
 
 
 def _bytes(rng: random.Random, data: bytes) -> bytes:
-    """A few bytes are others."""
+    """Replace a few bytes."""
     out = bytearray(data)
     for _ in range(rng.randrange(1, 8)):
         if out:
@@ -87,19 +87,19 @@ def _bytes(rng: random.Random, data: bytes) -> bytes:
 
 
 def _cut(rng: random.Random, data: bytes) -> bytes:
-    """It ends early, begins late, or lacks a part."""
+    """Cut the end, the beginning or a part."""
     a, b = sorted((rng.randrange(len(data) + 1), rng.randrange(len(data) + 1)))
     return rng.choice([data[:a], data[a:], data[:a] + data[b:], data[a:b]])
 
 
 def _piece(rng: random.Random, data: bytes) -> bytes:
-    """Something is put in."""
+    """Insert a piece."""
     at = rng.randrange(len(data) + 1)
     return data[:at] + rng.choice(PIECES) * rng.choice([1, 1, 1, 2, 50]) + data[at:]
 
 
 def _repeat(rng: random.Random, data: bytes) -> bytes:
-    """A part stands many times."""
+    """Repeat a part many times."""
     a = rng.randrange(len(data) + 1)
     b = min(len(data), a + rng.randrange(1, 400))
     return data[:b] + data[a:b] * rng.choice([2, 5, 40]) + data[b:]
@@ -123,7 +123,7 @@ MUTATIONS: list[tuple[Mutation, int]] = [
 
 
 def mutated(rng: random.Random, data: bytes, other: bytes) -> bytes:
-    """One to six mutations of an input, now and then after another was joined to it; compressed ones are unpacked."""
+    """Return the input after one to six mutations, sometimes joined to another one; compressed inputs are unpacked."""
     packed = data[:2] == b"\x1f\x8b"
     if packed and rng.random() < 0.7:
         try:

@@ -1,6 +1,7 @@
-"""Folders that no training leaves: unreadable, vanishing, looping, blocking, or written to by two processes at once.
+"""Folders in states that no training leaves: unreadable, vanishing, with link loops, blocking, or written by two
+processes.
 
-A command that reads such a folder ends with its exit code, and changes neither the input nor files next to it.
+A command on such a folder ends with its exit code, and changes neither the input nor files next to it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Placed = Callable[[Path, random.Random], object]
 
 @contextmanager
 def as_a_user() -> Iterator[None]:
-    """Without the rights of root to read and write everything."""
+    """Run without the rights of root to read and write everything."""
     libc = ctypes.CDLL(None, use_errno=True)
     header = (ctypes.c_uint32 * 2)(0x20080522, 0)
     before = (ctypes.c_uint32 * 6)()
@@ -97,7 +98,7 @@ COMMANDS = (
 
 
 def place(rng: random.Random, folder: Path) -> None:
-    """Make some odd things next to a good log, and one or two commands at once."""
+    """Create some unusual files next to a good log, and run one or two commands at the same time."""
     room = folder / f"place-{rng.randrange(1 << 30)}"
     room.mkdir()
     here = Path.cwd()
@@ -119,7 +120,7 @@ def place(rng: random.Random, folder: Path) -> None:
 
 
 def _all(words: list[str], number: int) -> None:
-    """The same command so many times at once."""
+    """Run the same command this many times in parallel."""
     known = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     running = [subprocess.Popen(_command(words), env=known, **pipes) for _ in range(number)]  # type: ignore[call-overload]
@@ -138,7 +139,7 @@ def _command(words: list[str]) -> list[str]:
 
 @contextmanager
 def restless(room: Path, rng: random.Random) -> Iterator[None]:
-    """While it is read, a log grows, is cut, vanishes and comes again."""
+    """Let a log grow, shrink, vanish and reappear while it is read."""
     done = threading.Event()
     row = json.dumps({"step": 3, "reward": 0.5}) + "\n"
 

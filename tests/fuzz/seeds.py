@@ -1,4 +1,4 @@
-"""Small inputs of every kind that is read, made here: what the mutations begin with."""
+"""Small generated inputs of every kind that is read: the seeds of the mutations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Row = dict[str, Any]
 
 
 def rows(n: int = 14) -> list[Row]:
-    """Rows as TRL logs them: a reward of two parts that rises, with a group of equal rewards now and then."""
+    """Return rows as TRL logs them: a rising reward of two components, with occasional groups of equal rewards."""
     return [
         {
             "step": i,
@@ -49,7 +49,7 @@ def rows(n: int = 14) -> list[Row]:
 
 
 def logs() -> dict[str, bytes]:
-    """Name and content of one log of each format."""
+    """Return name and content of one log of each format."""
     table = rows()
     lines = [json.dumps(row) for row in table]
     names = list(table[0])
@@ -141,7 +141,7 @@ def _trackio(table: list[Row]) -> bytes:
 
 
 def configurations() -> dict[str, bytes]:
-    """Name and content of one configuration of each kind."""
+    """Return name and content of one configuration of each kind."""
     trl = {
         "per_device_train_batch_size": 4,
         "num_generations": 8,
@@ -166,7 +166,7 @@ def configurations() -> dict[str, bytes]:
 
 
 def options() -> dict[str, bytes]:
-    """The user's own settings, in both files that may hold them."""
+    """Return the user's settings in both files that may contain them."""
     own = (
         'select = ["ADV", "KL001"]\nignore = ["entropy-collapse"]\npreview = true\nfail-on = "warning"\n'
         'budget-seconds = 60\nbudget_megabytes = 512.5\nchecks = []\n'
@@ -181,7 +181,7 @@ def options() -> dict[str, bytes]:
 
 
 def baselines() -> dict[str, bytes]:
-    """Findings that a gate knows."""
+    """Return baselines of known findings."""
     known = [{"source": "made/metrics.jsonl", "code": code} for code in ("ADV003", "KL001")]
     return {"known.json": json.dumps({"schema": BASELINE, "findings": known}).encode()}
 

@@ -1,4 +1,4 @@
-"""Requirement for every input: it is read and judged, or refused in one line."""
+"""The requirement for every input: it is read and judged, or refused in one line."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ MOST_RUNS = 3
 
 
 def refused(error: ReadError) -> None:
-    """One line says why."""
+    """Assert that one line names the reason."""
     assert len(str(error).splitlines()) == 1, str(error)
 
 
 def reported(diagnosis: Diagnosis, rng: random.Random) -> None:
-    """Every report format, with every chart of the page, and one chart as a file."""
+    """Render every report format, every chart of the page, and one chart as a file."""
     options = Options(verbose=True, full=rng.random() < 0.5, static=rng.random() < 0.5)
     for name in report_names():
         assert "\x1b" not in render(name, [diagnosis], options)
@@ -63,7 +63,7 @@ def reported(diagnosis: Diagnosis, rng: random.Random) -> None:
 
 
 def log(path: Path, rng: random.Random, judged: float = 1.0) -> None:
-    """Reads a log, and with this chance judges and reports what it holds."""
+    """Read a log, and with this probability judge and report its runs."""
     try:
         runs = read_input(Input(path))
     except ReadError as error:
@@ -76,7 +76,7 @@ def log(path: Path, rng: random.Random, judged: float = 1.0) -> None:
 
 
 def configuration(path: Path, rng: random.Random) -> None:
-    """Reads a configuration and judges it."""
+    """Read a configuration and judge it."""
     try:
         found = read_configuration(path)
     except ReadError as error:
@@ -109,7 +109,7 @@ WORDS: list[Any] = ["auto", "", "nan", "1e-6", "none", "group", "rank", None, Tr
 
 
 def live(rng: random.Random) -> None:
-    """A session of a live doctor: records with odd values under odd settings."""
+    """Run a live session: records with unusual values under unusual settings."""
     doctor = LiveDoctor({name: rng.choice([*NUMBERS, *WORDS]) for name in rng.sample(SETTINGS, rng.randrange(6))})
     fields = rng.sample((*NUMBER_FIELDS, *OBJECT_FIELDS, *TEXT_FIELDS), rng.randrange(2, 16))
     usual = {name: rng.choice([0.1, 0.5, 2.0, 100.0]) for name in fields}
@@ -144,12 +144,12 @@ def _value(rng: random.Random, name: str, usual: float) -> Any:
 
 @cache
 def _command() -> Any:
-    """The command line, built once."""
+    """Return the command line, built once."""
     return typer.main.get_command(app)
 
 
 def command(*words: object) -> None:
-    """Runs a command: any exit code will do but that of an error of grpo-doctor itself."""
+    """Run a command: any exit code except that of an internal error is accepted."""
     done = CliRunner().invoke(_command(), [str(word) for word in words], catch_exceptions=False)
     said = next((line for line in done.output.splitlines() if "bug in grpo-doctor" in line), "")
     assert not said, said
@@ -158,12 +158,12 @@ def command(*words: object) -> None:
 
 
 def share(path: Path, rng: random.Random) -> None:
-    """A log without its words."""
+    """Anonymise a log."""
     command("share", path, "--out", path.with_suffix(".out"))
 
 
 def convert(path: Path, rng: random.Random) -> None:
-    """Records of a log, which read back as so many."""
+    """Convert a log to records, which must be read back in the same number."""
     suffix = rng.choice(["jsonl", "jsonl", "csv", "parquet"])
     out = path.with_suffix(f".out.{suffix}")
     command("convert", path, out, "--run", 1)
@@ -193,13 +193,13 @@ def fleet(path: Path, rng: random.Random) -> None:
 
 
 def gate(path: Path, rng: random.Random) -> None:
-    """A baseline of known findings."""
+    """Run the gate with a baseline of known findings."""
     reports = [f"--report={kind}={path.with_suffix(f'.out-{kind}')}" for kind in report_names()]
     command("gate", _made(path.with_name("metrics.jsonl")), "--baseline", path, *reports)
 
 
 def options(path: Path, rng: random.Random) -> None:
-    """The user's own settings."""
+    """Read the user's settings."""
     with suppress(ConfigError, CheckError):
         chosen(read_options(path))
 
@@ -232,7 +232,7 @@ SEEDED = ("live", "probe", "place")
 
 
 def one(name: str, content: bytes, folder: Path, seed: int, judged: float = 1.0) -> None:
-    """One input by its name: a kind and the name of a file, or a kind alone whose content is a number."""
+    """Process one input by its name: a kind and a file name, or only a kind, whose content is a number."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)  # numpy's warnings about odd numbers are not for users
         _one(name, content, folder, seed, judged)

@@ -1,4 +1,4 @@
-"""Failures that the fuzzer found, as small as they could be made, and a few hundred inputs that it has not met."""
+"""Reduced failures that the fuzzer has found, and a few hundred new inputs."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ FEW = 4
 
 
 def named(path: Path) -> str:
-    """``log-why-name.jsonl`` is the kind and the name of the input."""
+    """Return kind and name of an input from ``log-why-name.jsonl``."""
     kind, _, name = path.name.partition("-")
     return kind if kind in target.SEEDED else f"{kind}/{name}"
 
 
 @pytest.mark.parametrize("path", FOUND, ids=lambda path: path.name)
-def test_what_broke_it_once_does_not_again(path: Path, tmp_path: Path) -> None:
+def test_inputs_that_broke_it_before_are_handled(path: Path, tmp_path: Path) -> None:
     assert fault(named(path), path.read_bytes(), tmp_path) == ""
 
 
 @pytest.mark.parametrize("kind", SHARES)
-def test_what_mutations_begin_with_is_taken(kind: str, tmp_path: Path) -> None:
+def test_the_seeds_of_mutations_are_handled(kind: str, tmp_path: Path) -> None:
     held = inputs(real=False).get(kind) or {"7": b"7"}
     held = held if kind in ("log", "config") else dict(list(held.items())[:FEW])
     found = {name: fault(kind if kind in target.SEEDED else f"{kind}/{name}", held[name], tmp_path) for name in held}
@@ -54,7 +54,7 @@ def test_new_inputs_are_read_or_refused_in_a_line(tmp_path: Path) -> None:
 def test_a_long_run_of_one_piece_does_not_hang_it(
     name: str, begins: bytes, run: bytes, ends: bytes, tmp_path: Path
 ) -> None:
-    """Each took minutes, because an expression searched for its end after every piece."""
+    """Each of these inputs took minutes, because an expression searched for its end after every piece."""
     assert fault(name, begins + run * ((1 << 18) // len(run)) + ends, tmp_path, 0) == ""
 
 

@@ -118,7 +118,7 @@ def test_alerts_reach_the_tracker(five: dict[str, Any]) -> None:
 
 
 @pytest.mark.skipif(not TRACKIO, reason="make test-hooks installs trackio 0.43")
-def test_what_a_watch_finds_is_an_alert_of_the_store(five: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finding_of_watch_is_an_alert_in_the_store(five: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     import sqlite3
 
     import trackio.sqlite_storage

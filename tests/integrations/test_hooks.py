@@ -88,7 +88,7 @@ def test_the_report_is_an_artifact_of_open_wandb_and_mlflow_runs(
     assert (
         capsys.readouterr()
         .err.splitlines()[-1]
-        .endswith("MLflow did not take the report: OSError: no room for grpo-doctor")
+        .endswith("MLflow rejected the report: OSError: no room for grpo-doctor")
     )
 
 
@@ -119,7 +119,7 @@ def test_an_internal_error_is_reported_once_and_not_raised(
 
 
 @pytest.mark.parametrize("on", ["error=skip-update", "error=rollback", "error"])
-def test_what_a_hook_cannot_do_is_refused_at_the_start(on: str) -> None:
+def test_an_action_that_a_hook_cannot_take_is_refused_at_the_start(on: str) -> None:
     with pytest.raises(ConfigError):
         LoggedRun({}, framework="own", out="runs/a", on=on)
 
@@ -166,7 +166,7 @@ def test_another_process_than_the_first_says_nothing() -> None:
 # -- verl: the real package ------------------------------------------------------------------------------------------
 
 
-def test_what_the_settings_come_to_is_said_before_the_first_step(capsys: pytest.CaptureFixture[str]) -> None:
+def test_consequences_of_the_settings_are_printed_before_the_first_step(capsys: pytest.CaptureFixture[str]) -> None:
     rollout = {"n": 4, "temperature": 0.0}
     config = {"algorithm": {"adv_estimator": "grpo"}, "actor_rollout_ref": {"rollout": rollout}}
     LoggedRun(config, framework="verl", out="runs/a")

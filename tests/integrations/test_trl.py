@@ -88,7 +88,7 @@ def test_a_nan_is_reported_before_the_update_and_stop_keeps_the_weights(tmp_path
     finding = attached.diagnosis().finding("GRD001")
     assert attached.diagnosis().cause == "GRD001"
     assert finding is not None
-    assert finding.message.startswith("grad_norm, loss are not finite (so far NaN on 1 step)")
+    assert finding.message.startswith("grad_norm, loss have been NaN on 1 step")
     assert (tmp_path / "run" / "report.md").read_text(encoding="utf-8").startswith("#")
     logged = [row["loss"] for row in trainer.state.log_history if row.get("step") == 3 and "loss" in row]
     assert not any(math.isnan(float(loss)) for loss in logged), "TRL prints a NaN loss as a number"
@@ -156,7 +156,7 @@ def test_rows_without_a_rollout_are_unknown_and_not_zero(tmp_path: Path) -> None
     assert given == [True, False, False]
 
 
-def test_a_sharded_head_is_left_out_and_the_report_says_so(tmp_path: Path) -> None:
+def test_a_sharded_head_is_skipped_and_reported(tmp_path: Path) -> None:
     trainer = make_trainer(tmp_path / "out", max_steps=2)
     attached = attach(trainer, out=tmp_path / "run", on_finding=lambda f, a: None)
     trainer.model.lm_head.weight.ds_id = 0  # ZeRO-3 marks the parameters that it has taken apart
@@ -205,7 +205,7 @@ def test_a_finding_about_settings_is_printed_once(tmp_path: Path, capfd: pytest.
     assert lines[0].startswith("grpo-doctor: settings: CFG026 ")
 
 
-def test_a_constant_reward_is_a_dead_signal(tmp_path: Path) -> None:
+def test_a_constant_reward_gives_no_signal(tmp_path: Path) -> None:
     trainer = make_trainer(tmp_path / "out", max_steps=12, rewards=constant)
     attached = attach(trainer, out=tmp_path / "run", on_finding=lambda f, a: None)
     trainer.train()

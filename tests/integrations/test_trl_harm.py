@@ -116,7 +116,7 @@ def test_a_reward_function_that_yields_is_seen_and_still_yields(tmp_path: Path, 
     assert all(r.groups == 2 for r in read_records(tmp_path / "run" / "records.jsonl"))
 
 
-def test_a_second_attach_to_a_folder_writes_next_to_it_and_says_so(
+def test_a_second_attach_writes_to_a_new_folder_and_names_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, second = make_trainer(tmp_path / "a", max_steps=1), make_trainer(tmp_path / "b", max_steps=1)

@@ -64,14 +64,14 @@ def test_a_remedys_evidence_is_measured_and_names_what_a_reader_can_repeat(remed
 
 
 @pytest.mark.parametrize("code", CATALOGUE.checks)
-def test_what_a_docstring_says_of_the_engine_has_no_figures_but_those_of_the_store(code: str) -> None:
+def test_docstrings_quote_only_stored_figures_of_the_engine(code: str) -> None:
     sentences = re.split(r"(?<=[.;])\s+", " ".join(CATALOGUE.checks[code].page.split()))
     typed = [s for s in sentences if OF_ENGINE.search(s) and re.search(r"\b0?\.\d|\d %", s)]
     assert typed == [], "say which fault, and leave its figures to the page, which prints those that are stored"
 
 
 @pytest.mark.parametrize("code", CATALOGUE.checks)
-def test_a_page_quotes_no_engine_that_no_one_can_run(code: str) -> None:
+def test_pages_quote_only_engines_that_readers_can_run(code: str) -> None:
     written = page(CATALOGUE, CATALOGUE.checks[code])
     assert not UNOPENED.search(written)
     for fault in re.findall(r"[Ff]aults? `([a-z-]+)`", written):
@@ -79,20 +79,20 @@ def test_a_page_quotes_no_engine_that_no_one_can_run(code: str) -> None:
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_what_fixes_a_fault_is_a_remedy_that_its_checks_offer(name: str) -> None:
+def test_the_checks_of_a_fault_offer_the_remedy_that_fixes_it(name: str) -> None:
     fault = FAULTS[name]
     offered = {remedy.id for code in fault.named_by for remedy in CATALOGUE.checks[code].remedies}
     assert fault.fixed_by in {"", *offered}
 
 
 @pytest.mark.parametrize("code", [c.code for c in CATALOGUE.checks.values() if c.withholds])
-def test_what_is_withheld_did_not_fix_the_fault(code: str) -> None:
+def test_withheld_remedies_did_not_fix_the_fault(code: str) -> None:
     tried = [t for remedy in CATALOGUE.checks[code].withholds for t in stored().tried(code, remedy)]
     assert [str(t) for t in tried if t.verdict == "recovers"] == []
 
 
 @pytest.mark.parametrize("code", [c.code for c in CATALOGUE.checks.values() if c.confidence is Confidence.HIGH])
-def test_what_is_offered_with_high_confidence_was_seen_to_help(code: str) -> None:
+def test_remedies_with_high_confidence_have_helped_before(code: str) -> None:
     for remedy in CATALOGUE.checks[code].remedies:
         tried = stored().tried(code, remedy.id)
         assert not tried or any(t.verdict in ("recovers", "helps") for t in tried), remedy

@@ -241,7 +241,7 @@ def test_the_interval_is_wilsons() -> None:
     found, known = share([True] * 41 + [False] * 2), binomtest(41, 43).proportion_ci(method="wilson")
     assert (found.right, found.of) == (41, 43)
     assert (found.low, found.high) == pytest.approx((known.low, known.high), abs=1e-3)
-    assert str(found) == "right in 41 of 43 such cases, 95 % interval 84 to 99 %"
+    assert str(found) == "correct in 41 of 43 such cases, 95% interval 84% to 99%"
 
 
 def test_one_wrong_run_of_a_project_makes_it_wrong_and_its_right_ones_count_once() -> None:
@@ -265,6 +265,9 @@ def test_the_command_says_what_is_unknown(tmp_path: Path) -> None:
         2,
         True,
     )
+    all_of_them = CliRunner().invoke(app, ["lab", "--out", str(tmp_path / "none")])
+    assert (all_of_them.exit_code, "or confirm with --yes" in " ".join(all_of_them.output.split())) == (2, True)
+    assert not (tmp_path / "none").exists()
     nothing = CliRunner().invoke(app, ["lab", "--jobs", "0", "--out", str(tmp_path)])
     assert nothing.exit_code == 0
 

@@ -288,7 +288,7 @@ OTHERS = [
 
 
 @pytest.mark.parametrize(("name", "text", "kind"), OTHERS)
-def test_what_only_looks_like_reinforcement_learning(tmp_path: Path, name: str, text: str, kind: str) -> None:
+def test_names_that_only_look_like_reinforcement_learning(tmp_path: Path, name: str, text: str, kind: str) -> None:
     (tmp_path / name).write_text(text)
     assert read(tmp_path / name)[0].run_type == kind
 

@@ -37,7 +37,7 @@ def found_in(folder: Path, text: str) -> Configuration:
         ("", AS_FLAGS),
     ],
 )
-def test_a_block(tmp_path: Path, language: str, code: str) -> None:
+def test_a_block_is_read(tmp_path: Path, language: str, code: str) -> None:
     told = f"It diverges, why?\n\n<details>\n\n```{language}\n{code}```\n\n</details>\nThanks: a lot.\n"
     found = found_in(tmp_path, told)
     settings = found.settings

@@ -504,7 +504,7 @@ def test_an_estimator_without_a_group_needs_none(tmp_path: Path) -> None:
     assert found(tmp_path, "openrlhf.sh", estimator="reinforce", k=1).keys().isdisjoint({"CFG001", "CFG013"})
 
 
-def test_what_a_command_adds_to_hydra_is_not_refused(tmp_path: Path) -> None:
+def test_keys_that_a_command_adds_to_hydra_are_accepted(tmp_path: Path) -> None:
     assert "CFG016" not in found(tmp_path, "verl.sh", more="+algorithm.rollout_is=True")
     assert "CFG016" not in found(tmp_path, "verl.sh", more="algorithm.rollout_is=True; pip install verl==0.5.0")
 

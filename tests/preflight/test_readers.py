@@ -306,7 +306,7 @@ VERL = "python -m verl.trainer.main_ppo algorithm.adv_estimator=grpo \\\n data.t
         ("\\\n --", "line 3 ends inside the name of a setting"),
     ],
 )
-def test_what_an_excerpt_leaves_out_has_no_default(tmp_path: Path, end: str, told_of: str) -> None:
+def test_settings_omitted_by_an_excerpt_have_no_default(tmp_path: Path, end: str, told_of: str) -> None:
     (path := tmp_path / "a.sh").write_text(VERL, encoding="utf-8")
     assert {"CFG018", "CFG001"} <= {finding.code for finding in judge(read(path)[0], str(path)).findings}
     path.write_text(VERL + end, encoding="utf-8")
@@ -326,7 +326,7 @@ def test_a_script_that_ends_within_a_branch_is_an_excerpt(tmp_path: Path, end: s
     assert any("ends inside an unclosed `if`" in note for note in found.notes) == torn
 
 
-def test_what_the_shell_does_not_pass_is_read_and_named(tmp_path: Path) -> None:
+def test_arguments_that_the_shell_does_not_pass_are_named(tmp_path: Path) -> None:
     (path := tmp_path / "a.sh").write_text(VERL + "\n actor_rollout_ref.rollout.n=8\n algorithm.kl_ctrl.kl_coef=0.1\n")
     (found,) = read(path)
     assert found.settings["group_size"] == 8
@@ -535,7 +535,7 @@ def test_lines_of_a_notebook_that_only_ipython_knows(tmp_path: Path) -> None:
     assert settings_of(tmp_path, "a.ipynb", notebook)["group_size"] == 8
 
 
-def test_newer_syntax_costs_no_more_than_its_statement(tmp_path: Path) -> None:
+def test_newer_syntax_loses_only_its_statement(tmp_path: Path) -> None:
     text = "GRPOConfig(num_generations=8)\nmatch = = 1\nGRPO = 1\n"
     (path := tmp_path / "a.py").write_text(text)
     (found,) = read(path)
@@ -597,7 +597,7 @@ def test_a_value_that_trl_computed_is_not_a_conflict() -> None:
     assert grpo_doctor.preflight(logged | {"steps_per_generation": 3}).finding("CFG032") is not None
 
 
-def test_what_is_said_before_the_first_step() -> None:
+def test_findings_before_the_first_step_are_printed() -> None:
     lines = words_before(GRPOConfig(num_generations=3))
     assert lines[0].startswith("settings: responses per prompt 3; prompts per rollout 2.67; responses per rollout 8;")
     assert lines[1].startswith("settings: CFG017 generation-batch-not-whole-groups (error): ")
@@ -1327,7 +1327,7 @@ def test_a_group_that_cannot_be_worked_out_says_why(tmp_path: Path) -> None:
     assert diagnosis.tables[0].rows[0][2] == "not resolved: num_generations = found()"
 
 
-def test_what_looks_at_a_model_and_imports_its_training_only_evaluates(tmp_path: Path) -> None:
+def test_a_script_that_imports_a_training_to_inspect_a_model_only_evaluates(tmp_path: Path) -> None:
     (tmp_path / "train_grpo.py").write_text("def args():\n    return GRPOConfig(num_generations=8, beta=0.1)\n")
     (path := tmp_path / "evaluate.py").write_text("from train_grpo import args\nmodel.generate(max_new_tokens=9)\n")
     assert read(path)[0].run_type == "evaluation"
@@ -1335,7 +1335,7 @@ def test_what_looks_at_a_model_and_imports_its_training_only_evaluates(tmp_path:
     assert read(path)[0].run_type == "rl"
 
 
-def test_what_only_evaluates_is_reported_so(tmp_path: Path) -> None:
+def test_an_evaluation_script_is_reported_as_such(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(
         "actor_rollout_ref: {rollout: {n: 5}}\nalgorithm: {adv_estimator: grpo}\n", "utf-8"
     )
@@ -1370,7 +1370,7 @@ def test_a_configuration_that_a_notebook_writes_and_that_cannot_be_read_is_named
     assert any(note.startswith("the settings of grpo.yaml were not read: not YAML") for note in found.notes)
 
 
-def test_where_all_that_a_notebook_writes_cannot_be_read_that_is_said(tmp_path: Path) -> None:
+def test_a_notebook_without_readable_output_is_reported(tmp_path: Path) -> None:
     cell = {"cell_type": "code", "source": "%%writefile grpo.yaml\nnum_generations: [8\n"}
     (path := tmp_path / "a.ipynb").write_text(json.dumps({"cells": [cell]}))
     (found,) = read(path)
@@ -1461,7 +1461,7 @@ def test_the_parameters_of_a_function_are_none_of_what_it_passes_on(tmp_path: Pa
     assert (said["group_size"], said["kl_coef"], said.get("unknown_settings")) == (4, 0.1, None)
 
 
-def test_what_a_dictionary_takes_in_and_cannot_be_read_is_noted(tmp_path: Path) -> None:
+def test_an_unreadable_part_of_a_dictionary_is_noted(tmp_path: Path) -> None:
     text = "from elsewhere import more\nGRPOConfig(**{**more, 'num_generations': 8, 'beta': 0.1})\n"
     (path := tmp_path / "a.py").write_text(text)
     found = read(path)[0]

@@ -94,7 +94,7 @@ def test_an_adapter_without_a_loop_says_what_is_missing() -> None:
 def test_the_command_prints_effect_and_steps(tmp_path: Path) -> None:
     path = tmp_path / "adapter.py"
     lines = ["from tests.probes.test_canary import LosesTheSign, Reference", "adapter = KIND().adapter()"]
-    for kind, code, words in (("Reference", 0, "the trainer learns"), ("LosesTheSign", 1, "does not learn")):
+    for kind, code, words in (("Reference", 0, "The trainer learns"), ("LosesTheSign", 1, "does not learn")):
         path.write_text("\n".join(lines).replace("KIND", kind), encoding="utf-8")
         done = CliRunner().invoke(app, ["probe", str(path), "--canary"])
         assert (done.exit_code, words in done.stdout, "in 24 steps" in done.stdout) == (code, True, True), done.output

@@ -66,7 +66,7 @@ class MaskLate(Stepping):
 
 
 @pytest.mark.parametrize("seam", ["step", "backward"])
-def test_what_a_trainer_does_at_once_is_proven_like_its_parts(seam: str) -> None:
+def test_a_combined_function_is_proven_like_its_parts(seam: str) -> None:
     right, faulty = Stepping(), MaskLate()
     given = {"step": "update", "backward": "leave"}[seam]
     codes = ("PAD002", "RAT007", "STL004")
@@ -283,7 +283,7 @@ def test_logits_are_seen_on_their_way_into_the_loss_of_a_model_that_returns_no_o
     assert [f.code for f in probed(LabelsThePrompt().adapter(), "PAD002").findings] == ["PAD002"]
 
 
-def test_a_loss_whose_logits_no_one_sees_is_not_proven_by_the_rest() -> None:
+def test_a_loss_with_hidden_logits_is_not_proven_by_the_other_parts() -> None:
     diagnosis = run_probes(Labelled(Hides).adapter())
     assert diagnosis.verdict == "unproven"
     assert "not judged: the loss mask (PAD002: loss makes no forward pass of the adapter's model" in diagnosis.headline
@@ -381,7 +381,7 @@ class EngineCut(Engine):
     lost = 1
 
 
-def test_an_engine_is_scripted_where_the_sampler_stands_in_for_it() -> None:
+def test_a_scripted_sampler_replaces_the_engine() -> None:
     assert "PAD001" in passed(probed(Engine().adapter("rollout", "loss"), "PAD001", "PAD002", "PAD004"))
     assert [f.code for f in probed(EngineCut().adapter("rollout", "loss"), "PAD001").findings] == ["PAD001"]
 

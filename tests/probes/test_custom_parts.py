@@ -110,7 +110,7 @@ class ShufflesPlainly(Shuffles):
 
 
 @pytest.mark.parametrize("kind", [Shuffles, ShufflesPlainly])
-def test_what_two_calls_differ_in_is_not_the_order_of_their_rows(kind: type[Shuffles]) -> None:
+def test_shuffled_rows_do_not_hide_the_effect_of_a_call(kind: type[Shuffles]) -> None:
     assert passed(probed(kind().adapter("rollout", "loss"), "PAD002")) == {"PAD002"}
 
 
@@ -129,7 +129,7 @@ class ReferenceIsThePolicy(Detaches):
         return self.scores(self.model, prompts, responses).logprobs.detach()
 
 
-def test_a_forward_that_is_detached_stands_for_what_one_without_gradient_does() -> None:
+def test_a_detached_forward_counts_as_one_without_gradient() -> None:
     codes = {"KL003", "RAT003", "RAT007"}
     assert passed(probed(Detaches().adapter("rollout", "loss"), *codes)) == codes
     found = probed(ReferenceIsThePolicy().adapter("rollout", "loss"), "KL003").findings

@@ -99,9 +99,7 @@ def test_the_adapter_calls_what_it_can_and_marks_the_rest(trainer: Path) -> None
         ("return ids, mask", "# <- to fill in: which of (ids, mask)\n# def rollout(prompts)"),
     ],
 )
-def test_of_several_things_that_are_returned_the_one_that_is_meant_is_taken(
-    tmp_path: Path, body: str, written: str
-) -> None:
+def test_the_adapter_picks_the_responses_among_returned_values(tmp_path: Path, body: str, written: str) -> None:
     path = tmp_path / "rolls.py"
     path.write_text(f"def generate_completions(prompts, n=8):\n    {body}\n", encoding="utf-8")
     text = written_for(path)

@@ -173,7 +173,7 @@ def test_a_loop_draws_what_is_wanted_from_its_own_logits(draw: Draw) -> None:
 
 
 @pytest.mark.parametrize("trainer", [Loop(), Loop(temperature=0.7), Engine(), Engine(temperature=0.7)])
-def test_what_a_sampler_keeps_as_old_log_probabilities_is_judged(trainer: Left) -> None:
+def test_old_log_probabilities_stored_by_a_sampler_are_judged(trainer: Left) -> None:
     codes = {"RAT003", "RAT007", "PAD002", "GEN005", "KL006", "PAD001"}
     diagnosis = probed(trainer, *codes)
     assert [f.message for f in diagnosis.findings if f.severity != "info"] == []
@@ -182,7 +182,7 @@ def test_what_a_sampler_keeps_as_old_log_probabilities_is_judged(trainer: Left) 
 
 @pytest.mark.parametrize("kind", [Loop, Engine])
 @pytest.mark.parametrize(("method", "change", "code"), WRONG, ids=[c.__name__ for _, c, _ in WRONG])
-def test_what_is_wrong_with_kept_log_probabilities_is_named(
+def test_names_the_fault_of_stored_log_probabilities(
     kind: type[Loop], method: str, change: Callable[..., Any], code: str
 ) -> None:
     wrong: Any = type("Wrong", (kind,), {method: change})()

@@ -208,7 +208,7 @@ def told(diagnosis: Diagnosis) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", [Rows, Flat, Critic, CutFirst])
-def test_a_right_trainer_is_left_in_peace(kind: type[Left]) -> None:
+def test_a_correct_trainer_is_healthy_without_open_notes(kind: type[Left]) -> None:
     trainer = kind()
     agree_with_one_row(trainer, exact=True)
     diagnosis = probed(trainer, seams=())

@@ -67,7 +67,7 @@ def test_everything_is_left_as_it_was_found(kind: type[Reference]) -> None:
 
 
 @pytest.mark.parametrize("asked", ["output_hidden_states", "output_attentions"])
-def test_what_a_library_installs_at_the_first_call_still_works_afterwards(asked: str) -> None:
+def test_hooks_that_a_library_installs_lazily_still_work_afterwards(asked: str) -> None:
     trainer = Reference()
 
     def loss(prompts: Any, responses: Any, advantages: torch.Tensor) -> torch.Tensor:
@@ -90,7 +90,7 @@ def test_an_entry_point_that_could_not_be_used_leaves_the_verdict_open() -> None
 
     diagnosis = run_probes(trainer.adapter("render", "mask", rollout=rollout))
     assert (diagnosis.verdict, diagnosis.findings) == ("unjudged", [])
-    assert diagnosis.headline.startswith("1 of 3entry points could not be used, so they are not proven; ")
+    assert diagnosis.headline.startswith("1 of 3 entry points could not be used, so nothing is known about them. ")
     (note,) = diagnosis.notes
     assert note.startswith(
         "The entry point rollout was provided but could not be used: rollout makes no visible use of the adapter's model"
@@ -101,7 +101,7 @@ def _samples() -> tuple[Any, ...]:
     return ([[{"role": "user", "content": "hi"}]] * 2, [[5, 6], [7, 8]], torch.tensor([1.0, -1.0]))
 
 
-def test_what_the_users_code_raises_is_reported_with_its_place_and_the_others_run() -> None:
+def test_an_exception_in_user_code_is_reported_with_its_place_and_other_probes_run() -> None:
     def advantages(rewards: torch.Tensor) -> torch.Tensor:
         raise RuntimeError("no rewards today")
 
@@ -141,7 +141,7 @@ def test_the_time_limit_covers_what_the_adapter_does_when_it_is_loaded(tmp_path:
     assert "took longer than 0.2 s" in done.output
 
 
-def test_what_an_entry_point_returned_and_what_was_expected_is_named() -> None:
+def test_names_the_returned_and_the_expected_value_of_an_entry_point() -> None:
     class Trajectory:
         """Of a trainer's own."""
 
@@ -180,7 +180,7 @@ def test_a_probe_that_takes_too_long_is_ended() -> None:
     assert diagnosis.notes == ["ADV006 advantage-not-centred: took longer than 0.2 s"]
 
 
-def test_what_is_missing_is_skipped_and_named() -> None:
+def test_missing_parts_are_skipped_and_named() -> None:
     diagnosis = run_probes(Adapter())
     assert diagnosis.verdict == "unjudged"
     assert {"code": "ADV006", "needs": ["advantages"]} in diagnosis.coverage.skipped

@@ -58,7 +58,7 @@ def probed(trainer: Left, *seams: str) -> Diagnosis:
 
 
 @pytest.mark.parametrize(("kind", "options"), RIGHT)
-def test_a_right_trainer_is_left_in_peace(kind: type[Left], options: dict[str, Any]) -> None:
+def test_a_correct_trainer_is_healthy_without_open_notes(kind: type[Left], options: dict[str, Any]) -> None:
     trainer = kind(**options)
     if options.get("called") != "wrapper":
         agree_with_one_row(trainer, exact="precision" not in options)

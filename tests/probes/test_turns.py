@@ -142,7 +142,7 @@ def test_a_right_conversation_is_not_flagged(kind: type[Masked], seams: tuple[st
         (ToolsTrained, ("rollout", "loss"), CALLS, "the loss trains 16 tokens that the policy did not generate"),
     ],
 )
-def test_what_was_not_generated_and_is_trained_is_named(
+def test_trained_tokens_that_were_not_generated_are_counted(
     kind: type[Turns], seams: tuple[str, ...], turns: Any, said: str
 ) -> None:
     (finding,) = probed(kind(), *seams, turns=turns).findings

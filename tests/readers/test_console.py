@@ -63,7 +63,7 @@ def test_shapes(tmp_path: Path, template: str, wanted: dict[str, list[float]]) -
     assert {name: columns.get(name) for name in wanted} == {n: pytest.approx(v) for n, v in wanted.items()}
 
 
-def test_what_was_mapped_and_what_not(tmp_path: Path) -> None:
+def test_mapped_and_unmapped_keys(tmp_path: Path) -> None:
     run = run_of(tmp_path, "x.log", lines(SHAPES["pipes"][0]))
     assert run.mapping == {
         "loss": "loss",
@@ -195,7 +195,7 @@ def test_only_one_process_of_a_job_is_read(tmp_path: Path, rank: str) -> None:
         assert (run.steps.tolist(), known(run)["reward_mean"]) == ([1, 2, 3, 4, 5], REWARD["reward_mean"])
 
 
-def test_names_that_no_one_knows_are_reported_and_can_be_mapped(tmp_path: Path) -> None:
+def test_unknown_names_are_reported_and_can_be_mapped(tmp_path: Path) -> None:
     path = tmp_path / "x.log"
     path.write_text(lines("Step {i}\n  vibes = 0.{i}\n  gpu_mem = 20.1\nbaz 7\n"), encoding="utf-8")
     (run,) = read(path)
@@ -325,7 +325,7 @@ def test_more_ways_to_print_a_reward(tmp_path: Path, text: str, wanted: dict[str
 
 
 @pytest.mark.parametrize(("dead", "field"), [("0.{i}", "zero_variance_share"), ("{i}", "zero_variance_groups")])
-def test_dead_groups_that_are_not_whole_numbers_are_a_share(tmp_path: Path, dead: str, field: str) -> None:
+def test_fractional_zero_variance_groups_are_a_share(tmp_path: Path, dead: str, field: str) -> None:
     run = run_of(tmp_path, "x.log", lines("step {i} | reward 0.{i} | dead_groups " + dead + "\n"))
     assert field in run.columns
 
@@ -403,7 +403,7 @@ def test_updates_that_verl_says_it_skips_stand_alone_where_it_prints_no_metrics(
     assert (run.format, known(run)) == ("verl-console", {"grad_norm": [math.inf]})
     finding = diagnose(run).finding("GRD001")
     assert finding is not None
-    assert finding.message == "grad_norm is not finite (so far infinite on 1 step)."
+    assert finding.message == "grad_norm has been infinite on 1 step."
     whole = run_of(tmp_path, "y.log", text + lines("step:{i} - actor/grad_norm:0.{i} - critic/score/mean:0.{i}\n"))
     assert known(whole)["grad_norm"] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
 
@@ -431,7 +431,7 @@ def test_epochs_in_headlines_count_where_a_line_of_another_loop_counts_nothing(t
     assert run.columns["reward_mean"].tolist() == [epoch / 200 for epoch in range(19, 180, 20)]
 
 
-def test_a_mapping_of_the_mismatch_alone_stands_next_to_the_lines_that_hold_the_metrics(tmp_path: Path) -> None:
+def test_a_mapping_of_only_the_mismatch_joins_the_lines_with_metrics(tmp_path: Path) -> None:
     """As XTuner prints a step: sampler against trainer as JSON, a line a minibatch, statistics line by line."""
     block = (
         "[XTuner][RANK 0][INFO] Rollout {i}: avg entropy: 0.4{i}, avg rollout entropy: 0.4\n rollout mismatch metrics:\n"

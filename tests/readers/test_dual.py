@@ -228,7 +228,7 @@ def test_generation_b_by_task(tmp_path: Path) -> None:
     assert (fairness["reward_std"], other["reward_std"], other["truncated_rate"]) == (0.168, 0.0, 0.25)
 
 
-def test_a_step_read_to_its_end_without_the_line_about_dead_groups_has_none(tmp_path: Path) -> None:
+def test_a_complete_step_without_the_line_has_no_zero_variance_groups(tmp_path: Path) -> None:
     run = console(tmp_path, GENERATION_B)
     assert column(run, "zero_variance_groups")[:2] == [1.0, 0.0]
     assert column(run, "groups")[:2] == [2.0, 2.0]

@@ -28,7 +28,7 @@ ROWS = "".join(f"step {i} | reward 0.{i:02d} | loss 0.5\n" for i in range(1, 31)
             "Traceback (most recent call last):\ntorch.OutOfMemoryError: CUDA out of memory.\n",
             "a GPU out-of-memory error",
             32,
-            "torch.OutOfMemoryError: CUDA out of memory.; ",
+            "torch.OutOfMemoryError: CUDA out of memory; ",
         ),
         ("^CTraceback\nKeyboardInterrupt\n", "an interrupt", 32, ""),
         ("KeyboardInterrupt\nIndexError: list index out of range\n", "an interrupt", 31, ""),
@@ -39,8 +39,8 @@ ROWS = "".join(f"step {i} | reward 0.{i:02d} | loss 0.5\n" for i in range(1, 31)
             31,
             "ray.exceptions.ActorDiedError: gone; ",
         ),
-        ("bye\nKilled\n", "an external kill", 32, ""),
-        ("run.sh: line 44: 2255645 Killed   python main.py\n", "an external kill", 31, ""),
+        ("bye\nKilled\n", "a kill signal", 32, ""),
+        ("run.sh: line 44: 2255645 Killed   python main.py\n", "a kill signal", 31, ""),
         (
             "Sending process 7 closing signal SIGTERM\ntraceback : Signal 11 (SIGSEGV) received by PID 8\n",
             "a native crash",
@@ -49,7 +49,7 @@ ROWS = "".join(f"step {i} | reward 0.{i:02d} | loss 0.5\n" for i in range(1, 31)
         ),
         (
             "training finished\nTraceback (most recent call last):\nOSError: full\n",
-            "a traceback after the end of the training",
+            "a traceback after training had finished",
             32,
             "OSError: full; ",
         ),
@@ -57,12 +57,12 @@ ROWS = "".join(f"step {i} | reward 0.{i:02d} | loss 0.5\n" for i in range(1, 31)
             f"RuntimeError: CUDA out of memory: {'Tried to allocate 2 GiB. ' * 30}.\nSending SIGTERM to 7\n",
             "a GPU out-of-memory error",
             31,
-            f"RuntimeError: CUDA out of memory: {'Tried to allocate 2 GiB. ' * 30}"[:160] + "; ",
+            f"RuntimeError: CUDA out of memory: {'Tried to allocate 2 GiB. ' * 5}…; ".replace(" …", "…"),
         ),
-        ("[rank3] Watchdog caught collective operation timeout: 1\n", "a timeout of a collective operation", 31, ""),
+        ("[rank3] Watchdog caught collective operation timeout: 1\n", "a collective timeout", 31, ""),
         (
             "slurmstepd: *** JOB 1 CANCELLED AT 9 DUE TO PREEMPTION ***\n",
-            "an external kill by the scheduler",
+            "a preemption by the scheduler",
             31,
             "",
         ),
@@ -74,6 +74,32 @@ ROWS = "".join(f"step {i} | reward 0.{i:02d} | loss 0.5\n" for i in range(1, 31)
             "KeyError: 'result'; ",
         ),
         (
+            'Traceback (most recent call last):\n  File "/opt/a.py", line 3, in search\n    x["result"]\n'
+            "KeyError: 'result'\n",
+            "a traceback",
+            31,
+            "KeyError: 'result', in search (a.py, line 3); ",
+        ),
+        (
+            "Traceback (most recent call last):\nRuntimeError: [enforce fail at inline_container.cc:672] . "
+            "unexpected pos 79 vs 78\n",
+            "a failed checkpoint write, probably because the disk is full",
+            32,
+            "RuntimeError: [enforce fail at inline_container.cc:672] . unexpected pos 79 vs 78; ",
+        ),
+        (
+            "torch.distributed.DistBackendError: ncclSystemError: System call failed\n",
+            "an NCCL error",
+            31,
+            "torch.distributed.DistBackendError: ncclSystemError: System call failed; ",
+        ),
+        (
+            "".join(f"client:{i} [ERROR] Request {i} failed with code 400\n" for i in range(3)),
+            "an error repeated 3 times",
+            31,
+            "Request 0 failed with code 400; ",
+        ),
+        (
             "Traceback (most recent call last):\nopenai.RateLimitError: 429\n",
             "a failed API call",
             32,
@@ -83,7 +109,19 @@ ROWS = "".join(f"step {i} | reward 0.{i:02d} | loss 0.5\n" for i in range(1, 31)
 )
 def test_the_end_is_reported(tmp_path: Path, end: str, what: str, line: int, raised: str) -> None:
     run = run_of(tmp_path, "train.log", ROWS + end)
-    assert run.notes[0] == f"the log ends with {what} (line {line}): {raised}the rows before it are not affected"
+    after = f": {raised}" if raised else "; "
+    assert run.notes[0] == f"the log ends with {what} (line {line}){after}the rows before it are not affected"
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "client [ERROR] failed\n" * 2,
+        "client [ERROR] failed\n" * 3 + "retried with success\n",
+    ],
+)
+def test_errors_that_do_not_end_the_log_are_not_its_ending(tmp_path: Path, end: str) -> None:
+    assert run_of(tmp_path, "train.log", ROWS + end).ending is None
 
 
 def test_a_run_knows_how_it_ended_and_how_often_it_began_again(tmp_path: Path) -> None:
@@ -110,7 +148,7 @@ def test_a_run_too_short_to_judge_says_how_it_ended(tmp_path: Path) -> None:
         tmp_path, "train.log", "".join(ROWS.splitlines(True)[:2]) + "run.sh: line 44: 225 Killed   python x.py\n"
     )
     assert diagnose(run).headline == (
-        "Only 2 rows were logged; at least 8 are needed for a verdict. The log ends with an external kill (line 3)."
+        "Only 2 rows were logged; at least 8 are needed for a verdict. The log ends with a kill signal (line 3)."
     )
 
 
@@ -121,11 +159,11 @@ def test_an_exception_alone_is_what_was_pasted(tmp_path: Path) -> None:
     assert run_of(tmp_path, "rows.log", f"{ROWS}{error}\n").ending is None  # rows before it: it may have been caught
 
 
-def test_what_was_survived_is_no_end(tmp_path: Path) -> None:
+def test_an_error_before_further_rows_is_not_the_end(tmp_path: Path) -> None:
     half = len(ROWS) // 2
     at = ROWS.index("\n", half) + 1
     run = run_of(tmp_path, "train.log", ROWS[:at] + "Traceback (most recent call last):\nValueError: x\n" + ROWS[at:])
-    assert not any("ends in" in note for note in run.notes)
+    assert not any("ends with" in note for note in run.notes)
 
 
 def test_a_reward_that_is_not_read_is_reported_with_the_way(tmp_path: Path) -> None:

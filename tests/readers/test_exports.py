@@ -160,7 +160,7 @@ def test_episodes_that_have_a_seed_each_are_an_evaluation(tmp_path: Path) -> Non
     ],
     ids=["lists of trials", "figures beside a list", "many figures", "beside a history"],
 )  # fmt: skip
-def test_what_a_document_holds_besides_is_reported(tmp_path: Path, document: object, left: dict[str, int]) -> None:
+def test_other_content_of_a_document_is_reported(tmp_path: Path, document: object, left: dict[str, int]) -> None:
     run = run_of(tmp_path, "x.json", json.dumps(document))
     assert {key: run.unread.get(key) for key in left} == left
 
@@ -203,6 +203,7 @@ def test_one_known_name_above_numbers_makes_a_table(tmp_path: Path) -> None:
     [
         ("a,b,c\n" + lines("{i},{r},{k}\n"), "columns a, b, c. Map one: --map b=reward_mean"),
         ("step\tb b\n" + lines("{i}\t{r}\n"), "columns step, b b. Map one: --map 'b b=reward_mean'"),
+        ("| a | b |\n|---|---|\n" + lines("| {i} | {r} |\n"), "columns a, b. Map one: --map b=reward_mean"),
         (lines("step {i} b={r} c={k}\n"), "names b, c. Map one: --map b=reward_mean"),
     ],
     ids=["CSV", "TSV", "console"],

@@ -54,7 +54,7 @@ def test_every_file_is_read_or_reported(tmp_path: Path) -> None:
     assert survey(tmp_path).words() == "6 files: 1 log, 1 duplicate, 3 ignored, 1 unreadable"
 
 
-def test_what_lies_next_to_records_is_part_of_their_run(tmp_path: Path) -> None:
+def test_files_next_to_records_are_part_of_their_run(tmp_path: Path) -> None:
     put(tmp_path, "run/records.jsonl", '{"schema":1,"step":1,"reward_mean":0.5}\n')
     put(tmp_path, "run/config.json", "{}")
     put(tmp_path, "model/config.json", "{}")

@@ -693,7 +693,7 @@ def test_the_only_reward_is_the_reward_and_one_of_several_is_not(tmp_path: Path)
     assert set(two.columns) == {"loss", "reward_components"}
 
 
-def test_a_success_rate_stands_for_a_reward_that_is_not_recorded(tmp_path: Path) -> None:
+def test_a_success_rate_replaces_an_unrecorded_reward(tmp_path: Path) -> None:
     rows = [{"step": i, "pass@1": i / 4, "kl": 0.1} for i in (1, 2)]
     run = run_of(tmp_path, "x.jsonl", "\n".join(map(json.dumps, rows)))
     assert known(run) == {"success_rate": [0.25, 0.5], "kl": [0.1, 0.1], "reward_mean": [0.25, 0.5]}

@@ -48,7 +48,7 @@ def test_lines_of_a_template_give_what_parsing_each_of_them_gives(
         assert np.array_equal(one.lines, other.lines)
 
 
-def test_names_that_nobody_reads_are_counted_on_lines_of_a_template(tmp_path: Path) -> None:
+def test_unread_names_are_counted_on_template_lines(tmp_path: Path) -> None:
     run = run_of(tmp_path, "x.log", text("step {i} reward=0.{i}\nzeta: 0.{i}\n"))
     assert run.unread["zeta"] == 19
 

@@ -270,7 +270,7 @@ def test_the_history_of_a_trainer_as_it_is_printed(
 
 
 @pytest.mark.parametrize("told", ["nan", "NaN", "np.float32(nan)", "tensor(nan, device='cuda:0')"])
-def test_what_python_prints_of_a_number_that_is_none(tmp_path: Path, told: str) -> None:
+def test_printed_none_is_not_a_number(tmp_path: Path, told: str) -> None:
     rows = str([{**row, "name": "it's", "done": True, "note": None} for row in HISTORY])
     run = run_of(tmp_path, "x.log", rows.replace("0.04,", f"{told},").replace("0.5", "np.float64(0.5)"))
     assert math.isnan(run.columns["loss"][-1])

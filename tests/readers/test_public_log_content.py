@@ -60,7 +60,7 @@ LISTS = {"train_loss": [0.5] * 8, "train_reward": [i / 8 for i in STEPS]}
         ({"steps": list(range(10, 90, 10)), "eval_score": [0.5, 1.0], "eval_steps": [10, 80]}, [0.5, *[None] * 6, 1.0]),
     ],
 )
-def test_a_held_out_score_in_a_shorter_list_stands_where_it_was_taken(
+def test_a_held_out_score_in_a_shorter_list_keeps_its_steps(
     tmp_path: Path, more: dict[str, list[float]], wanted: list[float | None]
 ) -> None:
     run = run_of(tmp_path, "history.json", json.dumps(LISTS | more))
@@ -93,7 +93,7 @@ def test_steps_of_an_environment_and_tasks_one_by_one_are_not_training(tmp_path:
 
 
 @pytest.mark.parametrize("more", [{"step": 1}, {"episode": 1}, {"advantages": [0.5, -0.5]}, {"grad_norm": 0.5}])
-def test_what_counts_tasks_or_weighs_their_responses_is_training(tmp_path: Path, more: dict[str, object]) -> None:
+def test_rows_that_count_tasks_or_weight_responses_are_training(tmp_path: Path, more: dict[str, object]) -> None:
     rows = [{"task": "a", "reward": i / 8, **{k: i if v == 1 else v for k, v in more.items()}} for i in STEPS]
     assert jsonl(tmp_path, rows).run_type == "rl"
 
@@ -224,7 +224,7 @@ def test_a_held_out_score_of_0_between_regular_evaluations_was_not_taken(tmp_pat
     assert sum(value is not None for value in known(run)["eval_score"]) == kept
 
 
-def test_a_cell_that_draws_over_itself_costs_no_notebook(tmp_path: Path) -> None:
+def test_a_cell_that_overwrites_its_output_does_not_break_the_notebook(tmp_path: Path) -> None:
     console = "".join(TRL.format(i / 8, i / 16) for i in STEPS)
     path = tmp_path / "a.ipynb"
     path.write_text(notebook({"text": "\b" * 400 + "done\b\b"}, {"text": console}), "utf-8")
@@ -247,7 +247,7 @@ def test_rewards_of_single_responses_hide_no_console_and_what_is_announced_is_he
     assert known(run)["eval_score"] == [i / 32 if i % 4 == 3 else None for i in range(12)]
 
 
-def test_what_is_announced_ends_with_the_first_line_of_something_else(tmp_path: Path) -> None:
+def test_an_announced_block_ends_at_the_first_other_line(tmp_path: Path) -> None:
     block = "Evaluating...\nloading 3 files\naccuracy: {0}\nreturn: {0}\nsaved 1 file\nmean reward: {1} loss: 0.5\n\n"
     text = "".join(f"Step {i}\n" + block.format(i / 32, i / 8) for i in STEPS)
     run = run_of(tmp_path, "a.log", text)
@@ -262,7 +262,7 @@ def test_the_spread_of_some_rewards_is_not_that_of_the_step(tmp_path: Path, befo
     assert ("reward_std" in run.columns) is spread
 
 
-def test_a_line_that_says_what_is_what_is_metrics_and_stands_above_its_step(tmp_path: Path) -> None:
+def test_a_line_of_named_values_above_its_step_is_metrics(tmp_path: Path) -> None:
     text = ""
     for i in STEPS:
         text += f"The reward is 7 in this story.\nreward is {i / 16}\nreward is {3 * i / 16}\n"

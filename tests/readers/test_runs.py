@@ -56,7 +56,7 @@ def test_grpo_after_a_supervised_phase_is_judged_and_the_phase_is_one_line(tmp_p
     assert rl.source.endswith(f"(run 2 of 2, lines {rl.lines[0]}-{rl.lines[-1]})")
 
 
-def test_of_the_stages_of_one_file_the_rl_training_is_judged_and_the_others_are_one_line_each(tmp_path: Path) -> None:
+def test_judges_the_rl_stage_and_lists_the_others(tmp_path: Path) -> None:
     stages: list[dict[str, Any]] = [
         {"loss": 2.0, "mean_token_accuracy": 0.4},
         {"loss": 0.69, "rewards/chosen": 0.5, "rewards/rejected": -0.5, "rewards/margins": 1.0},
@@ -71,7 +71,7 @@ def test_of_the_stages_of_one_file_the_rl_training_is_judged_and_the_others_are_
     ]
 
 
-def test_what_is_not_read_and_not_finite_from_its_first_row_on_is_named(tmp_path: Path) -> None:
+def test_an_unread_series_without_a_finite_value_is_named(tmp_path: Path) -> None:
     rows = [{"step": i, "loss": 0.6, "rewards/margins": 0.1, "logits/chosen": math.nan} for i in range(1, 4)]
     (run,) = runs(tmp_path, "dpo.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     assert (
@@ -108,6 +108,13 @@ def test_rows_on_a_bar_that_does_not_move_are_steps(tmp_path: Path, position: in
     assert (len(run), run.steps[-1]) == (69, 69)
 
 
+def test_rows_on_a_still_bar_are_equal_parts_of_the_steps_at_its_end(tmp_path: Path) -> None:
+    text = bar(0, 1000) + "\n" + "".join(f"{grpo(i)}\n" for i in range(1, 4)) + bar(31, 1000) + "Traceback\n"
+    (run,) = runs(tmp_path, "train.log", text)
+    assert run.steps.tolist() == [10, 20, 30]
+    assert run.settings["max_steps"] == 1000
+
+
 def test_bars_after_the_text_of_a_completion_count(tmp_path: Path) -> None:
     text = "".join(
         f"{'The answer is 7.' if i % 3 == 0 else ''}{bar(i, 60)[1:] if i % 3 == 0 else bar(i, 60)}\n{grpo(i)}\n"
@@ -128,6 +135,18 @@ def test_a_counter_that_begins_again_is_another_run(tmp_path: Path, suffix: str)
     found = runs(tmp_path, f"x.{suffix}", text)
     assert [run.steps.tolist() for run in found] == [list(range(1, 21))] * 3
     assert [int(run.lines[0]) for run in found][1] in (21, 22)
+
+
+def test_a_weaker_counter_that_begins_again_is_another_run(tmp_path: Path) -> None:
+    rows = [{"batch_index": i, "reward_mean": i / 100, "reward_std": 0.1} for size in (7, 6, 30) for i in range(size)]
+    found = runs(tmp_path, "x.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    assert [run.steps.tolist() for run in found] == [[*range(7)], [*range(6)], [*range(30)]]
+
+
+def test_batches_of_periods_with_the_same_length_are_one_run(tmp_path: Path) -> None:
+    rows = [{"batch_index": i, "reward_mean": i / 100, "reward_std": 0.1} for size in (9, 9, 5) for i in range(size)]
+    (run,) = runs(tmp_path, "x.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    assert len(run) == 23
 
 
 def test_a_run_that_is_resumed_stays_one(tmp_path: Path) -> None:
@@ -323,7 +342,7 @@ def test_a_bar_that_names_its_epoch_and_another_counter_after_it_are_one_run(tmp
 
 
 @pytest.mark.parametrize(("key", "kind"), [("train_win_rate", "rl"), ("win_rate", "evaluation")])
-def test_a_win_rate_at_steps_is_of_a_training_where_its_name_says_so(tmp_path: Path, key: str, kind: str) -> None:
+def test_a_win_rate_by_step_is_training_if_its_name_indicates_it(tmp_path: Path, key: str, kind: str) -> None:
     rows = [{"step": 30 * i, key: 0.01 * i, "eval_win_rate": 0.02 * i} for i in range(1, 17)]
     (run,) = runs(tmp_path, "rates.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     assert run.run_type == kind

@@ -39,7 +39,7 @@ def page(*names: str) -> str:
     return render("html", [getattr(example, name)() for name in names], Options())
 
 
-def test_every_finding_can_be_linked_and_no_anchor_stands_twice() -> None:
+def test_every_finding_has_a_unique_anchor() -> None:
     text = page("diagnosis", "healthy", "diagnosis")
     anchors = re.findall(r' id="([^"]+)"', text)
     assert len(anchors) == len(set(anchors))
@@ -110,7 +110,7 @@ def test_a_healthy_range_ends_where_its_check_begins_to_warn(field: str) -> None
 
 def test_the_legend_names_what_occurs() -> None:
     assert charts.legend(charts.panels(example.diagnosis()), green=False) == (
-        "Dashed: GEN001 begins. Ticks: updates below, collapses above, restarts over the full height."
+        "Dashed: GEN001 begins. Shaded: a finding holds. Ticks: updates below, collapses above, restarts over the full height."
     )
     shown = charts.panels(example.diagnosis([], run=make_run(kl="0.01x9")))
     assert charts.legend(shown, green=True) == "Green: range in which its check is silent."
@@ -135,7 +135,7 @@ def test_printed_figures_keep_their_digits() -> None:
     assert "0.0062" in [tick.label for tick in drawn(example.diagnosis([], run=run))[-1].up]
 
 
-def test_what_spans_decades_is_drawn_in_logarithms() -> None:
+def test_series_over_decades_use_a_log_scale() -> None:
     chart = drawn(example.diagnosis([], run=make_run(grad_norm="1x20 1e5x20")))[-1]
     assert chart.notes == ["log scale"]
     assert [tick.label for tick in chart.up] == ["1", "10", "100", "1,000", "10,000", "100,000"]
@@ -205,7 +205,7 @@ def test_the_decisive_chart_shows_the_series_of_the_first_sentence() -> None:
     constant = example.finding("REW001", "reward-constant", "outcome", "error", message="The reward is 0.")
     found = [replace(truncated, columns=["response_length_mean"]), replace(constant, columns=["reward_mean"])]
     for these, headline, field in (
-        (found, "The reward is 0, because of LEN003: All are truncated.", "reward_mean"),
+        (found, "The reward is 0. Likely cause (LEN003): All are truncated.", "reward_mean"),
         (found, "All are truncated. The reward is 0.", "response_length_mean"),
         ([], "entropy_mean is NaN.", "entropy_mean"),
     ):
@@ -243,7 +243,7 @@ def test_a_configuration_has_no_charts_and_no_confidence_of_a_run() -> None:
     assert "<svg" not in page
     assert "Hover" not in page
     assert "settings not used" in page
-    assert sure(example.finding("CFG001", "small-group", "note", "info")) == "medium: a rule of thumb about settings"
+    assert sure(example.finding("CFG001", "small-group", "note", "info")) == "medium: based on a rule of thumb"
 
 
 @pytest.mark.parametrize(

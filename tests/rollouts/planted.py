@@ -1,6 +1,6 @@
 """Rollouts of made runs on three tasks, whole and with one drift planted at `ONSET`.
 
-The policy learns: its share of right answers rises. Each task writes the layout of another framework: verl's
+The policy learns: its share of correct answers rises. Each task writes the layout of another framework: verl's
 ``rollout_data_dir`` (math), TRL's completions (code), and messages with tool calls (search).
 """
 

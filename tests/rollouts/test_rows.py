@@ -56,7 +56,7 @@ def test_each_layout_gives_step_text_and_reward(layout: str) -> None:
     assert sample.prompt.startswith("What is 2+2?")
 
 
-def test_what_else_a_row_says_is_kept() -> None:
+def test_other_values_of_a_row_are_kept() -> None:
     (verl,) = rollouts_of(FLAT["verl"])
     assert (verl.reference, verl.success) == (["4"], 1)
     (slime,) = rollouts_of(FLAT["slime"])
@@ -122,7 +122,7 @@ def test_turns_of_actions_and_observations_are_read_in_their_order() -> None:
     assert (other.prompt, other.response) == ("What is 2+2?", "4")
 
 
-def test_what_an_api_returns_is_a_response() -> None:
+def test_text_returned_by_an_api_is_a_response() -> None:
     (sample,) = rollouts_of({"input": "2+2", "output": {"choices": [{"message": {"content": "4"}}]}, "reward": 1.0})
     assert sample.response == "4"
     assert list(rollouts_of({"input": "2+2", "output": {"stop_reason": "stop"}, "reward": 1.0})) == []

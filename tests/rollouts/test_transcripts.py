@@ -46,7 +46,7 @@ def test_an_inspect_log_is_one_transcript_of_its_samples(tmp_path: Path) -> None
     assert [run.run_type for run in read(folder)] == ["evaluation"]
 
 
-def test_what_an_inspect_log_unpacks_to_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_unpacked_size_of_an_inspect_log_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive, "LARGEST", 10_000)
     assert read(inspect_log(tmp_path / "at.eval", ["x" * 10_000]))[0].run_type == "evaluation"
     with pytest.raises(ReadError, match="an archive of more than 0 MB of samples; unpack it and pass the folder"):

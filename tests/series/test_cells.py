@@ -119,7 +119,7 @@ def test_solved_needs_a_scale(reward: float, most: float, expected: bool) -> Non
     assert bool(solved[-1]) is expected
 
 
-def test_median_absolute_deviation_stands_one_infinity() -> None:
+def test_median_absolute_deviation_tolerates_one_infinity() -> None:
     assert whole(lambda x: series.moving_mad(x, 5), np.array([1, 2, 4, math.inf, 3]))[-1] == 1.0
 
 
@@ -146,6 +146,6 @@ def test_a_moving_sum_is_the_sum_of_its_window(values: list[int], rows: int) -> 
     np.testing.assert_array_equal(summed, [float(sum(window)) for window in windows])
 
 
-def test_what_has_left_the_window_leaves_nothing_in_its_sum() -> None:
+def test_values_outside_the_window_leave_no_residue_in_its_sum() -> None:
     summed = whole(lambda x: series.moving_sum(x, 3), np.array([1e300, math.inf, math.nan, 0.1, 0.2, 0.3, 0.4]))
     assert summed[-2:] == [pytest.approx(0.6), pytest.approx(0.9)]

@@ -42,7 +42,7 @@ def test_evidence_is_computed_only_if_a_condition_holds() -> None:
     assert calls == [1.0]
 
 
-def test_what_comes_late_is_asked_for_only_where_it_counts() -> None:
+def test_late_values_are_read_only_where_they_decide() -> None:
     asked = []
 
     class Late:
@@ -80,7 +80,7 @@ def test_what_comes_late_is_asked_for_only_where_it_counts() -> None:
         ("    flags = (valid_rate < low) + (valid_rate < 0.1) > 1\n", "write where(condition, 1, 0)"),
     ],
 )
-def test_what_cannot_be_traced_is_refused_with_file_line_and_fix(tmp_path: Path, body: str, said: str) -> None:
+def test_untraceable_code_is_refused_with_file_line_and_fix(tmp_path: Path, body: str, said: str) -> None:
     folder = leaf(
         tmp_path / f"traced{abs(hash(body))}",
         f'import numpy\n\n\n@check("OWN020")\ndef rate_too_low(valid_rate, *, low=0.5):\n    {PAGE}\n{body}'
@@ -103,7 +103,7 @@ def test_what_cannot_be_traced_is_refused_with_file_line_and_fix(tmp_path: Path,
         ("    return valid_rate < low\n", "a @check must return fires(...)"),
     ],
 )
-def test_what_a_check_returns_is_looked_at_when_it_is_loaded(tmp_path: Path, rest: str, said: str) -> None:
+def test_the_return_value_of_a_check_is_validated_at_load_time(tmp_path: Path, rest: str, said: str) -> None:
     folder = leaf(
         tmp_path / f"returns{abs(hash(rest))}",
         f'@check("OWN021")\ndef rate_too_low(valid_rate, *, low=0.5):\n    {PAGE}\n{rest}',

@@ -45,7 +45,7 @@ def held_out(right: np.ndarray) -> np.ndarray:
 
 
 def healthy(seed: int) -> Columns:
-    """It learns: 25 % to 75 % right, entropy 0.9 to 0.35, KL 0 to 0.03, length 200 to 260, 2 % truncated."""
+    """It learns: 25% to 75% right, entropy 0.9 to 0.35, KL 0 to 0.03, length 200 to 260, 2% truncated."""
     rng = np.random.default_rng(seed)
     t = np.arange(STEPS)
     right = 0.25 + 0.5 * (1 - np.exp(-t / 120))
@@ -67,7 +67,7 @@ def healthy(seed: int) -> Columns:
 
 
 def converged(seed: int) -> Columns:
-    """Continues where another run ended: 92 % right, entropy 0.2, everything level."""
+    """Continues where another run ended: 92% right, entropy 0.2, everything level."""
     rng = np.random.default_rng(seed)
     columns = healthy(seed)
     right = np.full(STEPS, 0.92)
@@ -153,7 +153,7 @@ def one_token(seed: int) -> Columns:
 
 
 def reward_cliff(seed: int) -> Columns:
-    """In the last tenth the reward falls to 2 %; nothing else shows it."""
+    """In the last tenth the reward falls to 2%; nothing else shows it."""
     rng, columns = np.random.default_rng(seed), healthy(seed)
     right = 0.25 + 0.5 * (1 - np.exp(-np.arange(STEPS) / 120))
     right[360:] = 0.02

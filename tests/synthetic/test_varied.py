@@ -20,6 +20,6 @@ def test_a_learner_is_not_flagged(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("happens", varied.FAILING)
-def test_what_happens_is_the_first_sentence(happens: Callable[[np.random.Generator], Run], seed: int) -> None:
+def test_the_first_sentence_states_what_happened(happens: Callable[[np.random.Generator], Run], seed: int) -> None:
     diagnosis = diagnose(happens(np.random.default_rng(seed)))
     assert (diagnosis.verdict, diagnosis.cause in varied.FAILING[happens]) == ("failing", True), diagnosis.headline

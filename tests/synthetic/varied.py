@@ -32,7 +32,7 @@ class Life(NamedTuple):
 
 
 def life(rng: Rng) -> Life:
-    """60 to 800 steps from a success of 5-40 % up by at least a quarter; what happens, happens after a third of it."""
+    """60 to 800 steps from a success of 5-40% up by at least a quarter; what happens, happens after a third of it."""
     steps = int(np.exp(rng.uniform(np.log(60), np.log(800))))
     start, low = rng.uniform(0.05, 0.4), float(rng.choice([0, 0, 0, -1, -5]))
     end = rng.uniform(start + 0.25, 0.95)

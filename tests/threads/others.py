@@ -160,7 +160,7 @@ FOUND = (
     ),
     Thread(
         "marin-community/marin#8955",
-        "stale rollouts without a correction: after 100 updates 98 % of the responses are cut",
+        "stale rollouts without a correction: after 100 updates 98% of the responses are cut",
         jsonl(
             {
                 "reward_mean": "0.5 0.52 0.55 0.56 0.58 0.56 0.55 0.5 0.42 0.33 0.25 0.18 0.12 0.08 0.05 0.03 0.02x6",
@@ -194,7 +194,7 @@ FOUND = (
     ),
     Thread(
         "GAIR-NLP/ToRL#27",
-        "the sandbox has the address of a placeholder: 61.7 % of the executions end in an unknown error",
+        "the sandbox has the address of a placeholder: 61.7% of the executions end in an unknown error",
         verl(
             {
                 "tool/failure_rate": "0.62 0.61 0.63 0.6 0.62 0.61 0.62 0.63 0.61 0.62 0.6 0.62",

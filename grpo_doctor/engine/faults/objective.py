@@ -61,7 +61,7 @@ class EntropyCoefficientHuge(Fault):
 class KlDominates(Fault):
     """Sets the KL coefficient to 10: the KL term dominates the gradient, and the policy does not change.
 
-    Origin: BoBaCai/grpo-dual, whose KL term was 92 to 98 % of the loss.
+    Origin: BoBaCai/grpo-dual, whose KL term was 92% to 98% of the loss.
     """
 
     named_by = ("KL002", "STL001")

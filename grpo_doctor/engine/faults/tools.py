@@ -33,7 +33,7 @@ class ToolArgumentsDropped(Fault):
 class TimeoutsScoredZero(Fault):
     """Lets a third of the tool calls time out, and gives the response a reward of 0.
 
-    Origin: rllm-org/rllm#710 (76 of 178 episodes ended at a time-out and were scored 0).
+    Origin: rllm-org/rllm#710 (76 of 178 episodes ended at a timeout and were scored 0).
     """
 
     named_by = ("GEN012", "GEN013")
@@ -90,9 +90,9 @@ class CallsStopPaying(Fault):
 
 
 class LongAnswersMissed(Fault):
-    """Reads only one digit of the answer, so that right answers of two digits earn nothing.
+    """Reads only one digit of the answer, so that correct answers of two digits earn nothing.
 
-    Origin: verl-project/verl#545 and arXiv 2505.14625 (rules that miss right answers).
+    Origin: verl-project/verl#545 and arXiv 2505.14625 (rules that miss correct answers).
     """
 
     named_by = ("REW021",)

@@ -172,7 +172,7 @@ class _Script(Definitions):
         return started
 
     def left_to_others(self) -> list[str]:
-        """Return where the settings come from that the caller passes: a command or a document."""
+        """Return the source of the settings that the caller passes: a command or a document."""
         found: list[str] = []
         for name, call in self.calls:
             if name in NAMES["parsers"] and call.lineno:

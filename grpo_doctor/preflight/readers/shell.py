@@ -52,7 +52,7 @@ _SKIPPED = frozenset(
 _DECLARES = frozenset("export local declare readonly env typeset -x -a -A -i -r".split())
 """Words that may precede the assignment of a variable."""
 ENVIRONMENT = "script environment"
-"""Program name of the launch that is made from a script's variables."""
+"""Name of the launch that contains the variables of a script and no program."""
 LONGEST = 5_000
 """Maximum number of commands per script."""
 SWEEP = 200

@@ -6,18 +6,18 @@ contains a number. Trainers also print completions, so a line must be similar to
 
 from __future__ import annotations
 
-import math
 import re
+from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...run import Run
 from ..aliases import resolve
-from ..endings import TAIL, ending, event, words
+from ..endings import TAIL, ending, events, words
 from ..input import PARTED, Head, Input, NotRead, decoded, pieces
 from ..known_warnings import metric, refused, sign
 from ..row_buffer import Rows
-from ..row_kinds import flat
+from ..row_kinds import OF_SWEEPS, flat
 from ..settings import declared
 from ..values import number
 from . import keyvalue, pairs, trl_console, verl_console
@@ -101,8 +101,15 @@ def _elsewhere(file: Input, known: list[Run]) -> list[Run]:
 
 def _said(text: str) -> dict[str, float]:
     """Return the metrics of a line before its mapping: ``rl_loss: 0.2, entropy: 0.8, rewards: {…}``."""
-    before = text[: max(text.find("{"), 0)]
-    return pairs.metrics(before) if _NAMES.search(before) else {}
+    before, _, mapping = text.partition("{")
+    return pairs.metrics(before) if "[" not in mapping and _NAMES.search(before) else {}
+
+
+def _settings(row: Mapping[str, Any]) -> bool:
+    """Return whether a mapping has more settings than metrics."""
+    known = [key for key in flat(row) if declared(key) or resolve(key)]
+    metrics = [key for key in known if not declared(key) and resolve(key)[0].field not in OF_SWEEPS]
+    return len(known) > 2 * len(metrics)
 
 
 def _tell_the_end(runs: list[Run], torn: int, tail: Iterable[tuple[int, str]]) -> None:
@@ -112,7 +119,7 @@ def _tell_the_end(runs: list[Run], torn: int, tail: Iterable[tuple[int, str]]) -
     if end is not None and end.kind != "finished":
         last.notes.insert(0, words(end, len(last)))
         if len(last):
-            last.events.setdefault(len(last) - 1, []).append(event(end))
+            last.events.setdefault(len(last) - 1, []).extend(events(end))
 
 
 def of_texts(file: Input, texts: Iterable[tuple[int, str]]) -> list[Run]:
@@ -139,8 +146,8 @@ class _Console:
         self.settled = False
         """Whether a known trainer prints here, so that other lines need not be searched."""
         self._origins: dict[bytes, int] = {}
-        self._heading = -_BELOW, math.nan
-        """Line and step of the last line that only names a step."""
+        self._recent: deque[tuple[int, bytes]] = deque(maxlen=1 + _BELOW)
+        """The last lines with their numbers."""
         self.headed = False
         """Whether rows have their step in such a line above them."""
         self._early: list[tuple[dict[str, Any], int, float | None]] = []
@@ -162,8 +169,10 @@ class _Console:
         if _PERCENT in raw and b"%|" in (raw := trl_console.unfilled(raw)):
             if self.bars.see(decoded(raw)):
                 self.trl.end()
+            self.trl.reach(line, self.bars.position, self.bars.total)
             if self._known and _BRACE not in raw:
                 return
+        self._recent.append((line, raw))
         if self._looks or not self.general.quick(line, raw):
             self._take(line, decoded(raw))
             self._settle()
@@ -185,14 +194,13 @@ class _Console:
             return
         if "actor_rollout_ref." in text:
             self.declare(verl_console.overrides(text))
+        if "TrainOutput(" in text and (trained := trl_console.TRAINED.search(text)):
+            self.trl.reach(line, int(trained[1]), int(trained[1]))
         if ("{" in text or self.config.open or text[:1] in ("'", '"')) and self._of_mapping(line, text):
             return
-        headed = _STEP_ALONE.fullmatch(text)
-        if headed is not None:
-            self._heading = line, float(headed[1])
         warns = self._warns(line, text)
         if not self._known:
-            self.general.see(line, text, not (headed or self._busy or warns))
+            self.general.see(line, text, not (self._busy or warns))
 
     def _of_mapping(self, line: int, text: str) -> bool:
         """Read a line that holds a mapping, or is part of one; return False for any other."""
@@ -261,9 +269,7 @@ class _Console:
 
     def _mapping(self, line: int, text: str, body: str, before: str) -> bool:
         """Read a row of metrics; return False for another mapping."""
-        step, of_rollout = trl_console.counted(before)
-        if step is None and line - self._heading[0] <= _BELOW and not _STEPPED.search(body):
-            (_, step), self.headed = self._heading, True
+        step, of_rollout = self._step(line, body, before)
         if text == self.last or ("epoch" in body and self.last.endswith(body)):
             return True  # every process of a job prints the same row, some with their number first
         said = _said(text)
@@ -279,18 +285,14 @@ class _Console:
         row = {**said, **row}
         if "train_runtime" in row:
             self.trl.add(row, line, at)
+            self.trl.reach(line, self.bars.total, self.bars.total)
             self.bars = trl_console.Bars()
             return True
         self.last = text
-        settings = sum(declared(key) is not None for key in flat(row))
-        if settings and settings > sum(bool(resolve(key)) and declared(key) is None for key in row):
-            self.declare(row)
+        if _settings(row):
+            self._declare_below(line, text, row)
             return True
-        if step is None and (not trl_console.tells(row) or (self.epochs and "epoch" not in row)):
-            return True  # a mapping in or about a completion
-        if step is None and not trl_console.updates(row):
-            if not self._rewarded:
-                self._early.append((row, line, at))
+        if step is None and self.trl.file.mapping.keys().isdisjoint(row) and self._of_a_response(row, line, at):
             return True
         self._take_early(trl_console.rewards(row))
         if self.trl.add(row, line, at):
@@ -302,8 +304,36 @@ class _Console:
             self.epochs |= "epoch" in row
             self.bars.settle()
         else:
-            self.declare(row)
+            self._declare_below(line, text, row)
         return True
+
+    def _of_a_response(self, row: dict[str, Any], line: int, at: float | None) -> bool:
+        """Return whether a mapping without a step is not a row: it has no known metric, or the rewards of a response,
+        which are kept until an update is read."""
+        if not trl_console.tells(row) or (self.epochs and "epoch" not in row):
+            self.general.pass_over(key for key, value in row.items() if number(value) is not None)
+            return True
+        if trl_console.updates(row):
+            return False
+        if not self._rewarded:
+            self._early.append((row, line, at))
+        return True
+
+    def _declare_below(self, line: int, text: str, row: dict[str, Any]) -> None:
+        """Read a mapping that is not a row as settings, and the text before it as a line."""
+        self.declare(row)
+        before = text.partition("{")[0]
+        if _NAMES.search(before):
+            self.general.see(line, before)
+
+    def _step(self, line: int, body: str, before: str) -> tuple[float | None, bool]:
+        """Return the step that the text before a mapping or a heading gives it, and whether it counts rollouts."""
+        step, of_rollout = trl_console.counted(before)
+        if step is None and not _STEPPED.search(body):
+            above = (_STEP_ALONE.fullmatch(decoded(raw)) for at, raw in self._recent if 0 <= line - at <= _BELOW)
+            step = next((float(heading[1]) for heading in reversed([*above]) if heading), None)
+            self.headed |= step is not None
+        return step, of_rollout
 
     def _take_early(self, rewarded: bool) -> None:
         """Add the rows that have a reward but no update; if an update also has its reward, these rows are single
@@ -345,5 +375,5 @@ class _Console:
             known.mends = True
             return known.runs()
         runs = self.general.finish()
-        alone = max((self.warned, self.refused), key=len)
+        alone = max((known, self.warned, self.refused), key=len)
         return runs if any(len(run) for run in runs) else alone.runs() if len(alone) else runs

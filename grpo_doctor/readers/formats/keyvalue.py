@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from ...run import Run
-from ..aliases import GUESSED, of_another, resolve, words
+from ..aliases import GUESSED, counts_as, is_step, is_weak, of_another, resolve, words
 from ..input import Input, NotRead, decoded
 from ..reading import chosen
 from ..row_buffer import Numbers, Rows
@@ -29,16 +29,7 @@ from ..steps import excursions
 from .line_templates import RULE, Template, figures, key, silent, start_of
 from .pairs import NUMBER, counter_first, pairs, picked, plain, said
 from .prose_filter import Essay
-from .repeated_lines import (
-    SAYS_ENOUGH,
-    Shape,
-    counts_as,
-    counts_up,
-    is_metric,
-    is_step,
-    is_weak,
-    says,
-)
+from .repeated_lines import SAYS_ENOUGH, Shape, counts_up, is_metric, says
 from .templates import mine
 from .timeline import Timeline
 
@@ -98,7 +89,7 @@ _KEY = re.compile(r"[a-z][\w./@-]*")
 _STATISTICS = frozenset("mean std min max median total overall sum".split())
 _LONGEST_LINE = 4096
 _RARELY = 0.01
-"""Share of the most frequent shape's lines below which lines may be completions."""
+"""Lines whose shape occurs less often than this, as a share of the most frequent shape, may be completions."""
 _MOST_SHAPES = 20_000
 _MOST_OTHERS = 1000
 
@@ -334,9 +325,11 @@ class General:
         """Return the names with the meaning from the lines above, and whether any belongs to training or its
         evaluation."""
         names = self._below_headings(text, names)
+        if mapped := self.rows.file.mapping:
+            names = tuple("step" if mapped.get(name) == "step" else name for name in names)
         if not _BARE.keys().isdisjoint(names) and (any(map(_of_rl, names)) or _bare_reward(text, names)):
             names = tuple(_BARE.get(name, name) for name in names)
-        told = any(name in self.rows.file.mapping or is_metric(name) for name in names if name)
+        told = any(name in mapped or is_metric(name) for name in names if name)
         self._announced &= not self._follows or (told and not any(map(is_step, names)))
         self._follows = told
         if told and (self._announced or _HELD_OUT.search(text, 0, 120)):
@@ -354,7 +347,7 @@ class General:
                 if counts(name) and not declared(name):
                     unread = tuple(name for name in names if not is_step(name) and not is_weak(name))
                     counted = values[at], math.nan if epoch is None else values[epoch]
-                    self._pass_over(unread)
+                    self.pass_over(unread)
                     head = self._head(heads, line, text, counted)
                     of = () if picks is None else (picks[at], None if epoch is None else picks[epoch])
                     return None if head is None else _Taken(head, of, unread)
@@ -362,10 +355,10 @@ class General:
         for i, setting in settings.items():
             self.rows.set(setting, values[i])
         unread = tuple(name for i, name in enumerate(names) if i not in settings)
-        self._pass_over(unread)
+        self.pass_over(unread)
         return None if settings else _Taken(unread=unread)
 
-    def _pass_over(self, names: Iterable[str]) -> None:
+    def pass_over(self, names: Iterable[str]) -> None:
         """Note unknown names, which are reported if they repeat."""
         for name in names:
             if name and name != "#" and (name in self._others or len(self._others) < _MOST_OTHERS):
@@ -510,7 +503,7 @@ class General:
     def _often(self) -> list[Shape]:
         """Return shapes that occur often enough to be printed by a program, including those with additional values at
         the end; a line of a completion occurs once."""
-        shapes = self._shapes.values()
+        shapes = [shape for shape in self._shapes.values() if shape.measures()]
         most = max((len(shape.lines) for shape in shapes), default=0)
         often = [s for s in shapes if len(s.lines) >= min(_HELD_OUT_TWICE if s.evaluates() else 3, 0.5 * most)]
         often = [s for s in often if len(s.lines) >= _RARELY * most or s.evaluates() or s.printed]

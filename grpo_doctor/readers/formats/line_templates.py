@@ -13,8 +13,8 @@ from operator import itemgetter
 
 from ...record import NUMBER_FIELDS
 from ..alias_table import TABLES
-from ..aliases import HELD_OUT, WEAK_STEP_KEYS
-from .repeated_lines import STEPS, Shape
+from ..aliases import HELD_OUT, STEPS, WEAK_STEP_KEYS
+from .repeated_lines import Shape
 
 _NUMERIC = b"0123456789+-."
 _FIGURES = bytes(byte if byte in _NUMERIC + b"eE" else 32 for byte in range(256))

@@ -9,15 +9,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..aliases import WEAK_STEP_KEYS, resolve, words
-from ..row_kinds import UPDATED, component
-
-STEPS = frozenset(
-    "step steps iter iters iteration iterations it update updates rollout 步 步骤 步数 第 ステップ 스텝 단계 轮 "
-    "adım krok langkah bước الخطوة".split()
-)
-_BESIDE = frozenset("global train training grpo rl ppo policy num idx index count id".split())
-
+from ..aliases import WEAK_STEP_KEYS, counts_as, is_step, is_weak, resolve, words
+from ..row_kinds import UPDATED, component, possible
 
 _WEIGHTS = {
     **dict.fromkeys(("reward_mean", "reward_margin"), 6.0),
@@ -104,6 +97,11 @@ class Shape:
         """Return whether every metric belongs to an evaluation."""
         return bool(self.fields) and all("eval" in words(self.names[place]) for place in self.fields)
 
+    def measures(self) -> bool:
+        """Return whether its metrics, if there are any, have possible values."""
+        named = [(place, alias) for place in self.fields for alias in resolve(self.names[place])]
+        return not named or any(possible(self.table()[:, place], alias) for place, alias in named)
+
     def updates(self) -> bool:
         """Return whether a metric belongs to an update."""
         return any(alias.field in UPDATED for place in self.fields for alias in resolve(self.names[place]))
@@ -142,24 +140,6 @@ def is_metric(name: str) -> bool:
     alone do not count."""
     fields = {alias.field for alias in resolve(name)}
     return bool(fields - {"epoch", "temperature", "wall_time"}) or (name.startswith("reward") and component(name) != "")
-
-
-@lru_cache(maxsize=4096)
-def is_step(name: str) -> bool:
-    found = words(name)
-    return bool(found & STEPS) and not found - STEPS - _BESIDE
-
-
-@lru_cache(maxsize=4096)
-def counts_as(name: str, word: str) -> bool:
-    """Return whether a name is this word, alone or for the training: ``epoch``, ``RL training epoch``."""
-    found = words(name)
-    return word in found and not found - {word} - _BESIDE
-
-
-@lru_cache(maxsize=4096)
-def is_weak(name: str) -> bool:
-    return any(counts_as(name, word) for word in WEAK_STEP_KEYS)
 
 
 def _steady(values: np.ndarray) -> bool:

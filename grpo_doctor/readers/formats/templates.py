@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .repeated_lines import SAYS_ENOUGH, Shape, backs, is_step, says
+from ..aliases import is_step
+from .repeated_lines import SAYS_ENOUGH, Shape, backs, says
 
 _ALIKE = 0.6
 """Share of common names from which two templates are one with optional fields."""

@@ -33,7 +33,7 @@ def test_one_size_for_gaps_that_vary() -> None:
         ({"k": 4}, "info"),
         ({"k": 3}, "warning"),
         ({"rewards": [[[0.0, 1.0], [0.0, 3.0]]] * 10}, None),  # a coefficient of variation of exactly 0.5
-        ({"size": 0.98}, None),  # sizes differ by more than 2 %
+        ({"size": 0.98}, None),  # sizes differ by more than 2%
         ({"size": 1 / 1.02}, "warning"),
         ({"rows": 11}, None),  # held on two rows only
         ({"rewards": [[[0.0, 1.0], [0.0, 1.0]]] * 10}, None),  # one gap: nothing is lost

@@ -22,7 +22,7 @@ def test_rewards_as_advantages() -> None:
     assert found is not None
     assert (found.severity, found.onset_step, found.detected_step) == ("error", 1, 3)
     assert found.message == (
-        "The advantages have a mean of 0.4 with a standard deviation of 0.49: they equal the rewards."
+        "The advantages have a mean of 0.4 with a standard deviation of 0.49, the same as the rewards."
     )
 
 

@@ -77,7 +77,7 @@ def test_message(columns: dict[str, Any], message: str) -> None:
         {"reward_min": "0x3", "reward_max": "0.00001x3"},
     ],
 )
-def test_what_teaches_is_passed_over(columns: dict[str, Any]) -> None:
+def test_batches_with_a_learning_signal_are_not_flagged(columns: dict[str, Any]) -> None:
     assert run_check("ADV015", **columns) is None
 
 
@@ -107,7 +107,7 @@ def test_a_reward_that_rises_proves_that_the_share_is_not_measured() -> None:
     assert find("ADV015", reward_mean="0.1x20 0.3x20 0.5x20 0.7x20", zero_variance_share="1x80").cleared
 
 
-def test_what_one_row_proves_stands_in_the_first_sentence() -> None:
+def test_a_proof_from_one_row_is_in_the_first_sentence() -> None:
     told = diagnose(make_run(None, **rows(1, reward_mean="0.9", reward_min="0", reward_max="1")))
     assert (told.verdict, told.cause) == ("unjudged", None)
     assert told.headline.startswith("The only row has no learning signal: every advantage is 0")

@@ -17,17 +17,15 @@ def test_message_and_onset() -> None:
     assert found is not None
     assert (found.severity, found.onset_step, found.detected_step) == ("warning", 4, 8)
     assert found.message == (
-        "The root-mean-square advantage of groups with differing rewards is 0.0043; "
-        "dividing by the group's standard deviation would give 0.94."
+        "The root-mean-square advantage of groups with differing rewards is 0.0043, but dividing by the group's standard deviation would give 0.94."
     )
 
 
-def test_where_no_one_counted_dead_groups_it_says_how_many_they_would_have_to_be() -> None:
+def test_without_group_counts_the_message_names_the_share_that_would_explain_it() -> None:
     found = run_check("ADV004", {}, advantage_std="0.0063 0.0062x9")
     assert found is not None
     assert found.message == (
-        "The root-mean-square advantage is 0.0062; dividing by the group's standard deviation would give 0.71 "
-        "(zero-variance groups explain this only if at most 0.9% of the groups have differing rewards)."
+        "The root-mean-square advantage is 0.0062, but dividing by the group's standard deviation would give 0.71. Zero-variance groups explain this only if at most 0.9% of the groups have differing rewards."
     )
 
 

@@ -39,7 +39,7 @@ def test_a_solved_task_is_not_flagged(columns: dict[str, Any]) -> None:
         pytest.param("0.9x30", 1, "error", id="it has always been so"),
     ],
 )
-def test_what_ten_steps_show_must_be_more_than_chance(share: str, groups: int, severity: str) -> None:
+def test_the_share_of_ten_steps_must_exceed_chance(share: str, groups: int, severity: str) -> None:
     found = find("ADV003", zero_variance_share=share, groups=f"{groups}x{len(series(share))}")
     assert found.severity == severity
 
@@ -73,7 +73,7 @@ def test_exactly_at_a_threshold(thresholds: dict[str, float], columns: dict[str,
 
 
 @pytest.mark.parametrize(("reward", "expected"), [("0x20", "100.0%"), ("1x20", "100.0%")])
-def test_what_is_expected_at_both_ends_of_success(reward: str, expected: str) -> None:
+def test_the_expected_share_at_success_rates_of_0_and_1(reward: str, expected: str) -> None:
     found = run_check(
         "ADV003",
         {"group_size": 4},

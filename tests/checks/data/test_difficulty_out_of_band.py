@@ -25,7 +25,7 @@ def test_two_heaps() -> None:
 
 
 def test_silent() -> None:
-    assert run_check("DAT001", **dead(6, 6)) is None  # 60 % and not more
+    assert run_check("DAT001", **dead(6, 6)) is None  # 60% and not more
     assert run_check("DAT001", **dead(16, 1)) is None  # solved
     assert run_check("DAT001", **dead(9, 9, size=2)) is None  # pairs tie at any difficulty
 

@@ -50,7 +50,7 @@ def test_evidence_is_split_by_what_happened_before() -> None:
     assert (found.evidence["after_update"], found.evidence["otherwise"]) == (1, 0)
 
 
-def test_a_form_that_no_one_rewards_is_a_warning_while_the_reward_rises() -> None:
+def test_an_unrewarded_format_is_a_warning_while_the_reward_rises() -> None:
     rewards = [0.1] * 5 + [0.1 + 0.01 * i for i in range(45)]
     found = find("DIV004", valid_rate="0.2x50", reward_mean=rewards)
     assert (found.severity, found.cleared) == ("warning", False)

@@ -21,7 +21,7 @@ def test_three_indicators_and_a_falling_reward() -> None:
     assert find("EWS001", reward_mean=wave(0.5, 0.5), **three).severity == "info"
     found = find("EWS001", reward_mean=wave(0.5, 0.2), **three)
     assert found.severity == "warning"
-    assert found.message.startswith("3 of 6 early indicators of a collapse have moved; the reward has changed by -")
+    assert found.message.startswith("3 of 6 early indicators of a collapse have moved, and the reward has changed by -")
     assert run_check("EWS001", reward_mean=wave(0.5, 0.8), **three) is None
 
 
@@ -38,7 +38,7 @@ def test_noise_is_not_flagged(seed: int) -> None:
 
 
 @pytest.mark.parametrize(("falling", "severity"), [("0.25 0.75 " * 21, None), ("0.9 1 " * 15 + "0.1x12", "info")])
-def test_what_stays_exactly_where_it_was_has_not_moved(falling: str, severity: str | None) -> None:
+def test_a_constant_indicator_has_not_moved(falling: str, severity: str | None) -> None:
     still = "0.25 0.75 " * 21
     columns: dict[str, Any] = {
         **dict.fromkeys(("reward_mean", "grad_norm", "rollout_mismatch_kl", "zero_variance_share"), still),

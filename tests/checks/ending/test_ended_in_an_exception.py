@@ -13,8 +13,17 @@ def test_a_traceback_is_the_end_with_the_exception(tmp_path: Path, rows: int, se
     assert ends(ended(tmp_path, f"{TRACE}KeyError: 'answer'\n", rows)) == [("END004", severity, message)]
 
 
-@pytest.mark.parametrize("line", ["ray.exceptions.ActorDiedError: gone", "asyncio.exceptions.TimeoutError: no answer"])
-def test_the_death_of_a_worker_and_a_time_out_are_exceptions(tmp_path: Path, line: str) -> None:
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ray.exceptions.ActorDiedError: gone",
+        "asyncio.exceptions.TimeoutError: no answer",
+        "torch.distributed.DistBackendError: NCCL error",
+        "OSError: [Errno 28] No space left on device",
+        "ERROR: failed\nERROR: failed\nERROR: failed",
+    ],
+)
+def test_failures_of_workers_services_and_disks_are_exceptions(tmp_path: Path, line: str) -> None:
     assert [code for code, *_ in ends(ended(tmp_path, f"{line}\n"))] == ["END004"]
 
 

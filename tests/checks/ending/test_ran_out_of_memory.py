@@ -11,7 +11,7 @@ OUT = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
 
 @pytest.mark.parametrize(("rows", "severity"), [(7, "info"), (8, "warning"), (40, "warning")])
 def test_a_gpu_out_of_memory_is_the_end(tmp_path: Path, rows: int, severity: str) -> None:
-    message = f"The run ran out of memory after step {rows}: a GPU out-of-memory error (line {rows + 3}): {OUT}."
+    message = f"The run ended after step {rows} with a GPU out-of-memory error (line {rows + 3}): {OUT}."
     assert ends(ended(tmp_path, f"{TRACE}{OUT}\n", rows)) == [("END002", severity, message)]
 
 
@@ -20,7 +20,7 @@ def test_the_memory_of_the_machine_is_one_too(tmp_path: Path) -> None:
         (
             "END002",
             "warning",
-            "The run ran out of memory after step 40: an out-of-memory error of the machine (line 41).",
+            "The run ended after step 40 with an out-of-memory error of the host (line 41).",
         )
     ]
 

@@ -69,7 +69,7 @@ def test_no_entropy_for_most_of_a_run_that_gained_nothing_is_an_error(entropy: s
         ({"entropy_mean": "0.5x5 0.04x25", "reward_mean": "2x30", "reward_max": "2.5x30"}, None),
     ],
 )
-def test_low_entropy_is_judged_by_what_stands_next_to_it(columns: dict[str, Any], expected: str | None) -> None:
+def test_low_entropy_is_judged_with_the_other_metrics(columns: dict[str, Any], expected: str | None) -> None:
     assert severity(**columns) == expected
 
 

@@ -15,7 +15,7 @@ def test_boundary_and_message() -> None:
     assert found is not None
     assert (found.severity, found.onset_step, found.detected_step) == ("warning", 12, 14)
     assert found.message == (
-        "Entropy falls from 1 to 0.4 nats despite an entropy coefficient of 0.05; only a probe can prove a flipped sign."
+        "Entropy falls from 1 to 0.4 nats despite an entropy coefficient of 0.05. Only a probe can prove a flipped sign."
     )
 
 
@@ -50,7 +50,7 @@ def test_the_bonus_must_have_been_on_for_eight_steps(coef: str, onset: int) -> N
     assert found.onset_step == onset
 
 
-PLUS = [0.5 * 40 * m / 1024 for m in range(40, 24, -1)]  # numbers of which 5 % is exact
+PLUS = [0.5 * 40 * m / 1024 for m in range(40, 24, -1)]  # numbers of which 5% is exact
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def test_repetition_is_noise_too_and_a_wrong_ending_is_not() -> None:
         ("Custom1a2b.", True),
     ],
 )
-def test_what_is_noise_at_its_thresholds(text: str, noise: bool) -> None:
+def test_thresholds_of_garbage_text(text: str, noise: bool) -> None:
     assert (run_check("GEN003", samples=rollouts([text] * 10), loss="0.1x3") is not None) is noise
 
 

@@ -14,7 +14,7 @@ def test_one_row_before_and_at_the_boundary() -> None:
     found = find("GEN002", rollout_mismatch_raw_kl="0x3 0.031x5")
     assert (found.severity, found.onset_step, found.detected_step) == ("error", 6, 8)
     assert found.message == (
-        "Rollout engine and trainer agreed on the first row and now differ by 0.031 nats/token, so the rollout "
+        "The rollout engine and the trainer agreed on the first row and now differ by 0.031 nats/token, so the rollout "
         "engine uses stale weights."
     )
 
@@ -33,7 +33,7 @@ def test_one_row_before_and_at_the_boundary() -> None:
         ({"rollout_mismatch_raw_kl": "1e-9x20"}, False),
     ],
 )
-def test_what_grows_from_nothing(columns: dict[str, Any], fires: bool) -> None:
+def test_a_mismatch_that_grows_from_0_is_reported(columns: dict[str, Any], fires: bool) -> None:
     assert (run_check("GEN002", **columns) is not None) is fires
 
 
@@ -80,7 +80,7 @@ def test_rounding_to_bf16_on_the_first_row_does_not_hide_stale_weights() -> None
         ({"rollout_mismatch_kl": "0x3 0.5x9", "learning_rate": "1e-6 0x11"}, True),
     ],
 )
-def test_what_no_update_can_bring_is_not_stale_weights(columns: dict[str, Any], fires: bool) -> None:
+def test_a_jump_larger_than_an_update_is_not_stale_weights(columns: dict[str, Any], fires: bool) -> None:
     assert (run_check("GEN002", **columns) is not None) is fires
 
 

@@ -39,7 +39,7 @@ def test_tools_that_are_as_good_as_absent_are_what_the_run_suffers_from(rate: st
     assert find("GEN009", tool_failure_rate=rate).kind == kind
 
 
-def test_from_when_to_when() -> None:
+def test_onset_and_end_of_the_failures() -> None:
     found = find("GEN009", tool_failure_rate="0.5 1x9 0.5x5")
     assert (found.onset_step, found.last_step) == (2, 14)  # the last five of the 15 rows are at the threshold
 

@@ -8,7 +8,7 @@ from grpo_doctor.testing import find, run_check
 def test_message_of_a_single_leap() -> None:
     found = find("GRD002", grad_norm="0.4x10 1.0x10 2900 1.0x3")
     assert (found.severity, found.onset_step, found.last_step) == ("warning", 21, 21)
-    assert found.message == "The gradient norm spiked to 2900; the median of the previous 20 rows was 0.7."
+    assert found.message == "The gradient norm spiked to 2900 (median of the previous 20 rows: 0.7)."
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,9 @@ def test_a_level_that_has_grown_counts_while_the_reward_gains(norms: str, severi
 def test_message_of_a_huge_norm() -> None:
     found = find("GRD002", grad_norm="748x12")
     assert (found.severity, found.detected_step) == ("warning", 10)
-    assert found.message == "The gradient norm is 748 (median of 10 rows), so clipping at 1 determines every step."
+    assert (
+        found.message == "The gradient norm is 748 (median of 10 rows), so clipping at 1 sets the size of every step."
+    )
 
 
 @pytest.mark.parametrize(
@@ -99,5 +101,5 @@ def test_a_norm_that_no_scale_explains_needs_two_rows(norms: str, fires: bool) -
 
 def test_how_few_rows_are_reported() -> None:
     assert "(median of 10 rows)" in find("GRD002", grad_norm="30x10").message
-    told = "The gradient norm is 2.2e+09 (lowest of 2 rows), so clipping at 1 determines every step."
+    told = "The gradient norm is 2.2e+09 (lowest of 2 rows), so clipping at 1 sets the size of every step."
     assert find("GRD002", grad_norm="3e9 2.2e9").message == told

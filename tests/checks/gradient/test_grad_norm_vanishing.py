@@ -8,7 +8,7 @@ from grpo_doctor.testing import find, run_check
 def test_message() -> None:
     found = find("GRD003", grad_norm="2x5 0.0001x10")
     assert (found.severity, found.onset_step, found.detected_step) == ("warning", 6, 15)
-    assert found.message == "The gradient norm is 0.0001 (it started at 2) and has vanished on 10 of 15 rows."
+    assert found.message == "The gradient norm is 0.0001 (2 at the start) and was almost 0 on 10 of 15 rows."
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_unless_it_is_declared() -> None:
     assert said(trainer) is None
 
 
-def test_what_never_divides_is_a_warning() -> None:
+def test_gradients_that_are_never_divided_are_a_warning() -> None:
     """The gradient is four times as long and points rightly: Adam takes that out, SGD and clipping do not."""
     trainer = Left()
     trainer.share = lambda part, whole: 1.0  # type: ignore[method-assign]

@@ -13,7 +13,7 @@ from tests.probes.styles import Left, Packed, Shifted, Turns
 def test_a_nan_is_critical_at_once() -> None:
     found = find("GRD001", loss="0.1 0.1 NaN 0.1x3")
     assert (found.severity, found.confidence, found.onset_step, found.last_step) == ("critical", "high", 3, 3)
-    assert found.message == "loss is not finite (so far NaN on 1 step)."
+    assert found.message == "loss has been NaN on 1 step."
 
 
 @pytest.mark.parametrize(("loss", "severity"), [(0.0, "critical"), (0.6, "info")])
@@ -44,10 +44,10 @@ def test_the_third_infinity_rings_on_its_own_step_only() -> None:
 def test_a_kl_that_is_nan_next_to_a_finite_gradient_is_not_trained_on() -> None:
     found = find("GRD001", kl="0.01 NaN 0.01x10", grad_norm="0.1x12", loss="0x12")
     assert (found.severity, found.cleared) == ("info", True)
-    assert found.message.endswith("; the gradient is finite, so the value is logged but not trained on.")
+    assert found.message.endswith(". The gradient is finite, so the value is logged but not trained on.")
     beside_loss = find("GRD001", kl="NaNx3", loss="0.3 0.2 0.1")
     assert beside_loss.severity == "info"
-    assert beside_loss.message.endswith("; the loss is finite, so the value is logged but not trained on.")
+    assert beside_loss.message.endswith(". The loss is finite, so the value is logged but not trained on.")
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_loss_that_stays_nan_is_critical_whatever_the_gradient(losses: str, se
 @pytest.mark.parametrize(
     "columns", [{"loss": "0x3"}, {"grad_norm": "0x3"}, {"grad_norm": "0.1 0 0.1", "loss": "0 NaN 0"}, {}]
 )
-def test_a_kl_that_is_nan_next_to_a_nan_or_a_nought_is_critical(columns: dict[str, Any]) -> None:
+def test_a_nan_kl_with_a_nan_or_zero_gradient_is_critical(columns: dict[str, Any]) -> None:
     assert find("GRD001", kl="0.01 NaN 0.01", **columns).severity == "critical"
 
 

@@ -24,7 +24,7 @@ def test_message() -> None:
         (["!" * 20] * 3 + ["fine"] * 2, True),
         (["!" * 20] * 3, False),  # too few to judge
         (["!" * 9] * 4, False),
-        (["!" * 9 + "a"] * 4, False),  # 90 %, not above
+        (["!" * 9 + "a"] * 4, False),  # 90%, not above
         (["!" * 10 + "a"] * 4, True),
         (["the " * 10] * 4, True),
         (["the cat sat on the mat and the dog lay by the door"] * 4, False),

@@ -36,7 +36,7 @@ def test_the_share_in_the_value_is_called_weak() -> None:
         ({"kl_grad_share": "0.81x20", "reward_mean": "0.1x5 0.2x5 0.3x5 0.4x5"}, "warning"),
         ({"kl_loss_share": "0.92x3", "kl": "0.094 0.0813 0.0741"}, "warning"),  # Lever-Plus
         ({"kl_loss_share": "0.92x3", "kl": "0.094 0.0813 0.0850"}, None),
-        ({"kl_loss_share": "0.92x3", "kl": "0.094 0.0913 0.0870"}, None),  # above 90 % of its highest
+        ({"kl_loss_share": "0.92x3", "kl": "0.094 0.0913 0.0870"}, None),  # above 90% of its highest
         ({"kl_loss_share": "0.92 0.8 0.92", "kl": "0.094 0.0813 0.0741"}, None),
         ({"kl_loss_share": "0.999x9", "kl": "0.1x9"}, None),  # the value share alone proves nothing
         ({"kl_loss_share": "0.92x3", "kl": "0.094 0.0813 0.0741", "kl_grad_share": "0.1x3"}, None),

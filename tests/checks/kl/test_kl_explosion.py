@@ -11,7 +11,7 @@ BAD = "0.1x5 0.5x25 0.05x10"
 def test_message() -> None:
     found = find("KL001", kl="0.03x30 3x10", reward_mean=BAD)
     assert (found.severity, found.onset_step, found.detected_step) == ("error", 31, 32)
-    assert found.message == "The KL to the reference is 3 nats/token (it started at 0.03)."
+    assert found.message == "The KL to the reference is 3 nats/token (0.03 at the start)."
 
 
 def test_it_began_where_the_kl_left_half_a_nat() -> None:

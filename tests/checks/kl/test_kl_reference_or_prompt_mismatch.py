@@ -39,7 +39,7 @@ def later(*kl: float) -> Finding | None:
 
 
 @pytest.mark.parametrize("kl", [(0.4, 0.5), (1.5, 0.1), (1.6, 1.5), (10.0, 9.0), (17.0, 30.0)])
-def test_a_log_that_begins_later_is_left_alone_unless_its_kl_is_large_and_falls(kl: tuple[float, ...]) -> None:
+def test_a_log_that_begins_later_is_silent_unless_its_kl_is_large_and_falls(kl: tuple[float, ...]) -> None:
     assert later(*kl) is None
 
 

@@ -20,7 +20,7 @@ def test_one_warning_is_enough_and_clears() -> None:
     found = find("KL009", reward_mean="0.1x9", events=[None, event, *[None] * 7])
     assert (found.severity, found.onset_step, found.cleared) == ("warning", 2, True)
     assert found.message == (
-        "The trainer warned of a negative KL estimate (rows with the warning: 1). The true KL is never negative, "
+        "The trainer warned of a negative KL estimate on 1 row. The true KL is never negative, "
         "so the scored text is not the sampled text."
     )
     other = [Event(kind="log-warning", message="Caching is incompatible with gradient checkpointing")]

@@ -25,7 +25,7 @@ def test_a_first_row_that_is_short_by_chance_is_not_an_explosion() -> None:
     assert run_check("LEN002", response_length_mean="90x1 260x14", **columns) is not None
 
 
-def test_where_no_more_responses_are_cut_the_reward_did_not_fall_of_their_length() -> None:
+def test_length_explains_no_fall_without_more_truncation() -> None:
     columns: dict[str, Any] = {"response_length_mean": "100x5 300x10", "reward_mean": DROP}
     assert run_check("LEN002", **columns) is not None
     assert run_check("LEN002", **columns, truncated_rate="0.02x15") is None

@@ -19,7 +19,7 @@ def test_wrong_answers_that_grow_fire_as_info_and_warn_under_a_sequence_mean() -
     found = run_check("LEN007", samples=steps(GROWING), loss="0x14")
     assert found is not None
     assert (found.severity, found.onset_step, found.detected_step) == ("info", 12, 14)
-    assert found.message == "Wrong answers grew from 60 to 86 characters, while right answers have 50 characters."
+    assert found.message == "Wrong answers grew from 60 to 86 characters, while correct answers have 50 characters."
     declared = run_check("LEN007", {"loss_type": "grpo"}, samples=steps(GROWING), loss="0x14")
     assert declared is not None
     assert declared.severity == "warning"

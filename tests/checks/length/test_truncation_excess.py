@@ -115,7 +115,7 @@ def test_the_onset_is_above_the_limit() -> None:
         ({"response_length_mean": "256x30", "reward_mean": "0x30"}, "error"),
     ],
 )
-def test_a_mean_that_stands_at_its_maximum_is_the_limit(columns: dict[str, Any], expected: str | None) -> None:
+def test_a_mean_that_stays_at_its_maximum_is_the_limit(columns: dict[str, Any], expected: str | None) -> None:
     found = run_check("LEN003", **columns)
     assert (found.severity if found else None) == expected
 
@@ -131,7 +131,7 @@ def test_a_mean_that_stands_at_its_maximum_is_the_limit(columns: dict[str, Any],
         ("250.5 255 250.5 255 250.5 255 250.5x8", None),  # an unusual limit: answers have converged to one form
         ("250 256 250 256 250 256 250x8", None),  # rounded to whole tokens: the longest comes again by chance
         ("250.5 256 250.5 256 250.5 256 nan 250.5x8", "warning"),
-        ("250.5 256 250.5 256 250.5 256 240.5x20", None),  # 94 % of it: any number of them may be cut
+        ("250.5 256 250.5 256 250.5 256 240.5x20", None),  # 94% of it: any number of them may be cut
     ],
 )
 def test_the_longest_mean_that_comes_again_and_again_is_the_limit(lengths: str, severity: str | None) -> None:
@@ -148,13 +148,13 @@ def test_cut_responses_of_a_task_that_was_solved_are_a_remark() -> None:
 @pytest.mark.parametrize(
     ("columns", "expected"),
     [
-        ({"response_length_mean": "196 193 198 197x13"}, "warning"),  # 98 % of the limit: nearly all are cut
+        ({"response_length_mean": "196 193 198 197x13"}, "warning"),  # 98% of the limit: nearly all are cut
         ({"response_length_mean": "196 193 198 197x28", "reward_mean": "0.1x31"}, "error"),
         ({"response_length_mean": "200x3"}, "warning"),
         ({"response_length_mean": "201x3"}, None),
         ({"response_length_mean": "80 200x11"}, None),  # the tenth row shows that few were truncated before
         ({"response_length_mean": "80 200x12"}, "warning"),
-        ({"response_length_mean": "180x9 185 188 176x13"}, None),  # 92 % of it: any number of them may be
+        ({"response_length_mean": "180x9 185 188 176x13"}, None),  # 92% of it: any number of them may be
         ({"response_length_mean": "230 231 229 235 230 231 233 230 231 229 230 232"}, None),  # it is not the limit
         ({"response_length_mean": "197 196x15", "truncated_rate": "0.05x16"}, None),
         ({"response_length_mean": "100 104 101 99x2 102 101 105 198x5"}, None),
@@ -253,7 +253,7 @@ def test_it_is_an_outcome_lately_and_over_the_run(cut: str, kind: str) -> None:
     assert find("LEN003", truncated_rate=cut, thresholds={"outcome_share": 0.75}).kind == kind
 
 
-def test_from_five_known_shares_on_the_last_five_rows_count() -> None:
+def test_the_last_five_known_shares_count() -> None:
     found = find("LEN003", truncated_rate="0.4x3 ?x3 0x2", response_length_mean="100x8")
     assert found.last_step == 7  # the fifth share is known on the eighth row
 

@@ -77,13 +77,13 @@ def test_a_small_difference_that_keeps_growing_is_reported(k3: str, severity: st
 
 @pytest.mark.parametrize(
     ("rate", "why"),
-    [("1e-6x13", "the engine's weights lag, or its numbers drift"),
-     ("0x13", "the learning rate is 0, so the engine's numbers drift"),
-     ("1e-6 0x12", "the engine's weights lag, or its numbers drift")],
+    [("1e-6x13", "The engine's weights lag, or its numerics drift"),
+     ("0x13", "The learning rate is 0, so the numerics of the engine drift"),
+     ("1e-6 0x12", "The engine's weights lag, or its numerics drift")],
 )  # fmt: skip
 def test_at_a_learning_rate_of_0_the_weights_do_not_lag(rate: str, why: str) -> None:
     found = find("MIS015", rollout_mismatch_kl=f"{GROWING} 0.0009", learning_rate=rate)
     assert found.message == (
-        "The difference between rollout engine and trainer has grown from 0.0001 to 0.0007 nats/token and keeps growing: "
+        "The difference between rollout engine and trainer has grown from 0.0001 to 0.0007 nats/token and keeps growing. "
         f"{why}."
     )

@@ -30,7 +30,8 @@ def test_levels(rate: str, expected: str | None) -> None:
 def test_one_row_before_the_boundary_and_the_message() -> None:
     assert run_check("PAD005", chat_header_rate="0.8x6") is None
     found = find("PAD005", chat_header_rate="0.8x7")
-    assert (found.onset_step, found.detected_step) == (5, 7)
+    assert (found.onset_step, found.detected_step) == (1, 7)
+    assert find("PAD005", chat_header_rate="0x3 0.8x7").onset_step == 4
     assert found.message == "80% of the responses contain chat template tokens."
 
 

@@ -47,7 +47,7 @@ def test_exactly_at_a_threshold(reward: str, logp: str, fires: bool) -> None:
     assert (run_check("PRF003", chosen_reward=reward, chosen_logp=logp) is not None) is fires
 
 
-def test_a_little_is_usual() -> None:
+def test_a_small_share_is_usual() -> None:
     noise = np.random.default_rng(0).normal(0, 30, 100)
     logp = (np.linspace(-120, -140, 100) + noise).tolist()
     assert run_check("PRF003", chosen_reward=np.linspace(0, -1, 100).tolist(), chosen_logp=logp) is None

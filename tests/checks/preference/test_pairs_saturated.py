@@ -24,7 +24,7 @@ def test_a_run_that_ends_so_has_finished() -> None:
 
 
 @pytest.mark.parametrize("held_out", [{"eval_loss": "0.4 ?x4 0.3 ?x14"}, {"eval_loss": "1e-3 ?x4 1e-3 ?x14"}])
-def test_what_holds_on_other_pairs_has_finished(held_out: dict[str, Any]) -> None:
+def test_success_on_held_out_pairs_is_not_flagged(held_out: dict[str, Any]) -> None:
     assert find("PRF001", loss=f"{FALLS} 0x15", **held_out).severity == "info"
     assert find("PRF001", loss=f"{FALLS} 0x15", eval_loss="0.4 ?x4 0.4 ?x14").severity == "warning"
 

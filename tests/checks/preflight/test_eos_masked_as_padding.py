@@ -29,6 +29,6 @@ def test_message() -> None:
         (PAD + "completion_mask = positions <= first_eos\n", False),
     ],
 )
-def test_what_a_script_says(tmp_path: Path, code: str, told: bool) -> None:
+def test_finds_the_mask_in_the_code_of_a_script(tmp_path: Path, code: str, told: bool) -> None:
     (path := tmp_path / "a.py").write_text(OWN + code)
     assert (grpo_doctor.preflight(path).finding("CFG042") is not None) is told

@@ -4,7 +4,7 @@ from grpo_doctor.testing import find, run_check
 
 
 def test_message() -> None:
-    assert find("CFG008", groups="3x3").message == "Each update uses few prompts: 3."
+    assert find("CFG008", groups="3x3").message == "Each update uses only 3 prompts."
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ from grpo_doctor.testing import find, run_check
 
 def test_message() -> None:
     found = find("CFG003", {"kl_coef": 10}, loss="0")
-    assert found.message == "The KL coefficient is 10; published recipes use 0.001 to 0.04."
+    assert found.message == "The KL coefficient is 10, but published recipes use 0.001 to 0.04."
 
 
 def test_a_negative_coefficient_has_a_separate_message() -> None:
     found = find("CFG003", {"kl_coef": -0.1}, loss="0")
-    assert found.message == "The KL coefficient is -0.1; a negative coefficient rewards distance from the reference."
+    assert found.message == "The KL coefficient is -0.1, which rewards distance from the reference."
     assert found.severity == "warning"
     assert run_check("CFG003", {"kl_coef": 0.0}, loss="0") is None
 

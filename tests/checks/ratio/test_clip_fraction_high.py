@@ -8,7 +8,7 @@ from grpo_doctor.testing import find, run_check
 def test_message() -> None:
     found = find("RAT001", clip_fraction="0.05x10 0.5x12")
     assert (found.severity, found.onset_step) == ("error", 14)
-    assert found.message == "The clip fraction averages 50% over ten rows."
+    assert found.message == "The clip fraction averages 50% over the last ten rows."
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_boundary(settings: dict[str, Any], fraction: str, severity: str | None)
 
 
 @pytest.mark.parametrize(("std", "severity"), [("0x14", None), ("0.9x14", "error"), (None, "error")])
-def test_where_all_advantages_are_equal_no_clip_takes_anything_away(std: str | None, severity: str | None) -> None:
+def test_a_clip_without_advantages_is_not_flagged(std: str | None, severity: str | None) -> None:
     columns: dict[str, Any] = {"clip_fraction": "1x14", **({"advantage_std": std} if std else {})}
     found = run_check("RAT001", **columns)
     assert (found.severity if found else None) == severity

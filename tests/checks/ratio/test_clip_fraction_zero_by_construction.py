@@ -8,7 +8,7 @@ from grpo_doctor.testing import find, run_check
 def test_message() -> None:
     found = find("RAT002", clip_fraction="0x10")
     assert (found.severity, found.detected_step) == ("info", 10)
-    assert found.message == "The clip fraction is 0 in all 10 rows: the clip bounds have no effect in this run."
+    assert found.message == "The clip fraction is 0 in all 10 rows, so the clip bounds have no effect in this run."
 
 
 @pytest.mark.parametrize(

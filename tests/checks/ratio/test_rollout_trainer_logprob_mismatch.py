@@ -8,31 +8,33 @@ from grpo_doctor.testing import find, run_check
 @pytest.mark.parametrize(
     ("raw", "side"),
     [
-        ("1.05x2", "the raw logits differ too, so check weights, train/eval mode and prompt"),
-        ("0.001x2", "the raw logits agree, so check logits processors and temperature"),
+        ("1.05x2", "The raw logits differ, too: check weights, train/eval mode and prompt"),
+        ("0.001x2", "The raw logits agree: check logits processors and temperature"),
         (
             "?x2",
-            "they differ since the first row, so check the engine's weights, kernels and log-probabilities",
+            "They have differed since the first row: check the engine's weights, kernels and log-probabilities",
         ),
     ],
 )
 def test_message_names_the_side(raw: str, side: str) -> None:
     found = find("RAT004", rollout_mismatch_kl="1.05x2", rollout_mismatch_raw_kl=raw)
     assert (found.severity, found.onset_step, found.detected_step) == ("critical", 1, 2)
-    assert found.message == f"Rollout engine and trainer log-probabilities differ by 1.05 nats/token (k3); {side}."
+    assert (
+        found.message == f"The log-probabilities of rollout engine and trainer differ by 1.05 nats/token (k3). {side}."
+    )
 
 
 @pytest.mark.parametrize(
     ("k3", "raw", "side"),
     [
-        ("1.05x2", "0.0021x2", "the raw logits differ too"),
-        ("1.05x2", "0.002x2", "the raw logits agree"),
-        ("0.11x2", "?x2", "they differ since the first row"),
-        ("0.1x2", "?x2", "the raw logits of the rollout engine are not recorded"),
+        ("1.05x2", "0.0021x2", "The raw logits differ, too"),
+        ("1.05x2", "0.002x2", "The raw logits agree"),
+        ("0.11x2", "?x2", "They have differed since the first row"),
+        ("0.1x2", "?x2", "The raw logits of the rollout engine are not recorded"),
     ],
 )
 def test_the_side_exactly_at_a_threshold(k3: str, raw: str, side: str) -> None:
-    assert f"; {side}" in find("RAT004", rollout_mismatch_kl=k3, rollout_mismatch_raw_kl=raw).message
+    assert f". {side}" in find("RAT004", rollout_mismatch_kl=k3, rollout_mismatch_raw_kl=raw).message
 
 
 @pytest.mark.parametrize(
@@ -122,7 +124,7 @@ def test_a_run_that_gains_is_warned_of_probabilities_that_are_too_far_apart(prob
 def test_message_says_how_k3_was_made() -> None:
     found = find("RAT004", rollout_logp_diff="0.01x5 0.2x5")
     assert found.message == (
-        "Rollout engine and trainer log-probabilities differ by 0.0314 nats/token (KL estimated from the mean difference); the raw "
+        "The log-probabilities of rollout engine and trainer differ by 0.0314 nats/token (KL estimated from the mean difference). The raw "
         "logits of the rollout engine are not recorded."
     )
 
@@ -137,12 +139,15 @@ def test_the_remedy_for_trl_weighs_tokens_and_not_whole_responses() -> None:
 @pytest.mark.parametrize(
     ("columns", "side"),
     [
-        ({"rollout_mismatch_kl": "0x3 1.01x2"}, "no update changes so much in one step, so check what else changed"),
-        ({"rollout_mismatch_kl": "0x3 1x2"}, "the raw logits of the rollout engine are not recorded"),
-        ({"rollout_mismatch_kl": "0x3 0.5x2", "learning_rate": "0x5"}, "the learning rate is 0, so check the engine's"),
-        ({"rollout_mismatch_kl": "0x3 0.5x2", "learning_rate": "1e-6 0x4"}, "the raw logits of the rollout engine"),
-        ({"rollout_mismatch_kl": "0.005x5"}, "they have since the first row, as bf16 engines do with a mixture of"),
+        ({"rollout_mismatch_kl": "0x3 1.01x2"}, "No update changes so much in one step: check what else changed"),
+        ({"rollout_mismatch_kl": "0x3 1x2"}, "The raw logits of the rollout engine are not recorded"),
+        ({"rollout_mismatch_kl": "0x3 0.5x2", "learning_rate": "0x5"}, "The learning rate is 0: check the engine's"),
+        ({"rollout_mismatch_kl": "0x3 0.5x2", "learning_rate": "1e-6 0x4"}, "The raw logits of the rollout engine"),
+        (
+            {"rollout_mismatch_kl": "0.005x5"},
+            "They have differed since the first row, as bf16 engines do with a mixture of",
+        ),
     ],
 )
-def test_what_rules_out_stale_weights_is_part_of_the_message(columns: dict[str, Any], side: str) -> None:
-    assert f"; {side}" in find("RAT004", **columns).message
+def test_the_message_names_what_rules_out_stale_weights(columns: dict[str, Any], side: str) -> None:
+    assert f". {side}" in find("RAT004", **columns).message

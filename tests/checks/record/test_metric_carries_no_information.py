@@ -5,7 +5,10 @@ def test_ten_equal_values_from_the_start() -> None:
     assert run_check("REC001", advantage_mean="0x9") is None
     found = find("REC001", advantage_mean="0x10", eos_suppressed_rate="1x10", top1_prob="0 0.1 0.0x8")
     assert found.severity == "info"
-    assert found.message == "Constant in all 10 rows, so not informative: eos_suppressed_rate, advantage_mean."
+    assert (
+        found.message
+        == "These metrics are constant in all 10 rows and carry no information: eos_suppressed_rate, advantage_mean."
+    )
 
 
 def test_a_metric_that_moved_is_not_flagged() -> None:

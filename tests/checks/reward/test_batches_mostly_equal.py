@@ -11,13 +11,17 @@ def test_no_spread_on_most_rows() -> None:
     """Lower rewards exist, so it is not the minimum, and one batch in ten still differs."""
     found = find("REW014", reward_mean=MEAN, reward_std=SPREAD)
     assert (found.severity, found.detected_step, found.cleared) == ("warning", 20, False)
-    assert found.message == "All rewards of a batch are equal on 45 of 50 rows, so these rows have no learning signal."
+    assert (
+        found.message == "All rewards of the batch are equal on 45 of 50 rows, so these rows have no learning signal."
+    )
 
 
 def test_at_any_level() -> None:
     mean, spread = " ".join(["0 1 1 0.5"] * 10), " ".join(["0 0 0 0.4"] * 10)
     found = find("REW014", reward_mean=mean + " 1 0" * 12, reward_std=spread + " 0x24")
-    assert found.message == "All rewards of a batch are equal on 54 of 64 rows, so these rows have no learning signal."
+    assert (
+        found.message == "All rewards of the batch are equal on 54 of 64 rows, so these rows have no learning signal."
+    )
 
 
 def test_silent_where_equal_groups_are_counted_or_the_reward_rises() -> None:
@@ -27,7 +31,7 @@ def test_silent_where_equal_groups_are_counted_or_the_reward_rises() -> None:
     assert run_check("REW014", reward_mean=rising, reward_std=SPREAD) is None
 
 
-def test_a_run_that_gets_going_later_is_past_it() -> None:
+def test_a_run_that_starts_learning_later_clears_it() -> None:
     found = find("REW014", reward_mean="0x30 0.1 0.2 0.3 0.5x40", reward_std="0x30 0.3x43")
     assert (found.detected_step, found.cleared) == (20, True)
 
@@ -69,6 +73,6 @@ def test_half_of_the_rewards_are_enough_where_they_and_their_lengths_are_alike(
     found = run_check("REW014", reward_mean=" ".join([rewards] * times), reward_std=spread, **more)
     assert (found is not None) is fires
     assert found is None or found.message == (
-        "All rewards of a batch are equal on 30 of 60 rows, so these rows have no learning signal; equal lengths always "
+        "All rewards of the batch are equal on 30 of 60 rows, so these rows have no learning signal. Equal lengths always "
         "get equal rewards."
     )

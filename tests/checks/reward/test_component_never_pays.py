@@ -50,7 +50,7 @@ def test_only_formatting_components_have_been_above_0(rows: int, task: float, se
         reward_components=[{"format_reward": 0.1, "equation_reward": 0.0}] * (rows - 1)
         + [{"format_reward": 0.1, "equation_reward": task}],
     )
-    told = "The reward is 0.1, but only its formatting components have been above 0."
+    told = "The reward is 0.1, but only its formatting components have ever been above 0."
     assert (found and (found.severity, found.message)) == (severity and (severity, told))
 
 
@@ -65,7 +65,7 @@ def test_a_penalised_wrong_answer_is_not_a_reward() -> None:
 
 @pytest.mark.parametrize(("paid", "fires"), [((4, 11, 17, 33), True), (range(0, 45, 6), False), (range(25, 45), False)])
 def test_a_component_that_is_rarely_rewarded_counts_as_stuck(paid: Sequence[int], fires: bool) -> None:
-    """At its minimum on 85 % of the rows; a component above it on a sixth of the rows, or recently, does not count as
+    """At its minimum on 85% of the rows; a component above it on a sixth of the rows, or recently, does not count as
     stuck."""
     rising = [0.2 + 0.02 * i for i in range(45)]
     rows = [{"layout": reward, "correct": float(i in paid)} for i, reward in enumerate(rising)]
@@ -87,7 +87,7 @@ def test_form_and_penalties_are_passed_over(name: str) -> None:
         ("correctness", (-0.02, -0.03), True),
     ],
 )
-def test_what_moves_below_0_on_every_row_is_a_cost(name: str, levels: tuple[float, float], fires: bool) -> None:
+def test_a_component_below_0_on_every_row_is_a_cost(name: str, levels: tuple[float, float], fires: bool) -> None:
     rows = [{"landing": reward, name: levels[i % 2]} for i, reward in enumerate(RISING)]
     assert (run_check("REW011", reward_mean=RISING, reward_components=rows) is not None) is fires
 

@@ -29,5 +29,5 @@ def test_which_steps_count_as_valid_and_as_invalid(invalid: str, fires: bool) ->
     assert (run_check("REW005", reward_mean="0.6x5 0.5x5", fallback_rate=invalid) is not None) is fires
 
 
-def test_where_valid_responses_earn_nothing_there_is_nothing_to_compare() -> None:
+def test_valid_responses_without_reward_are_not_compared() -> None:
     assert run_check("REW005", reward_mean="0x5 0.5x5", fallback_rate="0x5 1x5") is None

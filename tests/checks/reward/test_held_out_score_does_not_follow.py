@@ -21,7 +21,7 @@ def test_the_gain_and_the_flat_score_are_reported() -> None:
     found = find("REW017", reward_mean=curve(0.2, 0.8), eval_score=held(0.3, 0.31))
     assert (found.severity, found.kind) == ("warning", "outcome")
     assert found.message.startswith("The reward rose from 0.439 to 0.8, but the held-out score did not: 0.3 at the ")
-    assert found.message.endswith(f"(10 evaluations; smallest detectable gain {found.evidence['shown']:.2g}).")
+    assert found.message.endswith(f"(10 evaluations; smallest detectable gain: {found.evidence['shown']:.2g}).")
 
 
 @pytest.mark.parametrize(
@@ -69,6 +69,6 @@ def test_a_reward_of_unknown_scale_is_not_compared() -> None:
     assert scaled.message.startswith("The reward rose from 4.4 to 8,")
 
 
-def test_what_was_gained_before_the_first_evaluation_does_not_count() -> None:
+def test_a_gain_before_the_first_evaluation_does_not_count() -> None:
     score = [value if n >= 100 else None for n, value in enumerate(held(0.3, 0.31, 10))]
     assert run_check("REW017", reward_mean=curve(0.2, 0.8), eval_score=score) is None

@@ -7,7 +7,7 @@ def test_two_percent_is_a_warning_and_ten_an_error() -> None:
     assert run_check("REW004", judge_failure_rate="0.02x20") is None
     found = find("REW004", judge_failure_rate="0.021x12")
     assert (found.severity, found.detected_step) == ("warning", 12)
-    assert found.message == "The judge failed on 2.1% of the responses of the last 10 steps."
+    assert found.message == "The judge failed on 2.1% of the responses in the last 10 steps."
     assert find("REW004", judge_failure_rate="0.101x20").severity == "error"
 
 

@@ -94,7 +94,7 @@ def test_a_reward_that_fell_by_no_more_than_so_much_of_its_level_is_flat(flat: f
 
 
 @pytest.mark.parametrize(("part", "fires"), [(0.02, False), (0.03, True)])
-def test_what_is_lost_must_count_in_the_whole(part: float, fires: bool) -> None:
+def test_a_loss_must_matter_in_the_total_reward(part: float, fires: bool) -> None:
     parts = [{"a": u, "tiny": part * d / 0.4} for u, d in zip(UP, DOWN, strict=True)]
     assert (run_check("REW007", reward_mean=[1.0 + 0.01 * u for u in UP], reward_components=parts) is not None) is fires
 

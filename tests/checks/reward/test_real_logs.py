@@ -32,13 +32,13 @@ def test_no_collapse_no_stall(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "verdict"), [("R043", "failing"), ("R111", "suspect"), ("R142", "failing")])
-def test_a_stall_is_said(name: str, verdict: str) -> None:
+def test_a_stall_is_reported(name: str, verdict: str) -> None:
     diagnosis = diagnosed(name)
     assert diagnosis.verdict == verdict
     assert diagnosis.finding("STL001") is not None
 
 
-def test_solved_from_the_start_is_neither_dead_nor_stalled() -> None:
+def test_a_task_solved_from_the_start_is_neither_constant_nor_stalled() -> None:
     diagnosis = diagnosed("R127")
     assert (diagnosis.verdict, diagnosis.cause) == ("suspect", "REW001")
     assert diagnosis.headline.endswith("the task is solved and there is no signal left.")
@@ -51,7 +51,7 @@ def test_hacking_shows_in_a_metric_that_is_not_rewarded(name: str, code: str) ->
     assert seen.finding(code) is not None
 
 
-def test_a_collapse_leaves_dead_groups_as_its_symptom() -> None:
+def test_zero_variance_groups_are_a_symptom_of_a_collapse() -> None:
     diagnosis = diagnosed("R013")
     assert diagnosis.cause == "REW009"
     assert {f.code: f.role for f in diagnosis.findings}["REW001"] == "outcome"

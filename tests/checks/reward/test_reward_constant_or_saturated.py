@@ -31,7 +31,7 @@ def test_solved_while_it_trained_has_finished() -> None:
         pytest.param({"reward_mean": "2.0x20", "success_rate": "0x20"}, id="form without success"),
     ],
 )
-def test_dead_is_an_error(columns: dict[str, Any]) -> None:
+def test_no_signal_is_an_error(columns: dict[str, Any]) -> None:
     found = find("REW001", **columns)
     assert found.severity == "error"
     assert found.message.endswith("all responses score the same, so there is no gradient.")
@@ -75,7 +75,7 @@ def test_a_top_that_form_alone_reaches_is_not_solved() -> None:
     assert found.message.endswith("all responses score the same, so there is no gradient.")
 
 
-def test_rewards_that_differ_between_steps_but_never_within_one_are_dead_at_any_level() -> None:
+def test_equal_rewards_within_every_step_give_no_signal_at_any_level() -> None:
     assert find("REW001", reward_mean="3 5 -1 3 2 3x15", reward_std="0x20").severity == "warning"
     found = find("REW001", reward_mean="3x10 3 5 -1 3 2 3x5", reward_std="0x20")
     assert found.severity == "error"

@@ -18,8 +18,7 @@ def test_a_second_metric_that_falls_is_an_error(metric: str) -> None:
     found = find("REW002", reward_mean=UP, **columns)
     assert found.severity == "error"
     assert found.message == (
-        f"The reward rose from 0.264 to 0.726, but {metric} has fallen from its best: the policy may exploit the "
-        f"reward function."
+        f"The reward rose from 0.264 to 0.726, but {metric} has fallen from its best, so the policy may be exploiting the reward function."
     )
 
 
@@ -28,7 +27,7 @@ def test_one_that_has_lost_less_is_a_warning_since_its_own_best() -> None:
     assert (found.severity, found.onset_step) == ("warning", 20)
 
 
-def test_what_stays_at_nothing_is_a_warning() -> None:
+def test_a_metric_that_stays_at_0_is_a_warning() -> None:
     found = find("REW002", reward_mean=LONG, eval_score="0.05x40")
     assert found.severity == "warning"
     assert "eval_score stays near 0" in found.message
@@ -39,7 +38,7 @@ def test_without_a_second_metric_hacking_cannot_be_excluded() -> None:
     assert run_check("REW002", reward_mean=UP[:19]) is None
     found = find("REW002", reward_mean=UP[:20])
     assert found.severity == "info"
-    assert found.message.endswith("no other metric is recorded: reward hacking cannot be ruled out.")
+    assert found.message.endswith("no other metric is recorded, so reward hacking cannot be ruled out.")
 
 
 def test_the_reward_itself_is_not_a_second_metric() -> None:
@@ -54,7 +53,7 @@ def test_a_rise_in_noise_counts_and_noise_at_the_top_does_not_end_it() -> None:
     assert (found.severity, found.cleared) == ("error", False)
 
 
-def test_rewards_below_nought_may_rise_too() -> None:
+def test_rewards_below_0_may_rise() -> None:
     assert find("REW002", reward_mean=[u - 5 for u in UP], eval_score=DOWN).severity == "error"
 
 
@@ -126,7 +125,7 @@ def test_a_component_a_millionth_from_the_reward_is_the_reward(off: float, known
         ("0.6x25 0.1x15", False),
     ],
 )
-def test_a_held_out_score_that_holds_acquits(scores: str, cleared: bool) -> None:
+def test_a_stable_held_out_score_rules_out_overfitting(scores: str, cleared: bool) -> None:
     found = run_check("REW002", reward_mean=LONG, success_rate=SECOND, eval_score=scores)
     assert (found is None or found.cleared) is cleared
 

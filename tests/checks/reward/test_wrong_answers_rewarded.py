@@ -8,7 +8,7 @@ from grpo_doctor.testing import find, run_check
 def test_the_shares_are_reported() -> None:
     found = find("REW020", right_unrewarded_rate="1x10", wrong_rewarded_rate="0.6x10")
     assert (found.severity, found.kind) == ("error", "defect")
-    assert found.message == "0% of the right answers and 60% of the wrong answers are rewarded."
+    assert found.message == "0% of the correct answers and 60% of the wrong answers are rewarded."
 
 
 @pytest.mark.parametrize(

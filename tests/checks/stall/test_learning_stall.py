@@ -71,7 +71,7 @@ def test_a_noise_that_leaves_room_for_exactly_such_a_gain(times: float, fires: b
 
 
 @pytest.mark.parametrize(("share", "fires"), [(0.5, False), (0.51, True)])
-def test_what_begins_exactly_at_what_is_done_has_no_room(share: float, fires: bool) -> None:
+def test_a_reward_that_starts_at_the_done_share_has_no_headroom(share: float, fires: bool) -> None:
     assert (run_check("STL001", thresholds={"done_share": share}, reward_mean="0.5x40") is not None) is fires
 
 
@@ -95,8 +95,8 @@ def test_a_reward_at_its_floor_is_never_earned(rewards: str, severity: str | Non
     [
         ("0", "info", "The reward is 0 on the only step, so it gives no gradient."),
         ("-1", None, ""),
-        ("-1x2", "info", "The reward is -1 on all 2 steps, so it gives no gradient."),
-        ("0x2", "info", "The reward is 0 on all 2 steps, so it gives no gradient."),
+        ("-1x2", "info", "The reward is -1 on both steps, so it gives no gradient."),
+        ("0x2", "info", "The reward is 0 on both steps, so it gives no gradient."),
         ("0x3", "warning", "The reward is 0 on all 3 steps, so it gives no gradient."),
         ("0x3 0.1", None, ""),
         ("0.5x9", None, ""),
@@ -170,7 +170,7 @@ def unscaled(rows: int) -> list[float]:
 
 
 @pytest.mark.parametrize(("share", "fires"), [(1.01, True), (0.99, False)])
-def test_where_no_scale_is_known_a_standard_deviation_of_single_rewards_must_show(share: float, fires: bool) -> None:
+def test_without_a_known_scale_the_spread_of_single_rewards_decides(share: float, fires: bool) -> None:
     evidence = find("STL001", reward_mean=unscaled(80), reward_std="0.25x80").evidence
     gain = evidence["level"] - evidence["first"] + evidence["shown"]
     assert 0.03 < gain < 0.25  # more than a tenth of the headroom
@@ -178,7 +178,7 @@ def test_where_no_scale_is_known_a_standard_deviation_of_single_rewards_must_sho
     assert (found is not None) is fires
 
 
-def test_that_is_judged_from_the_eightieth_step_on() -> None:
+def test_the_spread_decides_from_step_80() -> None:
     assert run_check("STL001", reward_mean=unscaled(79), reward_std="0.25x79") is None
     assert find("STL001", reward_mean=unscaled(80), reward_std="0.25x80").detected_step == 80
 
@@ -189,7 +189,7 @@ def test_no_stall_where_the_headroom_is_less_than_that(top: float, fires: bool) 
     assert (run_check("STL001", reward_mean=rewards, reward_std="0.25x90") is not None) is fires
 
 
-def test_on_a_scale_of_0_to_1_the_spread_of_rewards_says_nothing() -> None:
+def test_the_spread_is_ignored_on_a_scale_of_0_to_1() -> None:
     rewards = [0.5 + 0.2 * (-1) ** n for n in range(90)]
     assert run_check("STL001", reward_mean=rewards, reward_std="0.2x90") is None
     assert run_check("STL001", reward_mean=[reward - 1 for reward in rewards], reward_std="0.2x90") is not None

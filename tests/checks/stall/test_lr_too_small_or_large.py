@@ -18,7 +18,7 @@ def test_not_at_all() -> None:
     assert found.message == "One update moves the policy by 1e-09 nats/token: the step is too small to learn."
 
 
-def test_warm_up_and_dead_groups_lawfully_move_nothing() -> None:
+def test_warm_up_and_zero_variance_groups_are_valid_reasons_for_no_movement() -> None:
     assert run_check("STL003", policy_movement_kl="0x20", learning_rate="0x20") is None
     assert run_check("STL003", policy_movement_kl="0x20", zero_variance_groups="8x20", groups="8x20") is None
 

@@ -15,7 +15,7 @@ def test_a_plateau_is_dated_and_measured() -> None:
     assert (found.severity, found.kind) == ("info", "remark")
     assert 40 <= found.evidence["since"] <= 60
     assert found.evidence["now"] == pytest.approx(0.6, abs=0.01)
-    assert found.message.startswith(f"The reward has not risen since step {found.evidence['since']}, for ")
+    assert found.message.startswith(f"Since step {found.evidence['since']}, for ")
 
 
 @pytest.mark.parametrize(("until", "fires"), [(40, True), (60, True), (130, False), (200, False)])

@@ -20,7 +20,7 @@ def test_it_counts_on_and_begins_where_the_first_of_them_stands() -> None:
     assert (found.onset_step, found.detected_step) == (3, 10)
 
 
-def test_dead_groups_explain_it() -> None:
+def test_zero_variance_groups_explain_it() -> None:
     assert run_check("STL004", grad_norm="0x20", zero_variance_groups="8x20", groups="8x20") is None
 
 

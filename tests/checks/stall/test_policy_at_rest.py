@@ -21,7 +21,7 @@ def test_without_rewards_small_advantages_and_a_kl_that_does_not_rise() -> None:
         ({}, {"advantage_std": "0.0062x39", "kl": "0.04x39"}, False),
         ({"rows": "epochs"}, {"advantage_std": "0.0062x2", "kl": "0.04x2"}, False),
         ({"rows": "epochs"}, {"advantage_std": "0.1x3", "kl": "0.04x3"}, False),
-        ({"rows": "epochs"}, {"advantage_std": "0.008x2 0.0059", "kl": "0.04x3"}, False),  # changed by more than 25 %
+        ({"rows": "epochs"}, {"advantage_std": "0.008x2 0.0059", "kl": "0.04x3"}, False),  # changed by more than 25%
         ({"rows": "epochs"}, {"advantage_std": "0.0062x3", "kl": "0.04 0.04 0.0441"}, False),  # it moves away
         ({"rows": "epochs"}, {"advantage_std": "0.0062x3", "kl": "0.04 0.04 0.0439"}, True),
         ({"rows": "epochs"}, {"advantage_std": "0.0062x3"}, False),

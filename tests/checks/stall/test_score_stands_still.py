@@ -9,11 +9,12 @@ def test_message() -> None:
     found = find("STL007", success_rate=FELL)
     assert (found.severity, found.kind, found.onset_step, found.detected_step) == ("error", "outcome", 5, 12)
     assert found.message == (
-        "The success rate fell from 0.992 to 0.6 and was constant in its last 17 values: the policy gives the same "
-        "answers."
+        "The success rate fell from 0.992 to 0.6 and was constant in its last 17 values, so the policy gives the same answers."
     )
     idle = find("STL007", success_rate="0.45x12 0.55x12", loss="0x24")
-    assert idle.message == "The success rate was exactly 0.55 in its last 12 values: the policy gives the same answers."
+    assert (
+        idle.message == "The success rate was exactly 0.55 in its last 12 values, so the policy gives the same answers."
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,5 +66,5 @@ def test_a_success_rate_that_moves_says_that_the_policy_does() -> None:
 
 
 def test_message_of_a_held_out_score() -> None:
-    told = "The held-out score was exactly 0.195 in its last 20 values: the policy gives the same answers."
+    told = "The held-out score was exactly 0.195 in its last 20 values, so the policy gives the same answers."
     assert find("STL007", eval_score="0.19482x20").message == told

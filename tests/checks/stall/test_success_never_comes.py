@@ -6,7 +6,7 @@ from grpo_doctor.testing import find, run_check
 def test_no_success_in_forty_values() -> None:
     found = find("STL008", success_rate="0x40")
     assert (found.severity, found.onset_step, found.detected_step) == ("warning", 1, 40)
-    assert found.message == "No response has been right: the success rate is 0 on all 40 rows."
+    assert found.message == "No response has been correct: the success rate is 0 on all 40 rows."
     assert run_check("STL008", success_rate="0x39") is None
 
 
@@ -22,7 +22,7 @@ def scores(last: str) -> str:
 def test_almost_no_success_and_none_on_held_out_prompts() -> None:
     found = find("STL008", success_rate="0x12 0.125 0x2", eval_score=scores("0.05"))
     assert found.message == (
-        "Almost no response is right: the success rate is 0 on almost all of 15 rows (maximum 0.12), and the best "
+        "Almost no response is correct: the success rate is 0 on almost all of 15 rows (maximum 0.12), and the best "
         "held-out score is 0.05."
     )
     assert (found.detected_step, found.cleared) == (15, False)

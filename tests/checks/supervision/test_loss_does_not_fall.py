@@ -63,7 +63,7 @@ def test_a_flat_loss_proves_no_learning() -> None:
         ({"loss": "0.69 0.3 0.1 0x10", "grad_norm": "1x3 0x10"}, "error"),
     ],
 )
-def test_a_loss_of_nought_trains_nothing(columns: dict[str, Any], wanted: str | None) -> None:
+def test_a_loss_of_0_trains_nothing(columns: dict[str, Any], wanted: str | None) -> None:
     assert severity(**columns) == wanted
 
 
@@ -108,7 +108,7 @@ def test_values_at_their_threshold_are_not_an_error(
         ({}, "3x5 0x25 2x25", None),
     ],
 )
-def test_what_is_not_lost_at_its_threshold(thresholds: dict[str, float], loss: str, wanted: str | None) -> None:
+def test_thresholds_of_a_loss_that_falls_again(thresholds: dict[str, float], loss: str, wanted: str | None) -> None:
     assert severity(thresholds, loss=loss) == wanted
 
 

@@ -27,7 +27,7 @@ def test_one_warning_is_enough_and_they_are_counted() -> None:
     found = find("TOK005", reward_mean="0.1 0.2 0.3 0.4 0.5", events=events(1, 3))
     assert (found.severity, found.onset_step) == ("warning", 2)
     assert found.message == (
-        "The trainer warned that training and inference tokenise the same conversation differently (warnings: 2)."
+        "The trainer warned that training and inference tokenise the same conversation differently (2 warnings)."
     )
 
 

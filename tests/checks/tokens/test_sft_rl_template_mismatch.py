@@ -28,7 +28,7 @@ def test_healthy_first_tokens_and_broken_generators_are_left_out(columns: dict[s
     assert run_check("TOK001", **columns) is None
 
 
-def test_what_is_learnt_again_clears() -> None:
+def test_a_format_that_is_learned_again_clears() -> None:
     assert find("TOK001", first_token_valid_rate="0.76x7 0.97x12").cleared
 
 

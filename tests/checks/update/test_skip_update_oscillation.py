@@ -29,7 +29,7 @@ ALTERNATES = "1 0 1 0 1 0 1"
         (ALTERNATES, "0 0 0 0 1 0 1", False),
     ],
 )
-def test_what_counts_as_collapsed_and_how_many_updates_it_takes(valid: str, applied: str, fires: bool) -> None:
+def test_thresholds_of_collapse_and_of_updates(valid: str, applied: str, fires: bool) -> None:
     assert (run_check("UPD006", valid_rate=valid, update_applied=applied) is not None) is fires
 
 

@@ -65,7 +65,7 @@ def test_exactly_at_a_threshold(evidence: str) -> None:
 
 
 def test_one_shift_of_twenty_that_does_as_well_is_exactly_the_limit() -> None:
-    """A pattern of twenty steps that repeats: of forty shifts, two find as much, which is 5 %."""
+    """A pattern of twenty steps that repeats: of forty shifts, two find as much, which is 5%."""
     pattern = [1, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]
     updates = [*pattern, *pattern, 1]
     found = find("UPD001", fallback_rate=[0, *updates[:-1]], update_applied=updates)

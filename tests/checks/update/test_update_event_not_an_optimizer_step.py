@@ -8,7 +8,7 @@ def test_three_of_five_updates_change_nothing() -> None:
     assert found.message == "Steps logged as updates do not change the weights (change at step 5: 0)."
 
 
-def test_by_the_counter_of_the_optimizer() -> None:
+def test_the_optimizer_counter_shows_an_empty_update() -> None:
     assert find("UPD002", update_applied="1x5", optimizer_step="1 1 1 1 1").onset_step == 2
 
 
