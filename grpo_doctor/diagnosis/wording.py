@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from string import Formatter
 from typing import Any
 
@@ -24,6 +24,11 @@ def counted(amount: int, noun: str) -> str:
 def all_of(amount: float, noun: str) -> str:
     """``the only row``, ``both rows``, ``all 12 rows``."""
     return {1: f"the only {noun}", 2: f"both {noun}s"}.get(int(amount), f"all {amount:,.0f} {noun}s")
+
+
+def listed(words: Sequence[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
 def rendered(message: str, evidence: Mapping[str, Any]) -> str:
