@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from grpo_doctor.integrations.trl_batch import responses_of
+from grpo_doctor.integrations.trl_batch import token_batch
 from grpo_doctor.mismatch import TokenBatch, causes_of, examined, write_batch
 from grpo_doctor.record import StepRecord
 from tests.mismatch.toy import STRENGTHS, TOLD_AS, made
@@ -100,7 +100,7 @@ def cost(responses: int = 64, length: int = 1024) -> Iterator[str]:
         "old_per_token_logps": logprobs,
     }
     began = time.process_time()
-    batch = TokenBatch(step=1, responses=responses_of(inputs, logprobs, torch.rand(shape)))
+    batch = TokenBatch(step=1, responses=token_batch(inputs, logprobs, torch.rand(shape)))
     taken = time.process_time()
     record = examined(StepRecord(step=1), batch)
     judged = time.process_time()

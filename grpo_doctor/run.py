@@ -76,7 +76,7 @@ class Sample(msgspec.Struct, kw_only=True, omit_defaults=True):
     Attributes:
         response: the policy's own text; results of tools are in ``calls``.
         reference: accepted answers, if the dump has them.
-        finish: ``stop``, ``length``, ``aborted`` or ``environment`` (it failed).
+        finish: ``stop``, ``length``, ``loop`` (the engine stopped one), ``aborted`` or ``environment`` (it failed).
         tokens: length of the response in tokens.
         turns: number of model turns in it.
         calls: its tool calls; None if unknown.

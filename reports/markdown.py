@@ -116,9 +116,7 @@ def _first_screen(main: Finding, diagnosis: Diagnosis, options: Options) -> str:
 def _remedies(main: Finding, withheld: Sequence[Withheld]) -> list[str]:
     parts = [part for remedy in main.remedies for part in _remedy(remedy)]
     if withheld:
-        parts.append(
-            _bullets(f"Does not help here: {authored(w.title)}. Reason: {authored(w.because)}" for w in withheld)
-        )
+        parts.append(_bullets(f"Ruled out: {authored(w.title)}. {authored(w.because)}" for w in withheld))
     return ["## What to change", *parts] if parts else []
 
 

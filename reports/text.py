@@ -72,7 +72,6 @@ SIDES = {
     "cannot tell": "bold reverse",
 }
 """Style of each verdict of a comparison."""
-NO_HELP = "does not help here: {}. Reason: {}"
 BARS = "▁▂▃▄▅▆▇█"
 WORST = ("failing", "suspect", "unjudged", "unproven", "healthy")
 """Order of several runs."""
@@ -151,7 +150,7 @@ def _fix(main: Finding, diagnosis: Diagnosis) -> list[RenderableType]:
     if main.remedies:
         steps = steps_for(main.remedies[0], framework(diagnosis.run))[0]
         parts += _steps(steps)
-    return parts + [_bullet(NO_HELP.format(w.title, w.because), "yellow") for w in withheld(diagnosis)]
+    return parts + [_bullet(f"ruled out: {w.title}. {w.because}", "yellow") for w in withheld(diagnosis)]
 
 
 def _lines(findings: list[Finding]) -> Grid:
@@ -272,7 +271,7 @@ def _first_screen(main: Finding, diagnosis: Diagnosis, options: Options) -> Grid
 
 def _remedies(main: Finding, withheld: Sequence[Withheld]) -> list[RenderableType]:
     parts: list[RenderableType] = [part for remedy in main.remedies for part in _remedy(remedy)]
-    parts += [_bullet(NO_HELP.format(w.title, w.because), "yellow") for w in withheld]
+    parts += [_bullet(f"ruled out: {w.title}. {w.because}", "yellow") for w in withheld]
     return [_title("What to change"), *parts] if parts else []
 
 

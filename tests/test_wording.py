@@ -20,6 +20,10 @@ def test_writes_a_number_without_an_exponent_between_a_thousandth_and_99_999(val
     assert number(value) == text
 
 
+def test_writes_the_sign_of_a_difference_without_an_exponent() -> None:
+    assert [number(value, sign="+") for value in (-1120.0, 1120.0, 0.25)] == ["-1120", "+1120", "+0.25"]
+
+
 @pytest.mark.parametrize(
     ("message", "text"),
     [

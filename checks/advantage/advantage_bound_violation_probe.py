@@ -15,7 +15,7 @@ def probe_bound(advantages: Any, *, rounding: float = 1e-2) -> Fires | None:
     """
     import torch
 
-    worst, at, bound = 0.0, 2, 1.0
+    worst, at, bound, crafted = 0.0, 2, 1.0, ""
     for k in (2, 4, 8, 16):
         for groups in (1, 3):
             rewards = torch.zeros(groups, k)
@@ -23,6 +23,7 @@ def probe_bound(advantages: Any, *, rounding: float = 1e-2) -> Fires | None:
             size = float(probes.loss_trials.advantages_of(advantages, rewards).abs().max())
             if size / (k - 1) ** 0.5 > worst:
                 worst, at, bound = size / (k - 1) ** 0.5, k, (k - 1) ** 0.5
+                crafted = probes.saved_cases.as_code("advantages", rewards)
     return fires(
         not worst <= 1 + rounding,
         "With {at} responses per group, an advantage of {size:.3g} exceeds {bound:.3g}, the maximum after group "
@@ -30,4 +31,5 @@ def probe_bound(advantages: Any, *, rounding: float = 1e-2) -> Fires | None:
         at=at,
         size=worst * bound,
         bound=bound,
+        crafted=crafted,
     )

@@ -42,4 +42,5 @@ def probe_nan(advantages: Any, settings: Any = None) -> Fires | None:
         info=bool(bad),
         critical=bool(set(bad) - mild),
         cases=", ".join(bad),
+        crafted=probes.saved_cases.as_code("advantages", cases[bad[0]]) if bad else "",
     )

@@ -19,19 +19,19 @@ def probe_ties(advantages: Any, *, limit: float = 1e-2, rounded_limit: float = 1
     """
     import torch
 
-    def of_equal(value: float, k: int) -> float:
-        found = probes.loss_trials.advantages_of(advantages, torch.full((3, k), value))
-        return float(found.abs().max())
+    def error(rewards: Any) -> float:
+        found = probes.loss_trials.advantages_of(advantages, rewards)
+        if bool((rewards == rewards[0, 0]).all()):
+            return float(found.abs().max())
+        return max(float((half.amax(1) - half.amin(1)).max()) for half in found.chunk(2, 1))
 
     sizes = (2, 4, 8, 16)
-    tied = max(of_equal(value, k) for k in sizes for value in (0.0, 0.5, 1.0))
-    rounded = max(of_equal(0.1, k) for k in sizes)
-    partly = 0.0
-    for k in sizes:
-        rewards = torch.tensor([[0.3] * (k // 2) + [0.7] * (k - k // 2)] * 2)
-        found = probes.loss_trials.advantages_of(advantages, rewards)
-        for half in (found[:, : k // 2], found[:, k // 2 :]):
-            partly = max(partly, float((half.amax(1) - half.amin(1)).max()))
+    given = [[torch.full((3, k), value) for k in sizes for value in (0.0, 0.5, 1.0)]]
+    given += [[torch.full((3, k), 0.1) for k in sizes]]
+    given += [[torch.tensor([[0.3] * (k // 2) + [0.7] * (k - k // 2)] * 2) for k in sizes]]
+    worst = [max(((error(rewards), rewards) for rewards in some), key=lambda pair: pair[0]) for some in given]
+    tied, rounded, partly = (largest for largest, _ in worst)
+    crafted = probes.saved_cases.as_code("advantages", max(worst, key=lambda pair: pair[0])[1])
     if max(tied, partly) <= limit < rounded <= rounded_limit:
         return fires(
             True,
@@ -39,6 +39,7 @@ def probe_ties(advantages: Any, *, limit: float = 1e-2, rounded_limit: float = 1
             "standard deviation of 0, and epsilon is too small.",
             warning=True,
             rounded=rounded,
+            crafted=crafted,
         )
     return fires(
         not max(tied, rounded, partly) <= limit,
@@ -46,4 +47,5 @@ def probe_ties(advantages: Any, *, limit: float = 1e-2, rounded_limit: float = 1
         "that differ by up to {partly:.3g}.",
         tied=max(tied, rounded),
         partly=partly,
+        crafted=crafted,
     )

@@ -57,13 +57,13 @@ def probe_mode(
         raise probes.Unjudged("the sampler is not reproducible: the same random state gives different tokens")
     first = float((as_is[:, ids.shape[1]] == wanted[:, ids.shape[1]]).float().mean())
     dropout = share < limit and _of_dropout(sample, [model, *copies], ids, real) >= limit
-    mode = "the mode left by an update" if shown else "train mode (if an update leaves the model in it)"
+    mode = "In the mode left by an update" if shown else "If an update leaves the model in train mode"
     return fires(
         share < limit,
-        f"Responses are sampled with dropout on, in {mode}; call eval() before the rollout."
+        f"{mode}, responses are sampled with dropout on; call eval() before the rollout."
         if dropout
-        else f"Generation in {mode} matches generation in eval mode on only {{share:.0%}} of the tokens "
-        "({first:.0%} of the first tokens).",
+        else f"{mode}, generation matches that in eval mode on only {{share:.0%}} of the tokens ({{first:.0%}} of the "
+        "first tokens).",
         warning=not shown,
         share=share,
         first=first,

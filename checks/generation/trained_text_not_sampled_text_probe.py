@@ -35,6 +35,7 @@ def probe_trained_ids(mask: Any, render: Any, tokenizer: Any, model: Any = None,
     words = craft.plain_ids(tokenizer, model, own)
     pad, eos = craft.special_ids(tokenizer)[:2]
     rows = changed = dropped = added = 0
+    shown = ""
     for lengths in ([2, 3, 4, 6], [6, 2, 5, 3]):
         for case in craft.endings(lengths[: len(own)], eos):
             batch, responses = probes.generations.put_through(mask, own, craft.said(words, case, eos), eos)
@@ -47,6 +48,8 @@ def probe_trained_ids(mask: Any, render: Any, tokenizer: Any, model: Any = None,
                 ended = response[-1] != eos and got[-len(response) - 1 :] == [*response, eos]
                 ended = ended and bool(craft.trained_tokens(batch)[n, craft.real_positions(batch, n)[-1]])
                 changed += ended or not whole
+                if ended or not whole:
+                    shown = shown or f"prompt {prompt}, response {response}, ids in the loss {got}"
                 added += ended
                 # a model that receives all tokens but the last one does not receive the last remaining one either, but
                 # padding in its place
@@ -61,4 +64,5 @@ def probe_trained_ids(mask: Any, render: Any, tokenizer: Any, model: Any = None,
         rows=rows,
         dropped=dropped,
         added=added,
+        crafted=shown,
     )

@@ -28,21 +28,25 @@ def probe_extraction(
     ways = [extract] if rolled is None or extract == rolled else [extract, rolled]
     parts = [_of_way(way, own, words, special, tokenizer, model) for way in ways]
     wrong, rows, padded = (sum(part[n] for part in parts) for n in range(3))
+    shown = next((part[3] for part in parts if part[3]), "")
     return fires(
         wrong > 0,
         "{wrong} of {rows} extracted responses differ from what was generated ({padded} of them in padded rows).",
         wrong=wrong,
         rows=rows,
         padded=padded,
+        crafted=shown,
     )
 
 
-def _of_way(extract: Any, own: Any, words: Any, special: Any, tokenizer: Any, model: Any) -> tuple[int, int, int]:
-    """Return the number of wrong responses, of all responses, and of wrong responses in padded rows."""
+def _of_way(extract: Any, own: Any, words: Any, special: Any, tokenizer: Any, model: Any) -> tuple[int, int, int, str]:
+    """Return the number of wrong responses, of all responses, and of wrong responses in padded rows, and the call that
+    returned the first wrong one."""
     import torch
 
     craft = probes.crafted_inputs
     wrong = rows = padded = 0
+    shown = ""
     for batch, lengths in _batches(own, words, special.eos):
         for case in craft.endings(lengths, special.eos):
             canaries = craft.said(words[8:] or words, case, special.eos)
@@ -59,7 +63,8 @@ def _of_way(extract: Any, own: Any, words: Any, special: Any, tokenizer: Any, mo
                 if not craft.agrees(got, canary, tokenizer):
                     wrong += 1
                     padded += bool((row == 0).any())
-    return wrong, rows, padded
+                    shown = shown or probes.saved_cases.as_code("extract", tokens, ids, real)
+    return wrong, rows, padded, shown
 
 
 def _batches(own: list[list[int]], words: list[int], eos: int | None) -> list[tuple[list[list[int]], list[int]]]:

@@ -30,7 +30,8 @@ def preflight(
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="Shell scripts, Python files, notebooks, YAML, TOML, JSON, logs or folders.", show_default=False
+            help="Shell scripts, Python files, notebooks, YAML, TOML, JSON, logs or folders; - reads standard input.",
+            show_default=False,
         ),
     ],
     fail_on: common.FailOn = None,

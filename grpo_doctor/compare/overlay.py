@@ -20,6 +20,7 @@ from ..report.chart_layout import (
 )
 from .align import Aligned
 from .comparison import Comparison
+from .verdict import decided_by
 
 PLACES = 240
 """Maximum number of drawn places per series, evenly spread over its smoothed curve."""
@@ -50,11 +51,12 @@ class Overlay(NamedTuple):
 
 
 def overlays(found: Comparison) -> list[Overlay]:
-    """Return a chart for each compared metric and for the one that diverges; each marks where the arms first
-    diverge."""
-    labels = {d.metric: d.label for d in found.differences}
+    """Return a chart for each compared metric, the one that decides first, and for the one that diverges; each marks
+    where the arms first diverge."""
+    deciding = found.success or decided_by(found.differences)
+    labels = {d.metric: d.label for d in sorted(found.differences, key=lambda d: d is not deciding)}
     first = found.parting
-    names = list(dict.fromkeys([*([first.metric] if first is not None else []), *labels]))
+    names = list(dict.fromkeys([*labels, *([first.metric] if first is not None else [])]))
     made = []
     for name in names:
         aligned = found.aligned(name)

@@ -180,8 +180,8 @@ def _settings(found: Comparison) -> Table:
 def _differences(found: Comparison) -> Table:
     rows = [
         [
-            d.label, number(d.base), number(d.new), f"{d.difference:+.3g}",
-            f"{d.low:+.3g} to {d.high:+.3g}" if d.known else "unknown", d.shown, d.words,
+            d.label, number(d.base), number(d.new), number(d.difference, sign="+"),
+            f"{number(d.low, sign='+')} to {number(d.high, sign='+')}" if d.known else "unknown", d.shown, d.words,
         ]
         for d in found.differences
     ]  # fmt: skip

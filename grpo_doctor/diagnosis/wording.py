@@ -8,12 +8,12 @@ from string import Formatter
 from typing import Any
 
 
-def number(value: float, digits: int = 3) -> str:
+def number(value: float, digits: int = 3, sign: str = "") -> str:
     """Return a number with the given number of significant digits, without an exponent between 0.001 and 99,999 and
-    without "-0"."""
+    without "-0"; with ``sign`` "+", positive numbers have a sign."""
     if math.isnan(value):
         return "unknown"
-    return _plain(value, f".{digits}g")
+    return _plain(value, f"{sign}.{digits}g")
 
 
 def counted(amount: int, noun: str) -> str:
@@ -39,7 +39,7 @@ def rendered(message: str, evidence: Mapping[str, Any]) -> str:
 def _plain(value: float, spec: str) -> str:
     text = format(value, spec)
     if spec.endswith("g") and "e" in text and 0.001 <= abs(value) < 99999.5:
-        text = f"{value:.0f}"
+        text = format(value, f"{spec.partition('.')[0]}.0f")
     return text.replace("-", "", 1) if text.startswith("-") and not text.strip("-0.%") else text
 
 

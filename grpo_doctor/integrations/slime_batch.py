@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..fault_isolation import Boundary
-from ..mismatch import Response, TokenBatch, write_batch
-from ..mismatch.batch import MOST_RESPONSES
+from ..mismatch import TokenBatch, responses_of, write_batch
 from ..run import BATCHES
 
 EVERY = 10
@@ -45,13 +44,12 @@ def _write(args: Any, rollout_id: int, data: Mapping[str, Any]) -> None:
         path.touch(exist_ok=False)
     except FileExistsError:
         return
-    names = {name: field for name, field in _LISTS.items() if name in data}
-    responses: list[Response] = []
-    for n, (tokens, length) in enumerate(zip(data["tokens"], map(int, data["response_lengths"]), strict=True)):
-        values = {field: data[name][n].tolist() for name, field in names.items()}
-        if len(responses) < MOST_RESPONSES and all(len(v) == length for v in values.values()):
-            values["mask"] = [bool(trained) for trained in values.get("mask", [True] * length)]
-            responses.append(Response(token_ids=tokens.tolist(), prompt_length=len(tokens) - length, **values))
+    lengths = [len(ids) - int(length) for ids, length in zip(data["tokens"], data["response_lengths"], strict=True)]
+    responses = responses_of(
+        [ids[:prompt] for ids, prompt in zip(data["tokens"], lengths, strict=True)],
+        [ids[prompt:] for ids, prompt in zip(data["tokens"], lengths, strict=True)],
+        **{field: data.get(name) for name, field in _LISTS.items()},
+    )
     settings = {
         "temperature": getattr(args, "rollout_temperature", None),
         "top_p": getattr(args, "rollout_top_p", None),

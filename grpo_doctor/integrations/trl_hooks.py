@@ -19,7 +19,7 @@ from torch import Tensor
 from ..engine.logits import logit_statistics
 from ..fault_isolation import Boundary
 from ..mismatch.batch import MOST_RESPONSES
-from .trl_batch import responses_of
+from .trl_batch import token_batch
 from .trl_record import Ids, Local, trained_mask
 
 WEIGHTS = 4096
@@ -178,7 +178,7 @@ class Seams:
         self.local.batch(inputs, loss, self.ids.ends, logprobs)
         wanted = self.record_batches and self.trainer.state.global_step % self.record_batches == 0
         if wanted and len(self.local.token_batch) < MOST_RESPONSES:
-            self.local.token_batch += responses_of(inputs, logprobs, self._entropies)
+            self.local.token_batch += token_batch(inputs, logprobs, self._entropies)
         self._sharpness(inputs)
 
     def saw_rewards(self, index: int, function: Any, given: Any, named: Mapping[str, Any]) -> None:

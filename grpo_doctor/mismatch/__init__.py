@@ -1,6 +1,16 @@
 """Finds out why the rollout engine and the trainer disagree: token batches, their Parquet file, and their causes."""
 
-from .batch import BatchError, Response, TokenBatch, read_batch, write_batch
+from .batch import BatchError, Response, TokenBatch, read_batch, responses_of, write_batch
 from .causes import Cause, causes_of, examined
 
-__all__ = ["BatchError", "Cause", "Response", "TokenBatch", "causes_of", "examined", "read_batch", "write_batch"]
+__all__ = [
+    "BatchError",
+    "Cause",
+    "Response",
+    "TokenBatch",
+    "causes_of",
+    "examined",
+    "read_batch",
+    "responses_of",
+    "write_batch",
+]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +89,28 @@ _PER_TOKEN = (
     "mask", "engine_logprobs", "old_logprobs", "new_logprobs", "reference_logprobs", "entropy"
 )  # fmt: skip
 _EXPERTS = ("engine_experts", "trainer_experts")
+
+
+def responses_of(prompts: Iterable[Any], tokens: Iterable[Any], **columns: Iterable[Any] | None) -> list[Response]:
+    """Return the first 64 responses, from the token ids of prompts and responses, and columns named as in `Response`.
+
+    Each argument has one row per response: a list, an array or a tensor; a column may be None. Values after the end of
+    a response are padding and are dropped. A response with fewer values than tokens is left out.
+    """
+    known = {name: rows for name, rows in columns.items() if rows is not None}
+    found: list[Response] = []
+    for prompt, response, *row in zip(map(_plain, prompts), map(_plain, tokens), *known.values(), strict=True):
+        length, values = len(response), dict(zip(known, map(_plain, row), strict=True))
+        lists = {name: value[:length] for name, value in values.items() if name in _PER_TOKEN}
+        if all(len(value) == length for value in lists.values()):
+            found.append(Response(token_ids=prompt + response, prompt_length=len(prompt), **values | lists))
+        if len(found) == MOST_RESPONSES:
+            break
+    return found
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def checked(batch: TokenBatch, where: str = "token batch") -> TokenBatch:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext, suppress
 from itertools import islice, repeat
 from pathlib import Path
 
@@ -113,7 +115,7 @@ def _text(path: Path) -> str:
         return _head(path)
     largest = LARGEST_SCRIPT if script else LARGEST_NOTEBOOK if path.suffix == ".ipynb" else LARGEST
     try:
-        with path.open("rb") as file:
+        with nullcontext(sys.stdin.buffer) if str(path) == "-" else path.open("rb") as file:
             raw = file.read(largest + 1)
     except OSError as error:
         raise ReadError(f"{path}: {error.strerror}") from None
@@ -206,11 +208,14 @@ def _launches(path: Path, text: str) -> list[Launch]:
             return _markdown(text, path)
     as_script = next((written for names, written in _RECIPES if names.fullmatch(path.name)), None)
     launches = read_shell(as_script(text) if as_script else text, path)
-    if path.suffix and not as_script and not any(launch.entries or launch.absent for launch in launches):
-        launches.append(
-            Launch("", notes=[f"a file that ends in {path.suffix} is read as shell commands, but it contains none"])
-        )
-    return launches
+    if as_script or any(launch.entries or launch.absent for launch in launches):
+        return launches
+    if not path.suffix:  # such as standard input
+        with suppress(ReadError):
+            return _launches(path.with_suffix(".yaml"), text)
+        return launches
+    note = f"a file that ends in {path.suffix} is read as shell commands, but it contains none"
+    return [*launches, Launch("", notes=[note])]
 
 
 def _markdown(text: str, path: Path) -> list[Launch]:

@@ -5,6 +5,8 @@ Shapes are described in `grpo_doctor.probes.entry_points`.
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -16,6 +18,7 @@ from .crafted_inputs import canaries, device_of, flat_ids, pad_left, plain_ids, 
 from .entry_points import Ids, Prompt, Unjudged
 from .intercept import logits_of
 from .model_modes import fixed_chance, without_dropout
+from .updates import PlainBackward
 
 
 def trainable(model: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
@@ -55,7 +58,12 @@ def unmoved(
 
 def cosine(a: Tensor, b: Tensor) -> float:
     """Return the cosine of two vectors, 0 if one of them is 0."""
-    return float(torch.nn.functional.cosine_similarity(a.double(), b.double(), dim=0))
+    product, squares = 0.0, [0.0, 0.0]
+    for one, other in zip(a.split(2**20), b.split(2**20), strict=True):  # in double precision without whole copies
+        one, other = one.double(), other.double()
+        product += float(one @ other)
+        squares = [squares[0] + float(one @ one), squares[1] + float(other @ other)]
+    return product / max(math.sqrt(squares[0] * squares[1]), 1e-8)
 
 
 def spread(count: int, model: Any) -> Tensor:
@@ -143,7 +151,7 @@ def entropy_cases(
     if reference is not None and reference is not model:
         align(reference, model)
     groups = [("all samples", list(range(len(made))))] + [(f"sample {n + 1} alone", [n]) for n in range(len(made))]
-    with without_dropout(model), without_critic(model, backward, made, responses):
+    with without_dropout(model), without_critic(model, backward, made, responses), last_layers(model, backward):
         for name, chosen in groups:
             some, said = [made[n] for n in chosen], [responses[n] for n in chosen]
             # small, so that both signs count and no policy gradient dominates that of the entropy
@@ -172,12 +180,58 @@ def without_critic(
     gradient of that loss reaches the shared layers but not the other head."""
     layers = [m for m in model.modules() if isinstance(m, torch.nn.Linear)]
     values = [p for m in layers if m.out_features == 1 for p in m.parameters()]
-    frozen: list[torch.nn.Parameter] = []
+    kept = [p for _, p in trainable(model)]
     if values and _moves(values, model, backward, prompts, responses):
         head = max(layers, key=lambda m: m.out_features).weight
         if any(head is m.weight for m in model.modules() if isinstance(m, torch.nn.Embedding)):
             raise Unjudged("the loss of the value head reaches the tied weights of the other head")
-        frozen = [p for _, p in trainable(model) if p is not head]
+        kept = [head]
+    with _trained_alone(model, kept):
+        yield
+
+
+DIRECTION = 2_000_000
+"""Number of trainable weights that determine a direction well enough; a small model has fewer."""
+
+
+@contextmanager
+def last_layers(model: torch.nn.Module, backward: Callable[..., Any]) -> Iterator[None]:
+    """Train only the layers nearest to the logits of a large model inside the block, so that a backward pass ends
+    there.
+
+    A trainer's own `backward` may expect a gradient on every parameter, so it gets all of them.
+    """
+    kept = [p for _, p in trainable(model)]
+    if isinstance(backward, PlainBackward) and sum(p.numel() for p in kept) > DIRECTION:
+        kept = _nearest_to_logits(model) or kept
+    with _trained_alone(model, kept):
+        yield
+
+
+def _nearest_to_logits(model: torch.nn.Module) -> list[torch.nn.Parameter]:
+    """Return the parameters next to the logits in the autograd graph, with at least `DIRECTION` values.
+
+    Embeddings are left out: a gradient on tied weights needs a backward pass through every layer.
+    """
+    embedded = {id(m.weight) for m in model.modules() if isinstance(m, torch.nn.Embedding)}
+    one = torch.ones(1, 1, dtype=torch.long, device=device_of(model))
+    nodes, seen, found = deque([logits_of(model, one, one).grad_fn]), set[Any](), []
+    while nodes and sum(p.numel() for p in found) < DIRECTION:
+        node = nodes.popleft()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        nodes.extend(after for after, _ in node.next_functions)
+        parameter = getattr(node, "variable", None)
+        if parameter is not None and id(parameter) not in embedded:
+            found.append(parameter)
+    return found
+
+
+@contextmanager
+def _trained_alone(model: torch.nn.Module, kept: Sequence[torch.nn.Parameter]) -> Iterator[None]:
+    """Make these the only trainable parameters of the model inside the block."""
+    frozen = [p for _, p in trainable(model) if not any(p is own for own in kept)]
     for parameter in frozen:
         parameter.requires_grad_(False)
     try:
@@ -230,7 +284,7 @@ def divergence_cosine(
         table = logits.float().log_softmax(-1).gather(-1, ids[:, 1:, None]).squeeze(-1)
         return torch.cat([table[n, -len(r) :] for n, r in enumerate(responses)])
 
-    with without_dropout(model):
+    with without_dropout(model), last_layers(model, backward):
         align(reference, model)
         alone = unmoved(model, backward, made, responses)
         with torch.no_grad():
@@ -251,7 +305,7 @@ def silent(
 ) -> bool:
     """Return whether there is no gradient without advantages, although there is one with advantages."""
     made, responses = alike(render, tokenizer, model, prompts)
-    with without_dropout(model):
+    with without_dropout(model), last_layers(model, backward):
         left = unmoved(model, backward, made, responses)
         some = gradient(model, backward, made, responses, spread(len(made), model))
     return float(left.norm()) <= 1e-6 * float(some.norm()) and bool(some.any())
@@ -271,7 +325,7 @@ def plain_cosine(
     All samples have the same length, so the loss's weights of tokens and samples do not matter.
     """
     made, responses = alike(render, tokenizer, model, prompts)
-    with without_dropout(model):
+    with without_dropout(model), last_layers(model, backward):
         left = unmoved(model, backward, made, responses)
         ids = [flat_ids(render(p)) for p in made]
         ways = [_entropy_gradients(model, ids, responses, tokenizer, t)[1] for t in sorted({1.0, temperature})]

@@ -1,5 +1,5 @@
-"""Fixes random states, and inside a block the mode of a model (no dropout, or eval mode without gradient
-checkpointing)."""
+"""Fixes random states, and inside a block the number of threads or the mode of a model (no dropout, or eval mode
+without gradient checkpointing)."""
 
 from __future__ import annotations
 
@@ -25,6 +25,18 @@ def fixed_chance(seed: int = 0) -> None:
     (torch.manual_seed if used else torch.default_generator.manual_seed)(seed)
     np.random.seed(seed)
     random.seed(seed)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Use one CPU thread inside the block: for small matrices, several wait for each other, especially on a busy
+    machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextmanager

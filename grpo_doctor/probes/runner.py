@@ -11,12 +11,12 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-import torch
+from torch import Tensor
 
 from ..diagnosis.catalogue import Catalogue, home, load
 from ..diagnosis.check import Check, CheckError, Finding, Fires, Severity
@@ -32,7 +32,8 @@ from .forced_draws import Undrawn, Ways
 from .generations import copies_that_generate
 from .intercept import BESIDE_PROMPTS
 from .known_forwards import KnownForwards
-from .saved_cases import crafted
+from .model_modes import one_thread
+from .saved_cases import as_code
 from .state_guard import Snapshot
 from .tokenizers import readable
 
@@ -233,13 +234,13 @@ def _lacking(adapter: Adapter, results: list[Result]) -> list[str]:
 
 def _counted(adapter: Adapter, called: dict[str, tuple[Any, ...]], slowest: list[float]) -> Adapter:
     """Return the adapter with entry points that record their last arguments, most recent last, and the duration of the
-    slowest call in seconds."""
+    slowest call in seconds. A call with advantages of 0, the baseline of another, does not replace that one."""
 
     def noting(name: str, seam: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(seam)
         def noted(*args: Any, **kwargs: Any) -> Any:
-            called.pop(name, None)
-            called[name] = args
+            last, given = called.pop(name, args), args[-1] if args else None
+            called[name] = last if isinstance(given, Tensor) and not given.any() else args
             began = time.monotonic()
             try:
                 return seam(*args, **kwargs)
@@ -296,8 +297,9 @@ def examine(
         result.called = list(called)
         if result.why.startswith("returned ") and called:
             result.why = f"{result.called[-1]} {result.why}"
-        if result.finding is not None and (shown := crafted(called)):
-            result.finding.evidence.setdefault("crafted", shown)
+        if result.finding is not None and called:
+            name, last = [*called.items()][-1]
+            result.finding.evidence.setdefault("crafted", as_code(name, *last))
         yield result
 
 
@@ -356,7 +358,7 @@ def _one(
     assert check.probe is not None
     limits = {n: thresholds.get(n, default) for n, default in check.probe_thresholds.items()}
     try:
-        with _within(time_limit, lambda: CALLS * slowest[0]), _threads(given.get("model")):
+        with _within(time_limit, lambda: CALLS * slowest[0]), one_thread() if _is_small(given) else nullcontext():
             found: Fires | None = check.probe(**given, **limits)
     except Undrawn:
         raise
@@ -424,17 +426,9 @@ SMALL = 2_000_000
 """Number of parameters up to which a model's layers finish before a second thread starts."""
 
 
-@contextmanager
-def _threads(model: Any) -> Iterator[None]:
-    """Use one CPU thread inside the block for a small model, because several threads wait for each other, especially on
-    a busy machine."""
-    small = model is not None and sum(p.numel() for p in model.parameters()) <= SMALL
-    before = torch.get_num_threads()
-    torch.set_num_threads(1 if small else before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+def _is_small(given: Mapping[str, Any]) -> bool:
+    model = given.get("model")
+    return model is not None and sum(p.numel() for p in model.parameters()) <= SMALL
 
 
 @contextmanager

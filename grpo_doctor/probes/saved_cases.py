@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,22 +15,19 @@ from .entry_points import AdapterError, Seams
 
 MARK = "# written by `grpo-doctor probe --keep`"
 
-_ROWS, _WIDE = 4, 12
+_ROWS, _WIDE, _SMALL = 4, 12, 64
 
 
-def crafted(called: Mapping[str, Sequence[Any]]) -> str:
-    """Return the last call of an entry point as code, with ids as lists of int. ``called`` has the arguments of each
-    entry point's last call, most recent last; it is empty if none was called."""
-    for name, given in reversed(list(called.items())):
-        names = list(inspect.signature(getattr(Seams, name)).parameters)[1:]
-        parts = [f"{n}={_shown(value)}" for n, value in zip(names, given, strict=False)]
-        return f"{name}({', '.join(parts)})"
-    return ""
+def as_code(name: str, *given: Any) -> str:
+    """Return a call of an entry point as code, with ids as lists of int."""
+    names = list(inspect.signature(getattr(Seams, name)).parameters)[1:]
+    parts = [f"{n}={_shown(value)}" for n, value in zip(names, given, strict=False)]
+    return f"{name}({', '.join(parts)})"
 
 
 def _shown(value: Any) -> str:
     if hasattr(value, "tolist") and hasattr(value, "shape"):
-        short = value.ndim < 2 or (value.ndim == 2 and not value.is_floating_point())
+        short = value.ndim < 2 or (value.ndim == 2 and (not value.is_floating_point() or value.numel() <= _SMALL))
         return _shown(value.tolist()) if short else f"<{' x '.join(map(str, value.shape))}>"
     if isinstance(value, list | tuple):
         limit = _ROWS if any(isinstance(v, list | tuple | str | dict) for v in value) else _WIDE

@@ -13,6 +13,7 @@ import torch
 from torch.nn import Parameter
 
 from .entry_points import Adapter
+from .model_modes import one_thread
 from .trainer_objects import held
 
 _TOKENIZER = ("padding_side", "truncation_side", "pad_token", "pad_token_id")
@@ -73,8 +74,9 @@ class Snapshot:
     @torch.no_grad()
     def restore(self) -> None:
         """Restore everything; tensors are written only if they changed."""
-        for saved in self.saved:
-            _restore_model(saved)
+        with one_thread():  # comparing memory gets no faster with several
+            for saved in self.saved:
+                _restore_model(saved)
         for own, numbers in self.counters:
             own.update({name: value for name, value in numbers.items() if _is_number(own.get(name))})
         for buffer, items in self.buffers:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 import re
-from array import array
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,10 +12,10 @@ import numpy as np
 from ..record import Event
 from ..run import Run, RunBuilder
 from ..series.reward_components import of_form
-from .aliases import GUESSED, OF_BATCHES, Alias, resolve, words
+from .aliases import GUESSED, OF_BATCHES, resolve, words
 from .input import NotRead
-from .row_kinds import LIMITS, SHARES, SINGLE_PROMPT, is_eval, of_whole_runs, run_type
-from .steps import continued, of_rows, repeated
+from .row_kinds import SHARES, SINGLE_PROMPT, is_eval, of_whole_runs, possible, run_type
+from .steps import continued, of_rows, repeated, restarted
 
 if TYPE_CHECKING:
     from .row_buffer import Rows
@@ -58,6 +57,7 @@ def assemble(rows: Rows) -> Run:
     if len(run) > _ENOUGH and run.settings.get("num_iterations") in (len(run), int(run.steps[-1])):
         del run.settings["num_iterations"]  # as many values as steps: it counts steps, not the passes over each
     run.unread.update(rows.unread)
+    run.mapping |= {key: field for key, field in rows.file.mapping.items() if field == "step" and len(run)}
     for key, value in rows.wordy.items():
         if _PAYS & {alias.field for alias in resolve(key)} and _PAYS.isdisjoint(run.columns):
             run.notes.append(NotRead(f"{key} has no numbers; its first value is {value[:_SHOWN]!r}"))
@@ -117,10 +117,10 @@ def _rows_of(rows: Rows, builder: RunBuilder) -> tuple[set[str], int]:
         events.setdefault(min(int(np.searchsorted(lines, event.line or 0)), len(lines) - 1), []).append(event)
     _averaged(steps, columns)
     _shares(columns, run)
-    again = [] if rows.redrawn else repeated(steps, columns, trains)  # the progress bar is redrawn in place
-    merged = _told_again(steps, columns, again)
+    same = repeated(steps, columns)
+    again = [] if rows.redrawn else restarted(same, trains)  # the progress bar is redrawn in place
     builder.extend(steps, columns, lines, recorded, events, again)
-    return trained, merged
+    return trained, len(same) - len(again)
 
 
 def _metrics(rows: Rows, run: Run) -> tuple[Columns, dict[str, list[int]]]:
@@ -139,15 +139,6 @@ def _metrics(rows: Rows, run: Run) -> tuple[Columns, dict[str, list[int]]]:
     _cut_of_counts(rows, run, columns)
     _uncompared(rows, columns)
     return columns, recorded
-
-
-def _told_again(steps: np.ndarray, columns: Columns, again: list[int]) -> int:
-    """Return the rows that are merged into the previous row although both have the same metric."""
-    both = np.zeros(max(len(steps) - 1, 0), bool)
-    for column in columns.values():
-        if column.dtype != object:
-            both |= ~np.isnan(column[1:]) & ~np.isnan(column[:-1])
-    return int(np.count_nonzero(both & (np.diff(steps) == 0))) - len(again)
 
 
 _LIKE_A_REWARD = re.compile(r"rew|rwd|score|return|acc|correct|succ|pass|win|solve", re.IGNORECASE)
@@ -269,7 +260,7 @@ def _keys(rows: Rows) -> dict[str, str]:
     for name, column in rows.columns.items():
         known = column.known if not (of_batches and name.startswith("val/") and is_eval(name)) else 0
         for alias in column.aliases if known else ():
-            if alias.field in LIMITS and not _possible(column.values, alias):
+            if not possible(column.values, alias):
                 rows.notes.append(NotRead(f"{name} is not read as {alias.field}, because its values are out of range"))
                 continue
             able.setdefault(alias.field, []).append((alias.rank, name, known))
@@ -280,17 +271,6 @@ def _keys(rows: Rows) -> dict[str, str]:
         most = max(known for _, _, known in keys)
         found[field] = min((key for key in keys if 2 * key[2] >= most), key=lambda key: key[0])[1]
     return found
-
-
-def _possible(values: array[float], alias: Alias) -> bool:
-    """Return whether values are possible for a field: rewards of +1 and -1 are also called ``correct``, and a sum of
-    entropies ``entropy``."""
-    figures = np.frombuffer(values, float)
-    known = alias.offset + alias.scale * figures[np.isfinite(figures)]
-    low, high = LIMITS[alias.field]
-    if (alias.scale < 0 and alias.field in SHARES) or not len(known):  # the complement of a share in percent
-        return True
-    return bool(known.min() >= low and np.median(known) <= high)
 
 
 def _listed(rows: Rows, columns: Columns, n: int) -> None:

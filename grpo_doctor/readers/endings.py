@@ -148,7 +148,7 @@ def ending(lines: Iterable[tuple[int, str]], last_row: int) -> Ending | None:
         if at := _FRAME.search(text, 0, _LONGEST):
             frame = f", in {at[3]} ({at[1]}, line {at[2]})"
         elif (found or not last_row) and (error := _RAISED.match(text[:_LONGEST])):
-            errors[line], frame = f"{_shortened(error[1])}{frame}", ""
+            errors[line], frame = f"{_shortened(error[1]).rstrip(' :')}{frame}", ""
         elif error := _REPEATED.search(text, 0, _LONGEST):
             logged[_DIGITS.sub("", error[1])].append((line, _shortened(error[1])))
     if not found:

@@ -111,12 +111,14 @@ class Rows:
         self.origin = 0
         self.ended: list[int] = []
         self.by_bar = self.mends = self.redrawn = False
+        self.reached: list[tuple[int, float, int]] = []
+        """Lines that show how many steps were taken, with that number and the planned one."""
         self.numbered = True
         """Whether the steps of the rows come from the log and were not counted."""
         self._declared: list[tuple[int, str, Any]] = []
         self._known: dict[str, Values] = {}
         self.weak = Values("", ())
-        self._step_key: str | None = None
+        self._step_key = next((key for key, field in file.mapping.items() if field == "step"), None)
         self.dropped: list[int] = []
         self._shapes: dict[int, fast.JsonShape] = {}
         self._read: Counter[int] = Counter()
@@ -456,6 +458,13 @@ class Rows:
         moves = np.diff(known)
         return bool((moves < 0).any() or np.count_nonzero(moves == 0) > 0.3 * len(moves))
 
+    def reach(self, line: int, step: float | None, planned: int) -> None:
+        """Note the number of steps that were taken up to a line, and that of the whole training."""
+        if self.reached and self.reached[-1][1:] == (step, planned):
+            self.reached.pop()
+        if step:
+            self.reached.append((line, step, planned))
+
     def join(self, rollouts: list[int]) -> None:
         """Give rows that are numbered by their rollout the step of the following update."""
         self.steps = array("d", steps.joined(np.array(self.steps), rollouts))
@@ -466,7 +475,10 @@ class Rows:
         if column is not None:
             trains = np.frombuffer(self.trains, np.uint8).astype(bool)
             held = np.flatnonzero(~np.isnan(column.full(len(self))) & trains)
-            self.steps = array("d", steps.spread(np.array(self.steps), held))
+            after = [step for line, step, _ in self.reached if line >= self.lines[-1]]
+            self.steps = array("d", steps.spread(np.array(self.steps), held, max(after, default=0.0)))
+            if self.reached and self.steps[-1] <= self.reached[-1][2]:
+                self.settings.setdefault("max_steps", self.reached[-1][2])
 
     def _settle(self) -> None:
         """Drop console lines that are not the trainer's, and positions of a wrong progress bar."""
@@ -501,7 +513,7 @@ class Rows:
 
         self.flush()
         self._join_phases()
-        if self.by_bar:
+        if self.by_bar or (self.reached and np.isnan(np.array(self.steps)).all()):
             self._spread()
         if self.mends:
             self._settle()
@@ -524,8 +536,11 @@ class Rows:
         if len(parts) < 2:
             return [self.run()]
         found: list[Run] = []
-        for place, rows in enumerate(parts, 1):
-            run = self._part(rows, f"run {place} of {len(parts)}").run()
+        ends = [*(self.lines[part[0]] for part in parts[1:]), math.inf]
+        for place, (rows, end) in enumerate(zip(parts, ends, strict=True), 1):
+            part = self._part(rows, f"run {place} of {len(parts)}")
+            part.reached = [at for at in self.reached if part.lines[0] <= at[0] < end]
+            run = part.run()
             run.notes.append(f"the file has {len(parts)} runs, which are judged separately; this is run {place}")
             found.append(run)
         return found

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import re
+from array import array
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from ..record import FIELDS, TEXT_FIELDS
 from ..run import RunType
-from .aliases import OF_VERL, PREFERENCE_KEYS, STEP_KEYS, WEAK_STEP_KEYS, resolve, words
+from .aliases import OF_VERL, PREFERENCE_KEYS, STEP_KEYS, WEAK_STEP_KEYS, Alias, resolve, words
 from .values import as_json, loaded
 
 EVAL = frozenset("eval evaluation val valid validation test testing dev".split())
@@ -44,6 +47,17 @@ OF_SWEEPS = frozenset("kl_coef entropy_coef group_size temperature".split())
 """Settings that an evaluation varies, one row for each value: ``beta=0.1 => win rate: 58%``."""
 _OF_SCORES = frozenset("success_rate reward_mean eval_score valid_rate response_length_mean".split())
 _STATISTICS = frozenset("mean std min max median total sum count".split())
+
+
+def possible(values: array[float] | np.ndarray, alias: Alias) -> bool:
+    """Return whether values are possible for a field: rewards of +1 and -1 are also called ``correct``, and a sum of
+    entropies ``entropy``."""
+    figures = np.asarray(values, float)
+    known = alias.offset + alias.scale * figures[np.isfinite(figures)]
+    low, high = LIMITS.get(alias.field, (-math.inf, math.inf))
+    if (alias.scale < 0 and alias.field in SHARES) or not len(known):  # the complement of a share in percent
+        return True
+    return bool(known.min() >= low and np.median(known) <= high)
 
 
 def flat(row: Mapping[str, Any], prefix: str = "", depth: int = 0) -> dict[str, Any]:

@@ -166,21 +166,25 @@ def _goes_on(counter: np.ndarray, row: int, rows: np.ndarray) -> bool:
     return bool(len(before)) and bool(counter[row] > before[-_LATE:].min())
 
 
-def spread(steps: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def spread(steps: np.ndarray, rows: np.ndarray, reached: float = 0.0) -> np.ndarray:
     """Separate the steps of rows that reach the log together.
 
     Rows wait in a buffer while the progress bar advances. A repeated metric at the same position belongs to a later
     step, so these rows share the distance from the previous position; rows before the first position share the distance
-    to it. If the bar does not advance, the rows are counted.
+    to it. If the bar does not advance, the rows are counted, in equal parts of the steps that were taken at the end.
 
     Args:
         steps: position of the bar at each row, or NaN if unknown.
         rows: rows with the most frequent metric.
+        reached: number of steps that were taken after the last row, or 0 if unknown.
     """
     out = steps.copy()
     here = steps[rows]
     known = ~np.isnan(here)
+    counted = np.arange(1.0, len(rows) + 1) * max(reached // max(len(rows), 1), 1)
     if not known.any():
+        if reached:
+            out[rows] = counted
         return out
     here[: np.argmax(known)] = here[np.argmax(known)]
     begins = np.flatnonzero(np.diff(here, prepend=math.nan) != 0)
@@ -190,7 +194,7 @@ def spread(steps: np.ndarray, rows: np.ndarray) -> np.ndarray:
         return out
     if (way < counts)[counts > 1].any() and len(rows) > 1:  # a bar of something else, or one that does not advance
         out[:] = math.nan
-        out[rows] = np.arange(1.0, len(rows) + 1)
+        out[rows] = counted
         return out
     stride = way / counts
     if len(stride) > 1:  # a resumed run does not begin at 0
@@ -280,13 +284,18 @@ def continued(steps: np.ndarray, epoch: np.ndarray | None) -> np.ndarray:
     return steps + np.cumsum(np.bincount(at, steps[at - 1] - steps[at] + stride, len(steps))).astype(np.int64)
 
 
-def repeated(steps: np.ndarray, columns: Mapping[str, np.ndarray], trains: np.ndarray) -> list[int]:
-    """Return rows that repeat a step, which means that the run was restarted; if there are many, this is how the log
-    counts."""
-    same = np.flatnonzero((steps[1:] == steps[:-1]) & trains[1:] & trains[:-1]) + 1
-    again = [row for row in same.tolist() if any(_both(column, row) for column in columns.values())]
-    return again if len(again) <= 0.1 * len(steps) else []
+def repeated(steps: np.ndarray, columns: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return rows that repeat the step and a metric of the row before."""
+    both = np.zeros(max(len(steps) - 1, 0), bool)
+    for column in columns.values():
+        if column.dtype != object:
+            known = ~np.isnan(column)
+            both |= known[1:] & known[:-1]
+    return np.flatnonzero(both & (np.diff(steps) == 0)) + 1
 
 
-def _both(column: np.ndarray, row: int) -> bool:
-    return column.dtype != object and not math.isnan(column[row]) and not math.isnan(column[row - 1])
+def restarted(repeated: np.ndarray, trains: np.ndarray) -> list[int]:
+    """Return the training rows whose step comes again because the run was restarted; if there are many, this is how the
+    log counts."""
+    again = repeated[trains[repeated] & trains[repeated - 1]]
+    return again.tolist() if len(again) <= 0.1 * len(trains) else []

@@ -161,6 +161,7 @@ def legend(drawn: Sequence[Panel], *, green: bool) -> str:
     ground = drawn[0].ground
     ticks = [f"{KINDS[kind]} {where}" for kind, where in PLACES.items() if kind in ground.events]
     words = [f"Dashed: {ground.main.code} begins." if ground.main else ""]
+    words.append("Shaded: a finding holds." if ground.diagnosis.findings else "")
     words.append("Green: range in which its check is silent." if green else "")
     words.append(f"Ticks: {', '.join(ticks)}." if ticks else "")
     return " ".join(filter(None, words))

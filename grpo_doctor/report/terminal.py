@@ -10,8 +10,9 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
 from rich.text import Text
 
-PIECE = re.compile(r"(?:[^\s/_-]|-(?![^\W\d]))*(?:[\s/_]+|-+(?=[^\W\d])|$)")
-"""A part of a name up to the place after which a line may end; the sign of a number belongs to it."""
+PIECE = re.compile(r"_*(?:[^\s/_-]|-(?![^\W\d]))*(?:\s+|/+|_+\s*|-+(?=[^\W\d])|$)")
+"""A part of a name up to the place after which a line may end; the sign of a number, and underscores before a name,
+belong to it."""
 
 
 class Name(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..run import Call, Sample
-from .tools import OF_ENVIRONMENT, failure, judged, of_action, of_message, offered, split
+from .tools import EMPTY, OF_ENVIRONMENT, failure, judged, of_action, of_message, offered, split
 from .words import FINISHES, NAMES, WORDS
 
 _DEEPEST = 4
@@ -19,13 +19,14 @@ _DEEPEST = 4
 _MOST = 10_000
 """Maximum number of rollouts per row."""
 _ASSISTANT, _TOOL = (frozenset(WORDS["roles"][role]) for role in ("assistant", "tool"))
-_ACTIONS = ("thought", "action", "response", "model_response", "completion", "output", "assistant")
+_ACTIONS = frozenset(("thought", "action"))
 _OBSERVED = ("observation", "env_response", "tool_response", "result", "feedback")
 _TEXTS = ("content", "text", "value", "choices", "message", "reasoning_content")
 """Keys that contain the text of a message or an API result; reasoning counts if there is nothing else."""
 _REWARDING = re.compile(r"rew|score|acc|correct|format|func", re.IGNORECASE)
 """Words in the name of a column with the value of one reward function."""
 _FAILED = re.compile(WORDS["inference"]["failed"])
+_ACTED = re.compile(WORDS["tools"]["action"], re.DOTALL)
 _OF_FILE = re.compile(r"(?:step|completions|rollouts?|iter(?:ation)?|gen)[-_ ]?0*(\d{1,9})(?!\d)|^0*(\d{1,9})$")
 _LONGEST_ID = 200
 _TEXTUAL = frozenset(("prompt", "response", "messages", "turns"))
@@ -181,15 +182,16 @@ def _sample(row: _Row, step: int | None) -> Sample | None:
     prompt, response = held("prompt"), held("response")
     turns: int | None = None
     calls: list[Call] | None = None
+    failed = False
     response = None if isinstance(response, dict) and not prompt_text(response) else response
     talk = _talk(row) if "messages" in row.fields or "turns" in row.fields else None
     if talk is not None and response is not None and not _ends_in(talk, prompt_text(response)):
         talk = None
     if isinstance(response, list) and _spoken(response):
-        _, text, calls, turns = conversation(response)
+        _, text, calls, turns, failed = conversation(response)
         asked = prompt_text(prompt)
     elif talk is not None:
-        asked, text, calls, turns = conversation(talk)
+        asked, text, calls, turns, failed = conversation(talk)
         asked = prompt_text(prompt) or asked
         if not turns:
             return None  # a prompt, or a data set
@@ -208,7 +210,7 @@ def _sample(row: _Row, step: int | None) -> Sample | None:
         prompt=asked or None,
         calls=calls,
         turns=turns if calls is not None or turns != 1 else None,
-        finish=_finish(row, text),
+        finish="environment" if failed else _finish(row, text),
         **{field: convert(row.fields[field]) for field, convert in _PLAIN.items() if field in row.fields},
         **_earned(row),
     )
@@ -231,7 +233,12 @@ def _talk(row: _Row) -> list[Any] | None:
 def _spoken(value: list[Any]) -> bool:
     """Return whether a list is a conversation: messages, or turns of actions and observations."""
     first = next((turn for turn in value if isinstance(turn, dict)), None)
-    return first is not None and (_role(first) is not None or any(key in first for key in _ACTIONS))
+    return first is not None and (_role(first) is not None or any(map(_acts, first)))
+
+
+def _acts(key: str) -> bool:
+    """Return whether a key of a turn is the policy's: an action, or a name of a response."""
+    return key in _ACTIONS or ((told := meaning(key)) is not None and told[0] == "response")
 
 
 def _role(turn: Mapping[str, Any]) -> str | None:
@@ -239,26 +246,29 @@ def _role(turn: Mapping[str, Any]) -> str | None:
     return role.lower() if isinstance(role, str) else None
 
 
-def conversation(turns: list[Any]) -> tuple[str, str, list[Call], int]:
-    """Return the prompt, the policy's text, its tool calls with their results, and its turns."""
+def conversation(turns: list[Any]) -> tuple[str, str, list[Call], int, bool]:
+    """Return the prompt, the policy's text, its tool calls with their results, its turns, and whether the environment
+    failed at an action that is not a tool call."""
     asked: list[str] = []
     said: list[str] = []
     calls: list[Call] = []
-    count = 0
+    count, acted, failed = 0, False, False
     for role, text, made in _messages(turns):
         waiting = next((call for call in calls if call.result is None and call.failure is None), None)
         if role == "assistant":
             own, tagged = split(text)
             said.append(own)
             calls += [*tagged, *made]
-            count += 1
+            count, acted = count + 1, _ACTED.search(text) is not None
         elif not count:
             asked.append(text)
         elif waiting is not None:
             waiting.result = text
         elif role == "tool" and not any(call.result == text for call in calls):
             calls.append(Call(name="tool", result=text))
-    return "\n".join(asked), "\n".join(said), [judged(call) for call in calls], count
+        else:
+            failed = failed or (acted and failure(text) in OF_ENVIRONMENT - {EMPTY})
+    return "\n".join(asked), "\n".join(said), [judged(call) for call in calls], count, failed
 
 
 def _messages(turns: list[Any]) -> Iterator[tuple[str, str, list[Call]]]:
@@ -287,9 +297,9 @@ def _turn(turn: Mapping[str, Any]) -> Iterator[tuple[str, str, list[Call]]]:
     said: list[str] = []
     made: list[Call] = []
     for key, value in turn.items():
-        if value is None or key not in (*_ACTIONS, *_OBSERVED):
+        if value is None or (not (acts := _acts(key)) and key not in _OBSERVED):
             continue
-        if key in _ACTIONS:
+        if acts:
             if isinstance(value, dict) and (call := of_action(value)) is not None:
                 made.append(call)
             else:

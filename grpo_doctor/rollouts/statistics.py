@@ -22,7 +22,7 @@ from .tools import EMPTY, OF_ENVIRONMENT
 _MEASURES = (
     "chars tokens repetition_rate prompt_echo_rate refusal_rate valid_rate truncated_rate aborted_rate "
     "turns_per_response tool_calls_per_response failed unparsed repeated environment success_rate agrees reward "
-    "advantage taskless"
+    "advantage taskless answered"
 ).split()
 """Numbers of one rollout; NaN if unknown."""
 _UNKNOWN = dict.fromkeys(_MEASURES, math.nan)
@@ -49,6 +49,8 @@ _FEWEST = 3
 """Minimum number of responses for a mean over a part of a step."""
 _TEMPLATE = 3
 """Number of prompts with the same text at or above which a response does not depend on the prompt."""
+_RULE = 0.5
+"""Share of responses with a marked answer at or above which a marked answer is the required format."""
 _LONGER = 1.25
 """Multiple of the mean length of correct responses at or above which a wrong one is long."""
 _SHORT = 40
@@ -60,7 +62,7 @@ class Steps:
 
     def __init__(self) -> None:
         self._steps: dict[int, _Step] = {}
-        self._tools = False
+        self._tools = self._answers = False
 
     def __len__(self) -> int:
         return len(self._steps)
@@ -93,7 +95,8 @@ class Steps:
         """Yield the record fields of each step in order, with the stored responses."""
         for number in sorted(self._steps):
             step = self._steps[number]
-            found = step.text_fields(self._tools) | step.batch_fields()
+            self._answers = self._answers or step.answered >= _RULE
+            found = step.text_fields(self._tools, self._answers) | step.batch_fields()
             yield {"step": number, **{k: v for k, v in found.items() if v == v}}, step.shown
 
 
@@ -114,7 +117,7 @@ def sampled(samples: Iterable[Sample]) -> dict[str, float]:
     step = _Step()
     for sample in samples:
         step.add(sample)
-    return {k: v for k, v in step.text_fields(tools=False).items() if k in _SAMPLED and v == v}
+    return {k: v for k, v in step.text_fields().items() if k in _SAMPLED and v == v}
 
 
 def completed(record: StepRecord, fields: Mapping[str, Any]) -> StepRecord:
@@ -232,14 +235,22 @@ class _Step:
     def _column(self, name: str) -> np.ndarray:
         return np.frombuffer(self.rows, float).reshape(-1, len(_MEASURES))[:, _PLACE[name]]
 
-    def text_fields(self, tools: bool) -> dict[str, Any]:
-        """Return means over responses; with ``tools``, a response without a call has 0 calls."""
+    @property
+    def answered(self) -> float:
+        """Share of complete responses with a marked answer."""
+        return _mean(self._column("answered"))
+
+    def text_fields(self, tools: bool = False, answers: bool = False) -> dict[str, Any]:
+        """Return means over responses; with ``tools``, a response without a call has 0 calls, and with ``answers``, one
+        without a marked answer is invalid unless the dump or the prompt requires another format."""
         if not len(self.texts):
             return {}
         if tools:
             calls = self._column("tool_calls_per_response")
             calls[np.isnan(calls)] = 0
         found = {name: _mean(self._column(name)) for name in _MEANS}
+        if answers and math.isnan(found["valid_rate"]):
+            found["valid_rate"] = self.answered
         found["other_script_rate"] = foreign(self._written, self._asked)
         found["response_chars_mean"] = _mean(self._column("chars"))
         total = float(np.nansum(self._column("tool_calls_per_response")))
@@ -311,7 +322,7 @@ class _Step:
     def _advantages(self) -> dict[str, Any]:
         values = self._column("advantage")
         values = values[np.isfinite(values)]
-        if not len(values):
+        if len(values) < _FEWEST:
             return {}
         found: dict[str, Any] = {"advantage_mean": float(values.mean()), "advantage_std": float(values.std())}
         found |= {"advantage_min": float(values.min()), "advantage_max": float(values.max())}
@@ -326,7 +337,9 @@ def _measured(sample: Sample) -> dict[str, float]:
     measured["chars"] = len(text)
     measured["tokens"] = _number(sample.tokens)
     measured["aborted_rate"] = lost = _lost(sample)
-    measured["valid_rate"] = math.nan if lost else _valid(sample, text, sample.prompt or "")
+    if not lost:
+        measured["valid_rate"] = _valid(sample, text, sample.prompt or "")
+        measured["answered"] = math.nan if sample.finish == "length" else any(marker in text for marker in MARKERS)
     measured["truncated_rate"] = math.nan if sample.finish is None else sample.finish == "length"
     measured["turns_per_response"] = _number(sample.turns)
     measured["success_rate"] = _number(sample.success)
@@ -370,7 +383,7 @@ def _examined(sample: Sample) -> dict[str, float]:
     )  # otherwise the format may be the reason for a reward of 0
     answer = final_answer(text) if whole and sample.reference else None
     return {
-        "repetition_rate": repeats(text),
+        "repetition_rate": sample.finish == "loop" or repeats(text),
         "prompt_echo_rate": echoes(text, prompt) if prompt else math.nan,
         "refusal_rate": refuses(text),
         "agrees": _number(None if answer is None else agrees(answer, sample.reference or ())),

@@ -80,8 +80,10 @@ def _call(mark: re.Match[str]) -> Call:
 
 
 def of_message(message: dict[str, Any]) -> list[Call]:
-    """Return the tool calls of an assistant message in OpenAI's format."""
-    found = []
+    """Return the tool calls of an assistant message in OpenAI's format, or in Anthropic's content blocks."""
+    content = message.get("content")
+    blocks = content if isinstance(content, list) else []
+    found = [call for block in blocks if _uses(block) and (call := of_action(block)) is not None]
     for call in message.get("tool_calls") or [message.get("tool_call") or message.get("function_call")]:
         if not isinstance(call, dict):
             continue
@@ -92,6 +94,10 @@ def of_message(message: dict[str, Any]) -> list[Call]:
         broken = not name or (isinstance(function.get("arguments"), str) and not _is_object(arguments))
         found.append(Call(name=str(name), arguments=arguments, failure="invalid call" if broken else None))
     return found
+
+
+def _uses(block: Any) -> bool:
+    return isinstance(block, dict) and block.get("type") == "tool_use"
 
 
 def of_action(action: Mapping[str, Any]) -> Call | None:

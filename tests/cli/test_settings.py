@@ -226,6 +226,21 @@ def test_settings_is_the_former_name_of_the_command_and_config_of_the_family(tmp
     assert former.exit_code == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "setting"),
+    [
+        ("python train.py --num_generations 8 --beta 0.04\n", "(num_generations, line 1)"),
+        ("beta: 0.04\nnum_generations: 8\n", "(num_generations, line 2)"),
+        ('{"num_generations": 8, "beta": 0.04}', "(num_generations, line 1)"),
+    ],
+)
+def test_reads_a_command_or_a_document_from_standard_input(text: str, setting: str) -> None:
+    result = CliRunner().invoke(app, ["preflight", "-"], input=text)
+    assert (result.exit_code, setting in result.output) == (0, True), result.output
+    nothing = CliRunner().invoke(app, ["preflight", "-"], input="nothing: [")
+    assert (nothing.exit_code, "No reinforcement learning settings found" in nothing.output) == (3, True)
+
+
 def test_a_declared_setting_decides_what_the_file_leaves_open(tmp_path: Path) -> None:
     (path := tmp_path / "a.yaml").write_text(
         "num_generations: 8\nbeta: 0.0\nper_device_train_batch_size: 4\nmax_completion_length: 512\n"

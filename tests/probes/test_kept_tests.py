@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 import grpo_doctor.probes as probes
 from grpo_doctor.cli import app
-from grpo_doctor.probes.saved_cases import MARK, crafted
+from grpo_doctor.probes.saved_cases import MARK, as_code
 from tests.probes import broken_reference
 from tests.probes.reference import Reference
 
@@ -77,8 +78,36 @@ def test_a_finding_shows_its_tokens() -> None:
 def test_calls_are_written_as_code() -> None:
     import torch
 
-    called = {"render": ("x",), "loss": (["hi"], [[5, 6, 7], [8]], torch.tensor([1.0, -0.5]))}
-    assert crafted(called) == "loss(prompts=['hi'], responses=[[5, 6, 7], [8]], advantages=[1, -0.5])"
-    assert crafted({"mask": ([list(range(99))], [[1]])}).startswith("mask(prompts=[[0, 1, 2, 3,")
-    assert crafted({"logprobs": (torch.ones(2, 3, 4), torch.ones(2, 3))}).startswith("logprobs(input_ids=<2 x 3 x 4>")
-    assert crafted({}) == ""
+    code = as_code("loss", ["hi"], [[5, 6, 7], [8]], torch.tensor([1.0, -0.5]))
+    assert code == "loss(prompts=['hi'], responses=[[5, 6, 7], [8]], advantages=[1, -0.5])"
+    assert as_code("mask", [list(range(99))], [[1]]).startswith("mask(prompts=[[0, 1, 2, 3,")
+    assert as_code("logprobs", torch.ones(2, 3, 4), torch.ones(2, 3)).startswith("logprobs(input_ids=<2 x 3 x 4>")
+
+
+def divided_without_epsilon(rewards: Any) -> Any:
+    return (rewards - rewards.mean(1, keepdim=True)) / (rewards.std(1, keepdim=True) + 1e-12)
+
+
+def ranked(rewards: Any) -> Any:
+    return rewards.argsort(1).double()
+
+
+@pytest.mark.parametrize(
+    ("advantages", "rewards"),
+    [(divided_without_epsilon, "[[0.1, 0.1"), (ranked, "[[0, 0, 0")],
+)
+def test_a_finding_shows_the_call_that_is_wrong_and_not_the_last_one(advantages: Any, rewards: str) -> None:
+    from grpo_doctor.diagnosis.catalogue import load
+
+    adapter = probes.Adapter(seams={"advantages": advantages})
+    (finding,) = probes.run_probes(adapter, catalogue=load().select(["ADV005"])).findings
+    assert finding.evidence["crafted"].startswith(f"advantages(rewards={rewards}")
+
+
+def test_a_call_without_advantages_is_the_baseline_of_the_call_that_is_shown() -> None:
+    from grpo_doctor.diagnosis.catalogue import load
+
+    trainer = broken_reference.Reference()
+    trainer.surrogate = lambda ratio, advantages: -ratio * advantages  # type: ignore[method-assign]
+    (finding,) = probes.run_probes(trainer.adapter("loss", "render"), catalogue=load().select(["RAT007"])).findings
+    assert finding.evidence["crafted"].split("advantages=[")[1][0] == "1"

@@ -203,6 +203,7 @@ def test_one_known_name_above_numbers_makes_a_table(tmp_path: Path) -> None:
     [
         ("a,b,c\n" + lines("{i},{r},{k}\n"), "columns a, b, c. Map one: --map b=reward_mean"),
         ("step\tb b\n" + lines("{i}\t{r}\n"), "columns step, b b. Map one: --map 'b b=reward_mean'"),
+        ("| a | b |\n|---|---|\n" + lines("| {i} | {r} |\n"), "columns a, b. Map one: --map b=reward_mean"),
         (lines("step {i} b={r} c={k}\n"), "names b, c. Map one: --map b=reward_mean"),
     ],
     ids=["CSV", "TSV", "console"],

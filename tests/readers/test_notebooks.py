@@ -95,3 +95,11 @@ def test_a_rich_table_over_several_outputs_is_one_log(tmp_path: Path) -> None:
     made = {"cells": [{"cell_type": "code", "source": "train()", "outputs": outputs}]}
     run = run_of(tmp_path, "a.ipynb", json.dumps(made))
     assert known(run)["reward_mean"] == [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
+
+
+def test_the_number_of_steps_that_training_returns_numbers_its_rows(tmp_path: Path) -> None:
+    rows = "".join(f"{{'loss': 0.{i}, 'grad_norm': 0.5, 'reward': 0.{i}}}\n" for i in range(1, 7))
+    returned = {"text/plain": "TrainOutput(global_step=12, training_loss=0.3, metrics={'train_runtime': 71.8})"}
+    cell = {"cell_type": "code", "source": "trainer.train()", "outputs": [{"text": rows}, {"data": returned}]}
+    run = run_of(tmp_path, "a.ipynb", json.dumps({"nbformat": 4, "cells": [cell]}))
+    assert run.steps.tolist() == [2, 4, 6, 8, 10, 12]

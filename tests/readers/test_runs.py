@@ -108,6 +108,13 @@ def test_rows_on_a_bar_that_does_not_move_are_steps(tmp_path: Path, position: in
     assert (len(run), run.steps[-1]) == (69, 69)
 
 
+def test_rows_on_a_still_bar_are_equal_parts_of_the_steps_at_its_end(tmp_path: Path) -> None:
+    text = bar(0, 1000) + "\n" + "".join(f"{grpo(i)}\n" for i in range(1, 4)) + bar(31, 1000) + "Traceback\n"
+    (run,) = runs(tmp_path, "train.log", text)
+    assert run.steps.tolist() == [10, 20, 30]
+    assert run.settings["max_steps"] == 1000
+
+
 def test_bars_after_the_text_of_a_completion_count(tmp_path: Path) -> None:
     text = "".join(
         f"{'The answer is 7.' if i % 3 == 0 else ''}{bar(i, 60)[1:] if i % 3 == 0 else bar(i, 60)}\n{grpo(i)}\n"

@@ -147,3 +147,29 @@ def test_numbers_at_growing_distances_are_a_series(runs_of: Reader) -> None:
         lines += [f"[diag] KL at step={step} kl=0.{step:03d}"] if step & (step - 1) == 0 else []
     (run,) = runs_of(lines)
     assert np.isfinite(run.columns["kl"]).sum() == 10
+
+
+@pytest.mark.parametrize("line", ["tick {0} | reward {1} | loss 0.5", "tick={0} reward={1} loss=0.5"])
+def test_a_mapped_name_counts_the_rows(tmp_path: Path, line: str) -> None:
+    log = tmp_path / "train.log"
+    log.write_text("".join(f"{line.format(3 * i, i / 100)}\n" for i in range(1, 21)))
+    (run,) = read(log, {"tick": "step"})
+    assert run.steps.tolist() == [*range(3, 63, 3)]
+
+
+def test_a_mapped_name_makes_mappings_of_unknown_names_rows(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_text("".join(f"{{'gain_x': {i / 100}, 'foo': {i}}}\n" for i in range(1, 21)))
+    (run,) = read(log)
+    assert run.unread == {"gain_x": 20, "foo": 20}
+    (run,) = read(log, {"gain_x": "reward_mean"})
+    assert run.columns["reward_mean"].tolist() == [i / 100 for i in range(1, 21)]
+
+
+def test_a_metric_with_impossible_values_gives_no_rows(runs_of: Reader) -> None:
+    lines = []
+    for epoch in range(1, 4):
+        lines += [f"step={10 * i}, skipped={5 + i}, mom=0.9" for i in range(20 * epoch, 20 * epoch + 20)]
+        lines.append(f"Epoch {epoch}/3 with loss {1 / epoch}")
+    (run,) = runs_of(lines)
+    assert len(run) == 3

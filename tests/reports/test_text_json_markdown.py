@@ -243,7 +243,11 @@ def test_names_break_after_hyphens_and_slashes_and_the_sign_of_a_number_does_not
     console = Console(width=14)
     with console.capture() as capture:
         console.print(Name("zero-variance-groups at -0.396 in a/long_run.log"))
-    assert capture.get().split("\n") == ["zero-variance-", "groups at", "-0.396 in a/", "long_run.log", ""]
+        console.print(Name("a traceback in __call__ (base.py)"))
+    assert capture.get().split("\n") == [
+        *("zero-variance-", "groups at", "-0.396 in a/", "long_run.log"),
+        *("a traceback in", "__call__", "(base.py)", ""),
+    ]
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 140])

@@ -296,3 +296,43 @@ def test_numbered_columns_are_several_rollouts() -> None:
     parts = {"prompt": "p", "response": "a", "reward": 1.0, "func_1": 0.25, "func_2": 0.75}
     (one,) = rollouts_of(parts)
     assert (one.response, one.reward) == ("a", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("said", "answered", "finish"),
+    [
+        ('{"action": "RESET"}', "API error while calling: Client error '400 Bad Request', status 400", "environment"),
+        ("```bash\nls\n```", "The command timed out.", "environment"),
+        ('{"action": "RESET"}', "The action is not allowed.", None),
+        ("Which flight do you mean?", "My session timed out.", None),
+    ],
+)
+def test_a_message_after_an_action_is_what_the_environment_returned(
+    said: str, answered: str, finish: str | None
+) -> None:
+    talk = [USER, {"role": "assistant", "content": said}, {"role": "user", "content": answered}, SAID]
+    (sample,) = rollouts_of({"messages": talk, "reward": 0.0})
+    assert sample.finish == finish
+
+
+def test_a_row_may_name_its_texts_by_role() -> None:
+    row = {"rollouts": [{"user": "2+2?", "assistant": "4", "is_correct": 1}] * 2, "ground_truth_answer": "4"}
+    assert [(s.prompt, s.response, s.success) for s in rollouts_of(row)] == [("2+2?", "4", 1.0)] * 2
+
+
+def test_a_turn_may_name_its_text_as_a_response_is_named() -> None:
+    call = '<tool_call>{"name": "search", "arguments": {"q": "7"}}</tool_call>'
+    turns = [{"step": 0, "generated_text": call, "observation": "seven"}, {"step": 1, "generated_text": "It is 7."}]
+    (sample,) = rollouts_of({"turns": turns, "total_reward": 1.0})
+    assert sample.calls is not None
+    assert [(one.name, one.result) for one in sample.calls] == [("search", "seven")]
+    assert (sample.turns, sample.response.splitlines()[-1]) == (2, "It is 7.")
+
+
+def test_tool_calls_in_content_blocks_are_calls() -> None:
+    use = {"type": "tool_use", "id": "t1", "name": "run", "input": {"file": "a.py"}}
+    said = {"role": "assistant", "content": [{"type": "text", "text": "I run it."}, use]}
+    given = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "ok"}]}
+    (sample,) = rollouts_of({"messages": [USER, said, given, SAID], "reward": 1.0})
+    assert sample.calls is not None
+    assert [(one.name, one.arguments, one.result) for one in sample.calls] == [("run", '{"file":"a.py"}', "ok")]

@@ -8,7 +8,7 @@ import pytest
 
 from grpo_doctor.readers import read
 from grpo_doctor.record import StepRecord
-from grpo_doctor.rollouts import with_rollouts
+from grpo_doctor.rollouts import Steps, with_rollouts
 from grpo_doctor.rollouts.statistics import EVERY, EXAMINED
 from grpo_doctor.rollouts.tools import failure
 from grpo_doctor.run import Call, Sample
@@ -68,3 +68,28 @@ def test_rollouts_that_do_not_say_how_they_ended_are_whole_if_another_says_that_
     ended = [Sample(step=1, response="a", finish=finish) for finish in ("environment", None, None, None)]
     assert with_rollouts(StepRecord(step=1), ended)[0].environment_failure_rate == 0.25
     assert with_rollouts(StepRecord(step=1), ended[1:])[0].environment_failure_rate is None
+
+
+@pytest.mark.parametrize("word", ["repetition", "repetition_detected", "stuck_in_a_loop"])
+def test_a_response_that_the_engine_stopped_in_a_loop_repeats_itself(word: str) -> None:
+    rows = [{"prompt": "p", "response": "a a a", "finish_reason": word}, {"prompt": "p", "response": "b"}]
+    assert with_rollouts(StepRecord(step=1), rows)[0].repetition_rate == 0.5
+
+
+@pytest.mark.parametrize(("marked", "valid"), [(4, [0.5, 0.0]), (3, [None, None])])
+def test_a_marked_answer_is_the_format_once_half_of_the_responses_of_a_step_have_one(
+    marked: int, valid: list[float | None]
+) -> None:
+    steps = Steps()
+    for step, with_answer in ((1, marked), (2, 0)):
+        for n in range(8):
+            response = r"so \boxed{7}" if n < with_answer else "so it is seven"
+            steps.add(Sample(step=step, prompt=f"p{n}", response=response))
+        steps.add(Sample(step=step, prompt="q", response="cut before the", finish="length"))
+    assert [fields.get("valid_rate") for fields, _ in steps.fields()] == valid
+
+
+@pytest.mark.parametrize(("responses", "mean"), [(2, None), (3, 0.5)])
+def test_the_advantages_of_one_or_two_responses_do_not_describe_a_batch(responses: int, mean: float | None) -> None:
+    rows = [{"prompt": "p", "response": f"r{n}", "advantage": 0.5} for n in range(responses)]
+    assert with_rollouts(StepRecord(step=1), rows)[0].advantage_mean == mean

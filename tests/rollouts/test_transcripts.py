@@ -115,7 +115,7 @@ def test_files_of_a_step_each_are_judged_as_one_run_and_not_by_themselves(tmp_pa
 def test_responses_with_advantages_are_those_of_a_training(tmp_path: Path) -> None:
     path = tmp_path / "dump.jsonl"
     row = {"prompt": "p", "response": "a", "reward": 0.5, "step": 0}
-    path.write_text("".join(json.dumps({**row, "advantage": n}) + "\n" for n in (-1.0, 1.0)), encoding="utf-8")
+    path.write_text("".join(json.dumps({**row, "advantage": n}) + "\n" for n in (-1.0, 0.0, 1.0)), encoding="utf-8")
     assert read(path)[0].run_type == "rl"
     path.write_text(json.dumps(row) + "\n", encoding="utf-8")
     assert read(path)[0].run_type == "evaluation"

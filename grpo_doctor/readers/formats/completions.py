@@ -47,7 +47,8 @@ _VALUE = 5
 """Number of bytes of a document that need as much memory as one value in a list."""
 _HELD_OUT = re.compile(r"(?i)(?:^|[^a-z])(?:val|validation|evals?|evaluation)(?:[^a-z]|$)")
 """Names of files and folders with responses of an evaluation."""
-_EARNED = {*NAMES["reward"], *NAMES["success"], *NAMES["advantage"]}
+_ENDED = {*NAMES["reward"], *NAMES["success"], *NAMES["advantage"], *NAMES["finish"]}
+"""Names that a rollout has, and a data set of texts does not."""
 _TALK = re.compile(r'"(?:role|from)"\s*:\s*"(?:assistant|gpt)"')
 _COLUMNS = re.compile(r'"columns"\s*:\s*\[([^\]]*)\]')
 _NAMES = re.compile(r'"([A-Za-z ]{1,40}?)(?:_\d+)?"')
@@ -78,9 +79,10 @@ def _sniff_names(text: str) -> int:
     reward may come after the texts."""
     columns = _COLUMNS.search(text)
     keys = {key.lower() for key in (*_KEYS.findall(text), *_NAMES.findall(columns[1] if columns else ""))}
-    earned = {key.rpartition("_")[2] for key in keys} & _EARNED or "\n" not in text
-    said = {"response", "prompt"} <= _fields(keys)
-    return 3 if earned and (said or _TALK.search(text)) else 0
+    ended = {*keys, *(key.rpartition("_")[2] for key in keys)} & _ENDED or "\n" not in text
+    fields = _fields(keys)
+    said = "response" in fields and not fields.isdisjoint(("prompt", "turns"))
+    return 3 if ended and (said or _TALK.search(text)) else 0
 
 
 def _fields(keys: Iterable[str]) -> set[str]:

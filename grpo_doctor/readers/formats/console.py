@@ -6,8 +6,8 @@ contains a number. Trainers also print completions, so a line must be similar to
 
 from __future__ import annotations
 
-import math
 import re
+from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -146,8 +146,8 @@ class _Console:
         self.settled = False
         """Whether a known trainer prints here, so that other lines need not be searched."""
         self._origins: dict[bytes, int] = {}
-        self._heading = -_BELOW, math.nan
-        """Line and step of the last line that only names a step."""
+        self._recent: deque[tuple[int, bytes]] = deque(maxlen=1 + _BELOW)
+        """The last lines with their numbers."""
         self.headed = False
         """Whether rows have their step in such a line above them."""
         self._early: list[tuple[dict[str, Any], int, float | None]] = []
@@ -169,8 +169,10 @@ class _Console:
         if _PERCENT in raw and b"%|" in (raw := trl_console.unfilled(raw)):
             if self.bars.see(decoded(raw)):
                 self.trl.end()
+            self.trl.reach(line, self.bars.position, self.bars.total)
             if self._known and _BRACE not in raw:
                 return
+        self._recent.append((line, raw))
         if self._looks or not self.general.quick(line, raw):
             self._take(line, decoded(raw))
             self._settle()
@@ -192,14 +194,13 @@ class _Console:
             return
         if "actor_rollout_ref." in text:
             self.declare(verl_console.overrides(text))
+        if "TrainOutput(" in text and (trained := trl_console.TRAINED.search(text)):
+            self.trl.reach(line, int(trained[1]), int(trained[1]))
         if ("{" in text or self.config.open or text[:1] in ("'", '"')) and self._of_mapping(line, text):
             return
-        headed = _STEP_ALONE.fullmatch(text)
-        if headed is not None:
-            self._heading = line, float(headed[1])
         warns = self._warns(line, text)
         if not self._known:
-            self.general.see(line, text, not (headed or self._busy or warns))
+            self.general.see(line, text, not (self._busy or warns))
 
     def _of_mapping(self, line: int, text: str) -> bool:
         """Read a line that holds a mapping, or is part of one; return False for any other."""
@@ -284,17 +285,14 @@ class _Console:
         row = {**said, **row}
         if "train_runtime" in row:
             self.trl.add(row, line, at)
+            self.trl.reach(line, self.bars.total, self.bars.total)
             self.bars = trl_console.Bars()
             return True
         self.last = text
         if _settings(row):
             self._declare_below(line, text, row)
             return True
-        if step is None and (not trl_console.tells(row) or (self.epochs and "epoch" not in row)):
-            return True  # a mapping in or about a completion
-        if step is None and not trl_console.updates(row):
-            if not self._rewarded:
-                self._early.append((row, line, at))
+        if step is None and self.trl.file.mapping.keys().isdisjoint(row) and self._of_a_response(row, line, at):
             return True
         self._take_early(trl_console.rewards(row))
         if self.trl.add(row, line, at):
@@ -309,6 +307,18 @@ class _Console:
             self._declare_below(line, text, row)
         return True
 
+    def _of_a_response(self, row: dict[str, Any], line: int, at: float | None) -> bool:
+        """Return whether a mapping without a step is not a row: it has no known metric, or the rewards of a response,
+        which are kept until an update is read."""
+        if not trl_console.tells(row) or (self.epochs and "epoch" not in row):
+            self.general.pass_over(key for key, value in row.items() if number(value) is not None)
+            return True
+        if trl_console.updates(row):
+            return False
+        if not self._rewarded:
+            self._early.append((row, line, at))
+        return True
+
     def _declare_below(self, line: int, text: str, row: dict[str, Any]) -> None:
         """Read a mapping that is not a row as settings, and the text before it as a line."""
         self.declare(row)
@@ -319,8 +329,10 @@ class _Console:
     def _step(self, line: int, body: str, before: str) -> tuple[float | None, bool]:
         """Return the step that the text before a mapping or a heading gives it, and whether it counts rollouts."""
         step, of_rollout = trl_console.counted(before)
-        if step is None and line - self._heading[0] <= _BELOW and not _STEPPED.search(body):
-            (_, step), self.headed = self._heading, True
+        if step is None and not _STEPPED.search(body):
+            above = (_STEP_ALONE.fullmatch(decoded(raw)) for at, raw in self._recent if 0 <= line - at <= _BELOW)
+            step = next((float(heading[1]) for heading in reversed([*above]) if heading), None)
+            self.headed |= step is not None
         return step, of_rollout
 
     def _take_early(self, rewarded: bool) -> None:
@@ -363,5 +375,5 @@ class _Console:
             known.mends = True
             return known.runs()
         runs = self.general.finish()
-        alone = max((self.warned, self.refused), key=len)
+        alone = max((known, self.warned, self.refused), key=len)
         return runs if any(len(run) for run in runs) else alone.runs() if len(alone) else runs

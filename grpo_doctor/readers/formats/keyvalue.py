@@ -325,9 +325,11 @@ class General:
         """Return the names with the meaning from the lines above, and whether any belongs to training or its
         evaluation."""
         names = self._below_headings(text, names)
+        if mapped := self.rows.file.mapping:
+            names = tuple("step" if mapped.get(name) == "step" else name for name in names)
         if not _BARE.keys().isdisjoint(names) and (any(map(_of_rl, names)) or _bare_reward(text, names)):
             names = tuple(_BARE.get(name, name) for name in names)
-        told = any(name in self.rows.file.mapping or is_metric(name) for name in names if name)
+        told = any(name in mapped or is_metric(name) for name in names if name)
         self._announced &= not self._follows or (told and not any(map(is_step, names)))
         self._follows = told
         if told and (self._announced or _HELD_OUT.search(text, 0, 120)):
@@ -345,7 +347,7 @@ class General:
                 if counts(name) and not declared(name):
                     unread = tuple(name for name in names if not is_step(name) and not is_weak(name))
                     counted = values[at], math.nan if epoch is None else values[epoch]
-                    self._pass_over(unread)
+                    self.pass_over(unread)
                     head = self._head(heads, line, text, counted)
                     of = () if picks is None else (picks[at], None if epoch is None else picks[epoch])
                     return None if head is None else _Taken(head, of, unread)
@@ -353,10 +355,10 @@ class General:
         for i, setting in settings.items():
             self.rows.set(setting, values[i])
         unread = tuple(name for i, name in enumerate(names) if i not in settings)
-        self._pass_over(unread)
+        self.pass_over(unread)
         return None if settings else _Taken(unread=unread)
 
-    def _pass_over(self, names: Iterable[str]) -> None:
+    def pass_over(self, names: Iterable[str]) -> None:
         """Note unknown names, which are reported if they repeat."""
         for name in names:
             if name and name != "#" and (name in self._others or len(self._others) < _MOST_OTHERS):
@@ -501,7 +503,7 @@ class General:
     def _often(self) -> list[Shape]:
         """Return shapes that occur often enough to be printed by a program, including those with additional values at
         the end; a line of a completion occurs once."""
-        shapes = self._shapes.values()
+        shapes = [shape for shape in self._shapes.values() if shape.measures()]
         most = max((len(shape.lines) for shape in shapes), default=0)
         often = [s for s in shapes if len(s.lines) >= min(_HELD_OUT_TWICE if s.evaluates() else 3, 0.5 * most)]
         often = [s for s in often if len(s.lines) >= _RARELY * most or s.evaluates() or s.printed]

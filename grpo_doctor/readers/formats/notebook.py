@@ -22,7 +22,7 @@ from ..settings import declared, setting_value
 from ..source_code import SourceCode
 from ..values import loaded
 from ..views import distinct
-from . import keyvalue
+from . import keyvalue, trl_console
 
 FORMAT = "notebook"
 _TOKEN = re.compile(r"<(/?)(table|tr|td|th|pre)\b[^<>]*>|<[^<>]*>|[^<]+|<", re.IGNORECASE)
@@ -147,7 +147,8 @@ def _of_cells(notebook: Any) -> Iterator[tuple[str, _Said]]:
             if isinstance(data, dict):
                 *tables, text = _of_page(_joined(data.get("text/html")))
                 yield from ((table, said) for table in tables)
-                console.append(text)  # rich draws preformatted text, one element per output
+                plain = _joined(data.get("text/plain"))
+                console.append(plain if trl_console.TRAINED.match(plain) else text)  # rich draws one element per output
         yield "".join(console), said
 
 

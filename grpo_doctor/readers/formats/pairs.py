@@ -48,8 +48,9 @@ _ARROW = re.compile(r"\s*(?:→|⇒|[-=]>|(?<=\s)-(?=\s))\s*(?=(?:mean|avg|avera
 _OPENED = re.compile(r"([:=])\s*\($")
 _ALIGNED = re.compile(r"\s+(?=[:=])")
 """Blanks that align names and values over several lines."""
-_REACHED = re.compile(r"'?\s(?:reached|is now)$")
-"""Lightning's text between a metric and its value: ``'val_loss' reached 2.28``."""
+_ARROWS = re.compile("[->→⇒]")
+_LONGEST_NAME, _LONGEST_COUNTER = 60, 40
+"""Maximum number of characters of a name, and of the text of a counter."""
 _SPREAD = re.compile(r"\s*(?:±|\+/?-).*")
 _STATISTICS = frozenset("mean std min max median".split())
 _LOG_WORDS = frozenset(
@@ -70,7 +71,7 @@ _OF_COUNTER = re.compile(
 )
 """A counter at the end of a longer phrase: ``Call #1 for step``, ``KL spike at step=10``."""
 _MOST_NUMBERS = 200
-_LONGEST_GAP = 200
+_LONGEST_GAP = 130
 """Maximum number of characters between a name and its number."""
 
 
@@ -192,12 +193,14 @@ def _name(gap: str, after: str, subject: str) -> tuple[str, str]:
     text = gap.rstrip()
     if text.endswith("第") and after in "步轮次":
         return "step", subject
-    if (counter := _COUNTER.search(text) or _OF_COUNTER.search(text)) is not None:
+    end = max(len(text) - _LONGEST_COUNTER, 0)
+    if (counter := _COUNTER.search(text, end) or _OF_COUNTER.search(text, end)) is not None:
         return counter[1], subject
     if after == ")":  # `reward: (-0.28)`
         text = _OPENED.sub(r"\1", text)
     separated = text[-1:] in (":", "=", "：", "＝", "|", "│", "→", "⇒") or text.endswith(("->", "=>"))
-    text = _ARROW.sub(": ", text.removesuffix("->").removesuffix("=>").rstrip(":=：＝|│→⇒ "))
+    text = text.removesuffix("->").removesuffix("=>").rstrip(":=：＝|│→⇒ ")
+    text = _ARROW.sub(": ", text) if _ARROWS.search(text) else text
     qualifier = ""
     if text.endswith(")") and (open_ := text.rfind("(")) > 0:
         qualifier, text = _SPREAD.sub("", text[open_ + 1 : -1]), text[:open_].rstrip()
@@ -207,8 +210,9 @@ def _name(gap: str, after: str, subject: str) -> tuple[str, str]:
     head, colon, tail = piece.replace("：", ":").replace("=", ":").rpartition(":")
     if colon:
         head, piece = _EDGES.sub("", head.rpartition(":")[2]), tail
-    piece = _LEVEL.sub("", _EDGES.sub("", _REACHED.sub("", piece.strip())))
-    if not piece or len(piece) > 60 or (not separated and not gap[-1:].isspace() and piece.isascii()):
+    piece = piece.strip().removesuffix(" reached").removesuffix(" is now")  # Lightning's 'val_loss' reached 2.28
+    piece = _LEVEL.sub("", _EDGES.sub("", piece))
+    if not piece or len(piece) > _LONGEST_NAME or (not separated and not gap[-1:].isspace() and piece.isascii()):
         return "", subject
     listed = piece.split()
     if len(listed) > 5:

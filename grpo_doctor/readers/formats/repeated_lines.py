@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from ..aliases import WEAK_STEP_KEYS, counts_as, is_step, is_weak, resolve, words
-from ..row_kinds import UPDATED, component
+from ..row_kinds import UPDATED, component, possible
 
 _WEIGHTS = {
     **dict.fromkeys(("reward_mean", "reward_margin"), 6.0),
@@ -96,6 +96,11 @@ class Shape:
     def evaluates(self) -> bool:
         """Return whether every metric belongs to an evaluation."""
         return bool(self.fields) and all("eval" in words(self.names[place]) for place in self.fields)
+
+    def measures(self) -> bool:
+        """Return whether its metrics, if there are any, have possible values."""
+        named = [(place, alias) for place in self.fields for alias in resolve(self.names[place])]
+        return not named or any(possible(self.table()[:, place], alias) for place, alias in named)
 
     def updates(self) -> bool:
         """Return whether a metric belongs to an update."""

@@ -48,9 +48,7 @@ def read(file: Input) -> list[Run]:
     drawn = None if plain else text_tables.found(head, file.mapping)
     if not plain and drawn is None:
         foreign = Rows(file, FORMAT)
-        names = _of_others(first)
-        values = len(head) - 1 if _numeric([split(line, _delimiter(head[0])) for line in head[1:12]], names) else 1
-        foreign.unread = dict.fromkeys(names, values)
+        foreign.unread = _of_others(first)
         return foreign.runs()
     delimiter, names = drawn or (_delimiter(head[0]), plain)
     if plain and not VALUES.isdisjoint(names) and (rows := _rows(file, delimiter, names)) != (wide := widened(rows)):
@@ -182,21 +180,25 @@ def _holds_a_scalar(names: list[str]) -> bool:
     return len(names) == 3 and {name.lower() for name in names} in _SCALARS
 
 
-def _of_others(head: Head) -> list[str]:
-    """Return the column names of a plain table without metrics, whose cells the console reader must not parse.
-    Benchmark questions and experiment summaries have sentences such as "accuracy 0.7" in their cells.
+def _of_others(head: Head) -> dict[str, int]:
+    """Return the column names of a table without metrics, whose cells the console reader must not parse, with the
+    number of rows, or 1 if not all cells are numbers. Benchmark questions and experiment summaries have sentences such
+    as "accuracy 0.7" in their cells.
     """
+    lines = head.text.splitlines(keepends=True)
+    drawn = lines and lines[0][:1] in text_tables.BARS
     try:
-        lines = head.text.splitlines(keepends=True)
         delimiter = _delimiter(lines[0]) if lines else ""
-        rows = [row for row in csv.reader(lines, delimiter=delimiter or ",") if row]
+        cells = (split(line, "|") for line in lines) if drawn else csv.reader(lines, delimiter=delimiter or ",")
+        rows = [row for row in cells if row and not all(map(text_tables.RULE.fullmatch, row))]
     except csv.Error:
-        return []
+        return {}
     names, whole = (rows[0], rows[1 : -1 if len(rows) > _LEAST_ROWS else None]) if rows else ([], [])
     alike = len(whole) >= _LEAST_ROWS - 1 and all(len(row) == len(names) for row in whole)
-    wide = len(names) >= (2 if _numeric(whole[:11], names) else _LEAST_COLUMNS)
-    named = wide and len(set(names)) == len(names) and all(map(_COLUMN.fullmatch, filter(None, names)))
-    return names if alike and named else []
+    numeric = _numeric(whole[:11], names)
+    named = len(set(names)) == len(names) and all(map(_COLUMN.fullmatch, filter(None, names)))
+    wide = len(names) >= (2 if numeric else _LEAST_COLUMNS)
+    return dict.fromkeys(names, len(rows) - 1 if numeric else 1) if alike and wide and named else {}
 
 
 _COLUMN = re.compile(r"\ufeff?[^\W\d](?:[^=:|{}\[\]\n\d]|\d(?!\.\d)){0,100}")

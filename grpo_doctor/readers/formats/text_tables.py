@@ -16,8 +16,9 @@ from ..values import number
 PARTED = ("|", "  ", " ")
 """Separators of the cells of a drawn table: bars, two or more spaces, spaces."""
 _DELIMITERS = ("|", "\t", "  ", " ", ",")
-_BARS = str.maketrans("│┃║", "|||")
+BARS = "|│┃║"
 """Bar characters; those of the header are often thicker."""
+_BARS = str.maketrans(BARS, "||||")
 _MARKS = "*`~≈ "
 INDEX = ""
 """The name of an index column, which pandas prints without a header."""
@@ -58,13 +59,10 @@ def _heads(names: list[str], cells: list[str], mapped: Collection[str]) -> bool:
 
 
 def _tells(names: list[str], mapped: Collection[str]) -> bool:
-    """Return whether one of the names counts the rows and another is a metric or mapped."""
+    """Return whether one of the names counts the rows and another is a metric, or one is mapped."""
     counts = [name == INDEX or _counts(name) for name in titles(names)]
-    return (
-        len(names) > 1
-        and any(counts)
-        and any(name in mapped or resolve(name) for name, of_rows in zip(names, counts, strict=True) if not of_rows)
-    )
+    metrics = [name for name, of_rows in zip(names, counts, strict=True) if not of_rows and resolve(name)]
+    return len(names) > 1 and ((any(counts) and bool(metrics)) or not set(names).isdisjoint(mapped))
 
 
 def rows(

@@ -14,6 +14,8 @@ FORMAT = "trl-console"
 
 _BAR_BEHIND = re.compile(r"(?<=\})\s*\d+%\|[^{}]*$")
 _BAR = re.compile(r"\|\s*(\d{1,12})/(\d{1,12}) \[")
+TRAINED = re.compile(r"\bTrainOutput\(global_step=(\d{1,12}),")
+"""What Transformers' ``train`` returns, with the number of steps."""
 _CUT = "-truncated_ratio"
 _BARE_PAIR = re.compile(r"""(['"])[\w/ .()-]{1,80}\1: -?[\d.]""")
 _KEY = re.compile(r"""['"]([\w/ .()-]{1,80})['"]: """)
@@ -147,6 +149,11 @@ class Bars:
             if self._total in ("", match[2]):
                 self._last, self.position = match[2], at
         return begun
+
+    @property
+    def total(self) -> int:
+        """The length of the trainer's bar, or 0 without one."""
+        return int(self._last or 0)
 
     def settle(self) -> None:
         """Restrict the count to bars with the last length; other bars belong to evaluations and datasets."""
