@@ -62,7 +62,7 @@ def test_a_collapsed_length_explains_a_collapsed_reward() -> None:
     assert diagnosis.findings[1].explained_by == ["LEN001"]
 
 
-def test_a_run_suffers_from_truncated_responses_regardless_of_its_reward() -> None:
+def test_truncation_is_an_outcome_regardless_of_the_reward() -> None:
     rewards = list(np.linspace(-0.7, -0.55, 60) + np.random.default_rng(0).normal(0, 0.005, 60))
     cut = diagnose(make_run(reward_mean=rewards, reward_std="0.1x60", truncated_rate="1x60"))
     assert (cut.verdict, cut.outcome, cut.learns) == ("suspect", "LEN003", True)
@@ -399,7 +399,7 @@ def test_the_remedy_of_the_probe_comes_first_for_findings_on_code(kind: RunType,
     assert finding.remedies[0].id == first
 
 
-def test_a_series_that_never_moved_is_reported_as_that() -> None:
+def test_a_constant_series_is_reported_as_constant() -> None:
     told = diagnose(make_run(success_rate="0x20", kl="0.1x20")).headline
     assert "No evidence of learning: the success rate is 0 on all 20 rows." in told
 

@@ -19,8 +19,8 @@ def probe_fragile_ids(
     """## What this certifies, and what it does not
     The probe passes a response whose ids do not survive decoding and encoding (a word in an unusual split) through the
     trainer's batch; the ids must stay the same. It certifies that the batch of the loss contains the sampled ids even
-    if text would lose them. GEN005 reports ids that change for other reasons (a fallback text, a dropped EOS).
-    Word-level tokenizers, in which every sequence survives, are not judged.
+    if decoding and encoding would change them. GEN005 reports ids that change for other reasons (a fallback text, a
+    dropped EOS). Word-level tokenizers, in which every sequence survives, are not judged.
 
     If a multi-turn rollout (`rollout`, `env_mask` or `tool_mask`) returns the whole conversation as ids, each turn must
     have been generated after exactly the ids that precede it there. Some templates do not render k turns as a prefix of
