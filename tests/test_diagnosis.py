@@ -62,7 +62,7 @@ def test_a_collapsed_length_explains_a_collapsed_reward() -> None:
     assert diagnosis.findings[1].explained_by == ["LEN001"]
 
 
-def test_a_run_suffers_from_truncated_responses_regardless_of_its_reward() -> None:
+def test_truncation_is_an_outcome_regardless_of_the_reward() -> None:
     rewards = list(np.linspace(-0.7, -0.55, 60) + np.random.default_rng(0).normal(0, 0.005, 60))
     cut = diagnose(make_run(reward_mean=rewards, reward_std="0.1x60", truncated_rate="1x60"))
     assert (cut.verdict, cut.outcome, cut.learns) == ("suspect", "LEN003", True)
@@ -399,7 +399,7 @@ def test_the_remedy_of_the_probe_comes_first_for_findings_on_code(kind: RunType,
     assert finding.remedies[0].id == first
 
 
-def test_a_series_that_never_moved_is_reported_as_that() -> None:
+def test_a_constant_series_is_reported_as_constant() -> None:
     told = diagnose(make_run(success_rate="0x20", kl="0.1x20")).headline
     assert "No evidence of learning: the success rate is 0 on all 20 rows." in told
 
@@ -482,7 +482,7 @@ def test_held_out_scores_are_quoted_though_they_are_few() -> None:
 def test_components_that_never_pay_are_named_where_the_run_does_not_learn() -> None:
     parts = [{"soft_format": 0.0, "strict_format": 0.0, "length_penalty": 0.0, "answer": 1.0}] * 30
     flat = diagnose(make_run(reward_mean=NOISE, reward_components=parts))
-    assert "The reward components soft_format, strict_format are 0 on all rows." in flat.headline
+    assert "The reward components soft_format and strict_format are 0 on all rows." in flat.headline
     learns = diagnose(make_run(reward_mean=[0.2 + 0.02 * i for i in range(30)], reward_components=parts))
     assert "components" not in learns.headline
 

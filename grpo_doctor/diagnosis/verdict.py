@@ -300,9 +300,8 @@ def _treat(
     log (``refuted``), or an earlier remedy rules out is withheld with the reason, as is a rival whose check has
     ``passed``.
 
-    The first remedy of a constant reward comes first, also for a finding that explains it without proof; then those
-    that most causes of the same effect ask for. If probes proved the findings on the code, the probe's remedies come
-    first. Remedies that the framework's trainer already applies come last.
+    Remedies that most causes of the same effect ask for come first. If probes proved the findings on the code, the
+    probe's remedies come first. Remedies that the framework's trainer already applies come last.
     """
     ruled_out = [
         (remedy_id, f"{finding.code} {finding.name}: {because}", finding.explained_by)
@@ -312,17 +311,9 @@ def _treat(
     ruled_out += [(remedy_id, because, []) for remedy_id, because in refuted]
     given: dict[str, str] = {}
     writer = framework(run)
-    by_code = {f.code: f for f in findings}
-    urgent = {
-        code: catalogue.checks[constant.code].remedies[:1]
-        for constant in active
-        if constant.evidence.get("throughout")
-        for code in (constant.code, *constant.explained_by)
-        if by_code[code].sureness < Confidence.HIGH
-    }
     for finding in findings:
         check = catalogue.checks[finding.code]
-        head = urgent.get(finding.code, check.advice.probe_remedies if run.run_type == "probe" else ())
+        head = check.advice.probe_remedies if run.run_type == "probe" else ()
         offered = dict.fromkeys((*head, *check.remedies))
         finding.rivals = [rival for rival in check.rivals if rival.ruled_out_by not in passed]
         if finding.level >= Severity.WARNING:

@@ -24,7 +24,7 @@ def test_a_component_that_stays_at_nothing_while_the_reward_rises() -> None:
 
 
 @pytest.mark.parametrize("share", [0.09, 0.11])
-def test_a_tenth_of_the_reward_is_something(share: float) -> None:
+def test_a_component_of_a_tenth_of_the_reward_counts(share: float) -> None:
     found = run_check("REW011", reward_mean=RISING, reward_components=beside(share * 0.72))
     assert (found is not None) == (share < 0.1)
 
@@ -74,7 +74,7 @@ def test_a_component_that_is_rarely_rewarded_counts_as_stuck(paid: Sequence[int]
 
 
 @pytest.mark.parametrize("name", ["soft_format_reward", "repetition_penalty", "int_reward_func", "length"])
-def test_form_and_penalties_are_passed_over(name: str) -> None:
+def test_formatting_and_penalties_are_ignored(name: str) -> None:
     assert run_check("REW011", reward_mean=RISING, reward_components=parts(correctness=1.0, **{name: 0.0})) is None
 
 
