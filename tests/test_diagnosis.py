@@ -482,7 +482,7 @@ def test_held_out_scores_are_quoted_though_they_are_few() -> None:
 def test_components_that_never_pay_are_named_where_the_run_does_not_learn() -> None:
     parts = [{"soft_format": 0.0, "strict_format": 0.0, "length_penalty": 0.0, "answer": 1.0}] * 30
     flat = diagnose(make_run(reward_mean=NOISE, reward_components=parts))
-    assert "The reward components soft_format, strict_format are 0 on all rows." in flat.headline
+    assert "The reward components soft_format and strict_format are 0 on all rows." in flat.headline
     learns = diagnose(make_run(reward_mean=[0.2 + 0.02 * i for i in range(30)], reward_components=parts))
     assert "components" not in learns.headline
 

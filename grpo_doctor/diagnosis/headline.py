@@ -16,7 +16,7 @@ from .check import Confidence, Finding, Severity
 from .early_indicators import Before, Columns
 from .remedies import shared_remedies
 from .remedy_gate import refused, signs
-from .wording import counted, number
+from .wording import counted, listed, number
 
 if TYPE_CHECKING:
     from .verdict import Verdict
@@ -147,8 +147,8 @@ def planned_after(run: Run, last: int | None) -> int:
 
 def _never_paid(idle: Mapping[str, bool]) -> str:
     """Return the names of the components that are at their minimum on almost all rows."""
-    names = ", ".join(map(printable, [*idle][:SHOWN])) + (f" and {len(idle) - SHOWN} more" if len(idle) > SHOWN else "")
-    one = len(idle) == 1
+    more = [f"{len(idle) - SHOWN} more"] if len(idle) > SHOWN else []
+    names, one = listed([*map(printable, [*idle][:SHOWN]), *more]), len(idle) == 1
     how = "0 on all rows" if all(idle.values()) else f"at {'its' if one else 'their'} minimum on almost all rows"
     return f"The reward component{'' if one else 's'} {names} {'is' if one else 'are'} {how}."
 
