@@ -13,7 +13,7 @@ from grpo_doctor.diagnosis.check import Severity
 from grpo_doctor.diagnosis.remedy_gate import OPPOSED, senseless
 from grpo_doctor.diagnosis.verdict import BLUR, SLACK, Diagnosis, same_in_other_words
 from grpo_doctor.run import Run
-from grpo_doctor.series.reward_components import idle
+from grpo_doctor.series.reward_components import idle, parts_of
 
 CODES = {"failing": 1, "suspect": 0, "healthy": 0, "unproven": 0, "unjudged": 3}
 """Exit code of `analyze` by verdict."""
@@ -135,8 +135,7 @@ def impossible_remedies(found: Diagnosis) -> list[str]:
     active = [f for f in found.findings if not f.cleared]
     first = float(found.run.steps.min()) if len(found.run) else 0.0
     offered = {remedy.id for f in active for remedy in f.remedies}
-    components = found.run.column("reward_components")
-    never_paid = components is not None and bool(idle(components))
+    never_paid = bool(idle(parts_of(found.run.column("reward_components"))))
     told = senseless(found.run.settings, active, first, found.run.column, idle=never_paid)
     senseless_ones = offered & dict(told).keys()
     return [*sorted(senseless_ones), *(" and ".join(pair) for pair in OPPOSED if offered.issuperset(pair))]

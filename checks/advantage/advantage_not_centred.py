@@ -82,7 +82,11 @@ def advantage_not_centred(
             where(
                 equal,
                 "the same as the rewards",
-                where(up | down, "and all have the same sign, which centring excludes", "so they are not centred"),
+                where(
+                    up | down,
+                    "and all have the same sign, which is impossible after centring",
+                    "so they are not centred",
+                ),
             ),
         ),
     )

@@ -81,7 +81,7 @@ def zero_variance_groups(
     success_rate: 0.5x20
     zero_variance_share: 0.9x20
     ```
-    Warning at step 10: 90.0% of the groups in the last 10 steps have identical rewards, so they contribute no
+    Warning at step 1: 90.0% of the groups in the last 10 steps have identical rewards, so they contribute no
     gradient (90.0% over the run).
 
     ```text

@@ -2,7 +2,7 @@ import math
 from typing import Any
 
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.wording import number
+from grpo_doctor.diagnosis.wording import listed, number
 from grpo_doctor.series import Column, baseline, best, isnan, latest, noise, previous, recent_mean, total, where, words
 from grpo_doctor.series.trajectory import CHANCE
 
@@ -140,4 +140,4 @@ def _what(loss: Any, accuracy: Any, margin: Any, logp: Any, rows: float) -> str:
         *([f"the margin is {number(margin, 2)}"] if margin == margin else []),
         *([f"the reward accuracy is {number(accuracy, 2)}"] if accuracy == accuracy else []),
     ]
-    return f"after {rows:.0f} rows {' and '.join(said)}"
+    return f"after {rows:.0f} rows {listed(said)}"

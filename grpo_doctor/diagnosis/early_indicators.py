@@ -13,6 +13,7 @@ from ..run import Table
 from ..series.derived import DERIVED
 from ..series.noise_model import median
 from ..series.trajectory import SUCCESS, TURNED
+from .wording import listed
 
 BEYOND = 4.0
 """Robust deviations from its own median beyond which a series has left its range (Tukey's far-out fence is 3.5)."""
@@ -70,7 +71,7 @@ class Before(NamedTuple):
                 f"{m.field} {'rose' if m.end > m.start else 'fell'} from {m.start:.2g} to {m.end:.2g} at step {m.step}"
                 for m in self.moved[:2]
             ]
-            return f" Early indicator{'s' if first[1:] else ''}: {' and '.join(first)}."
+            return f" Early indicator{'s' if first[1:] else ''}: {listed(first)}."
         steady = len(self.steady)
         return f" None of the {steady} other metrics changed earlier." if steady >= SEVERAL else ""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..run import Run, RunType, not_finite_any_longer
+from ..series.noise_model import median
 from ..series.trajectory import SUCCESS, TURNED, printable
 from ..series.trend import FEW, HALF, LEAST, Outcome
 from .check import Confidence, Finding, Severity
@@ -23,12 +24,13 @@ if TYPE_CHECKING:
 ENOUGH = 8
 """Rows below which a run is not judged: no trend check can have fired."""
 COMPONENTS, HELD_OUT = "reward_components", "eval_score"
+KEEP = "keep-and-compare"
 SHOWN = 3
 """Maximum number of reward components to name."""
 PROVEN = "All probed properties hold."
 NAMES = SUCCESS | TURNED | {"reward_margin": "margin"}
 MISSING = {"rl": "the mean reward", "preference": "the margin and the reward accuracy", "supervised": "the loss"}
-"""What shows learning, by type of training."""
+"""Metrics that show learning, by type of training."""
 OF_PAIRS = {"success_rate": "reward accuracy", "eval_score": "held-out reward accuracy"}
 """Names of the two series in preference training."""
 
@@ -39,11 +41,12 @@ def names_of(run_type: RunType) -> Mapping[str, str]:
 
 
 class Facts(NamedTuple):
-    """What a headline is composed of.
+    """The facts of a diagnosis that a headline reports.
 
     ``findings`` are those to report, without ``crash``, the active one on how the run ended. ``vital`` are active
-    findings on vital series that say more than the outcome. ``idle`` are the components of the reward that never pay,
-    and whether they are 0 throughout. ``column`` returns the values of a field.
+    findings on vital series that say more than the outcome. ``parts`` are the values of each reward component, and
+    ``idle`` the components that stay at their minimum, and whether they are 0 throughout. ``column`` returns the values
+    of a field.
     """
 
     run: Run
@@ -56,6 +59,7 @@ class Facts(NamedTuple):
     vital: list[Finding]
     success: Mapping[str, Outcome]
     learning: bool
+    parts: Mapping[str, np.ndarray]
     idle: Mapping[str, bool]
     before: Before
     column: Columns
@@ -72,12 +76,12 @@ class Facts(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """What the success series show."""
+        """Return the sentence on the success series."""
         return shown(self.success, self.learning, self.run.run_type)
 
 
 def headline(facts: Facts) -> str:
-    """What the run achieved or failed at, then how it ended, and the next step if no finding heads the report."""
+    """Return the result of the run, how it ended, and the next step if no finding heads the report."""
     result = _problem(facts) if facts.head and (facts.head is not facts.crash or facts.short) else _overview(facts)
     said = [result] if result else []
     trained = facts.run.run_type in MISSING
@@ -86,6 +90,8 @@ def headline(facts: Facts) -> str:
     named = any(COMPONENTS in f.columns for f in facts.vital)
     if facts.idle and trained and not (facts.short or facts.learning or named):
         said.append(_never_paid(facts.idle))
+    if trained and not (facts.short or facts.success) and (loss := _went(facts.column("loss"))) and "," not in loss:
+        said.append(f"The loss is {loss} at the start and at the end.")
     if end := _ending(facts, result):
         said.append(end)
     if not facts.short and facts.vital and not any(f.message.removesuffix(".") in result for f in facts.vital):
@@ -96,7 +102,7 @@ def headline(facts: Facts) -> str:
 
 
 def _problem(facts: Facts) -> str:
-    """What happened and why, and what a run without an outcome, or one that learns anyway, achieved."""
+    """Return the problem and its cause, and the result of a run without an outcome or of one that learns anyway."""
     sentence = failing_sentence(facts.outcome, facts.cause, facts.before)
     if facts.short or facts.verdict != "suspect" or facts.run.run_type == "probe":
         return sentence
@@ -105,7 +111,7 @@ def _problem(facts: Facts) -> str:
 
 
 def failing_sentence(outcome: Finding | None, cause: Finding | None, before: Before) -> str:
-    """What happened and why, without what the run achieved."""
+    """Return the problem and its cause."""
     if outcome is None or cause is outcome:
         assert cause is not None
         return cause.message
@@ -119,17 +125,28 @@ def failing_sentence(outcome: Finding | None, cause: Finding | None, before: Bef
 
 
 def _ending(facts: Facts, said: str) -> str:
-    """How the run ended, if it crashed, or if the log is too short to show more; empty if it is already said."""
+    """Return how the run ended, if it crashed or the log is short, and how much is missing if it has no result; empty
+    if it is already reported."""
     ended = facts.run.ending
     if facts.crash is not None and facts.crash.message not in said:
         return facts.crash.message
     if facts.short and ended and ended.kind != "finished" and ended.described not in said:
         return f"The log ends with {ended.described}."
-    return ""
+    last = int(facts.run.steps[-1]) if facts.rows == len(facts.run) > 1 else None
+    planned = planned_after(facts.run, last) if facts.verdict in ("unproven", "unjudged") else 0
+    return f"The log ends at step {last} of {planned}." if planned and not facts.crash else ""
+
+
+def planned_after(run: Run, last: int | None) -> int:
+    """Return the declared number of steps if it is more than a row after the last one; otherwise 0."""
+    planned = run.settings.get("max_steps")
+    if last is None or isinstance(planned, bool) or not isinstance(planned, int) or len(run) < 2:
+        return 0
+    return planned if planned - last >= 2 * max(median(np.abs(np.diff(run.steps))), 1.0) else 0
 
 
 def _never_paid(idle: Mapping[str, bool]) -> str:
-    """Name the components that are at their minimum on almost all rows."""
+    """Return the names of the components that are at their minimum on almost all rows."""
     names = ", ".join(map(printable, [*idle][:SHOWN])) + (f" and {len(idle) - SHOWN} more" if len(idle) > SHOWN else "")
     one = len(idle) == 1
     how = "0 on all rows" if all(idle.values()) else f"at {'its' if one else 'their'} minimum on almost all rows"
@@ -166,7 +183,7 @@ def _overview(facts: Facts) -> str:
 
 
 def _unjudged(facts: Facts, active: list[Finding]) -> str:
-    """Why a run is not judged; for a short log, what is known without more rows: a proof, or how the run ended."""
+    """Return why a run is not judged; for a short log, the findings that need no more rows, such as proofs."""
     run = facts.run
     if run.run_type == "evaluation":
         o = facts.success.get("reward_mean")
@@ -183,7 +200,7 @@ def _unjudged(facts: Facts, active: list[Finding]) -> str:
 
 
 def _next_step(facts: Facts) -> str:
-    """One imperative sentence: what the worst finding recommends, or else what the settings and the last rows show."""
+    """Return one imperative: that of the worst finding, or else one that the settings and the last rows suggest."""
     run = facts.run
     active = [f for f in (*facts.findings, facts.crash) if f is not None and not f.cleared]
     if noted := worst_of([f for f in active if f.level > Severity.INFO or (facts.short and f.kind == "outcome")]):
@@ -202,6 +219,8 @@ def _next_step(facts: Facts) -> str:
             return f"{shared_remedies()[remedy].title}: {level}."
     if any(o.solved for o in facts.success.values()):
         return "Use harder prompts, or stop: there is little left to gain."
+    if any(o.first - o.now > o.shown for o in facts.success.values()):
+        return f"{shared_remedies()[KEEP].title}."
     flat = next((name for name, o in facts.success.items() if o.shown == o.shown), None)
     if flat is None:
         return f"Log {MISSING[run.run_type]} of each step."
@@ -211,7 +230,7 @@ def _next_step(facts: Facts) -> str:
 
 
 def _nothing_read(run: Run) -> str:
-    """Why there is nothing to judge: the run ended before its first metric, or none was recognised."""
+    """Return why there is nothing to judge: the run ended before its first metric, or none was recognised."""
     if run.ending and run.ending.kind != "finished":
         return f"The run ended before its first metric with {run.ending.described}."
     unread = run.reading.not_recognised if run.reading else ""
@@ -231,15 +250,19 @@ def worst_of(findings: list[Finding]) -> Finding | None:
     return max(findings, key=lambda f: (f.level, f.sureness, -f.onset_step), default=None)
 
 
+def _went(values: np.ndarray | None) -> str:
+    """The first and the last known value; one if they are the same, none if nothing is known."""
+    known = [] if values is None else [number(value) for value in values[np.isfinite(values)]]
+    return ", then ".join(dict.fromkeys((known[0], known[-1]))) if known else ""
+
+
 def too_few(facts: Facts) -> str:
-    """States that too few rows are recorded to judge the run, and how two success series began and ended."""
-    levels, names = [], names_of(facts.run.run_type)
-    for name in [*facts.success][:2]:
-        values = facts.column(name)
-        known = np.empty(0) if values is None else values[np.isfinite(values)]
-        if len(known):
-            first, now = number(known[0]), number(known[-1])
-            levels.append(f"{names[name]} {first}{f', then {now}' if now != first else ''}")
+    """State that too few rows are recorded to judge the run, and how success and reward components began and ended."""
+    names = names_of(facts.run.run_type)
+    series = {names[name]: facts.column(name) for name in [*facts.success][:2] or ["loss"]}
+    if len(facts.parts) > 1:
+        series |= {printable(name): facts.parts[name] for name in [*facts.parts][:SHOWN]}
+    levels = [f"{name} {went}" for name, values in series.items() if (went := _went(values))]
     shown = f" ({'; '.join(levels)})" if levels else ""
     logged = f"{counted(facts.rows, 'row')} {'was' if facts.rows == 1 else 'were'} logged"
     return f"Only {logged}{shown}; at least {ENOUGH} are needed for a verdict."
@@ -315,7 +338,8 @@ def _claim(
             if fell:
                 back = "rose again" if fell[0] in TURNED else "fell back"
                 return f"No evidence of learning: {moved}, but the {names[fell[0]]} {back}", (name, *fell)
-            return f"{improved}: {moved}", (name,)
+            best = f", after a best level of {abs(o.best):.3g}" if o.best - o.now > o.shown else ""
+            return f"{improved}: {moved}{best}", (name,)
     for name, o in success.items():
         if o.risen and not o.fallen:
             first, now = _levels(name, o)
@@ -362,8 +386,8 @@ def _flat(name: str, o: Outcome, first: float, now: float) -> str:
     if max(abs(first - now), o.shown) <= CONSTANT * max(abs(now), CONSTANT):
         return f"the {name} is {now:.3g} on all {o.rows} rows"
     if o.first - o.now > o.shown and o.rows >= FEW:
-        worse = "fell" if now < first else "rose"
-        return f"the {name} {worse} from {first:.3g} to {now:.3g}, by more than its noise of {o.shown:.2g}"
+        worse = f"the {name} {'fell' if now < first else 'rose'} from {first:.3g} to {now:.3g}"
+        return f"{worse}, by more than noise (smallest detectable change: {o.shown:.2g})"
     changed = f"the {name} changed from {first:.3g} to {now:.3g}"
     if f"{first:.3g}" == f"{now:.3g}":
         changed = f"the {name} is {now:.3g} at the start and at the end"

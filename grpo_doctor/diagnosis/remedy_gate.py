@@ -35,7 +35,7 @@ class Sign(NamedTuple):
 LATE = 5
 SIGNS = (
     Sign("raise-response-limit", "cut_share", 0.1, 1.0, "{:.0%} of the responses are truncated"),
-    Sign("raise-learning-rate", "kl", 0.0, 1e-3, "the KL to the reference is {:.2g} nats/token"),
+    Sign("raise-learning-rate", "kl", 1e-5, 1e-3, "the KL to the reference is {:.2g} nats/token"),
     Sign("filter-dead-groups", "dead_share", 0.5, 1.0, "{:.0%} of the groups have identical rewards"),
 )
 """The signs of a run that does not learn, the first ones first."""
@@ -54,11 +54,20 @@ DECLARED = (
     Declared("raise-learning-rate", ("learning_rate",), lambda x: x > 1e-4, "the learning rate is already {value:g}"),
 )
 CONSTANT = (
-    "raise-response-limit", "filter-dead-groups", "raise-group-size", "temperature-one", "match-difficulty",
-    "lower-learning-rate",
+    "filter-dead-groups", "raise-group-size", "temperature-one", "match-difficulty", "lower-learning-rate",
 )  # fmt: skip
-"""Remedies that are withheld if the reward has been constant since the first row, or the task reward never above 0,
-because they have no effect until the reward function works."""
+"""Remedies that are withheld if the reward has been constant since the first row, because they have no effect until
+the reward function works."""
+UNPAID = (*CONSTANT, "raise-response-limit")
+"""The same if no response has got the task reward, although others than the truncated ones could."""
+REFUTED = (
+    ("too_low", "lower-learning-rate", "the learning rate is too low"),
+    ("solved", "check-the-reward", "the task is solved"),
+    ("graded", "check-the-reward", "the reward function distinguishes the responses of a batch"),
+    ("form", "pay-no-length", "the gain comes from formatting"),
+    ("risen", "check-the-labels", "the loss has fallen before"),
+)
+"""Remedies that the evidence of this name rules out, each with the reason."""
 OPPOSED = (("lower-learning-rate", "raise-learning-rate"), ("drop-entropy-bonus", "entropy-bonus"))
 """Pairs of remedies of which a report gives only the first one offered."""
 BACK = "roll-back"
@@ -95,29 +104,28 @@ def senseless(
 ) -> Iterator[tuple[str, str]]:
     """Remedies that do not apply to this run, each with the reason.
 
-    ``first`` is the first step of its log; ``unpaid`` and ``idle`` tell whether its task reward, or a component, was
-    never above its minimum.
+    ``first`` is the first step of its log. ``unpaid`` is true if its task reward, and ``idle`` if one of its reward
+    components, was never above its minimum.
     """
     yield from refused(settings)
 
     def shown(name: str) -> bool:
         return any(finding.evidence.get(name) for finding in findings)
 
-    if unpaid or shown("throughout"):
+    if shown("throughout"):
         yield from ((remedy, "the reward is constant, so check the reward function first") for remedy in CONSTANT)
-    if shown("solved"):
-        yield "check-the-reward", "the task is solved"
-    if shown("graded") and not idle:
-        yield "check-the-reward", "the reward function distinguishes the responses of a batch"
+    if unpaid:
+        yield from ((remedy, "no response has got the task reward, so check its function first") for remedy in UNPAID)
+    for name, remedy, because in REFUTED:
+        if shown(name) and not (name == "graded" and idle):
+            yield remedy, because
     if any(finding.evidence.get("most_dead") == 0 for finding in findings):
         yield "filter-dead-groups", "no group has zero variance"
     seen = signs(column)
     if not (cut := seen.get("raise-response-limit", (True, "")))[0]:
         yield "raise-response-limit", cut[1]
     moved, level = seen.get("raise-learning-rate", (False, "the learning rate is not too low"))
-    if shown("too_low"):
-        yield "lower-learning-rate", "the learning rate is too low"
-    elif not moved:
+    if not (moved or shown("too_low")):
         yield "raise-learning-rate", level
     suffered = [finding.onset_step for finding in findings if finding.kind == "outcome"]
     if suffered and max(suffered) <= first:

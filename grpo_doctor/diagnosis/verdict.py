@@ -14,18 +14,16 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
-import numpy as np
 
 from ..run import Run, RunType, Table
-from ..series.noise_model import median
-from ..series.reward_components import idle
+from ..series.reward_components import idle, parts_of
 from ..series.trajectory import MEANT, VALID, Trajectory
 from ..series.trend import Outcome
 from .check import Confidence, Finding, Fires, Severity, Withheld
 from .early_indicators import Before, Moved, Recorded, before
 from .faq import answers_of
 from .framework import framework
-from .headline import ENOUGH, Facts, beyond_reference, evidence, headline, lost, together
+from .headline import ENOUGH, Facts, beyond_reference, evidence, headline, lost, planned_after, together
 from .remedy_gate import BACK, built_in, contradicting, placed, senseless, unfounded
 from .tables import before_next_run, tables_of
 from .wording import rendered
@@ -374,8 +372,8 @@ def diagnosis_of(
         outcome.message = outcome.message.replace(str(outcome.evidence.get("more", "")), "")
         cause.message = cause.message.replace(str(cause.evidence.get("outcome", "")), "")
     _arrange(run, findings, head, outcome)
-    components = recorded.column("reward_components")
-    unused = {} if components is None else idle(components)
+    parts = parts_of(recorded.column("reward_components"))
+    unused = idle(parts)
     begin, unpaid = -math.inf if first is None else first, task is not None and task.unpaid
     refuted = senseless(run.settings, active, begin, recorded.column, unpaid=unpaid, idle=bool(unused))
     _treat(catalogue, findings, active, run, refuted, coverage.passed_codes)
@@ -383,7 +381,7 @@ def diagnosis_of(
     earlier = before(recorded, int(fell)) if fell < math.inf else Before([], {})
     told = [f for f in findings if not f.cleared or f.onset_step != first]  # held from the first row: the start
     crash = next((f for f in active if catalogue.checks[f.code].family == ENDING and f.level > Severity.INFO), None)
-    vital = [f for f in active if catalogue.checks[f.code].vital]
+    vital = [f for f in active if catalogue.checks[f.code].vital and f.kind != "risk"]
     facts = Facts(
         run=run,
         rows=rows,
@@ -395,6 +393,7 @@ def diagnosis_of(
         vital=[f for f in vital if not (outcome and f is not outcome and same_in_other_words(f, outcome))],
         success=stands,
         learning=learning,
+        parts=parts,
         idle=unused,
         before=earlier,
         column=recorded.column,
@@ -429,13 +428,9 @@ def diagnosis_of(
 
 def unfinished(run: Run, last: int | None) -> list[str]:
     """A note if the log ends more than a row before the declared number of steps."""
-    planned = run.settings.get("max_steps")
-    if last is None or isinstance(planned, bool) or not isinstance(planned, int) or len(run) < 2:
-        return []
-    apart = median(np.abs(np.diff(run.steps)))
-    if planned - last < 2 * max(apart, 1.0):
-        return []
-    return [f"the log ends at step {last} of {planned}: the run is unfinished, and the report covers only these steps"]
+    planned = planned_after(run, last)
+    note = f"the log ends at step {last} of {planned}: the run is unfinished, and the report covers only these steps"
+    return [note] if planned else []
 
 
 def bounds(run: Run) -> tuple[int | None, int | None]:

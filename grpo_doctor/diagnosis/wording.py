@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from string import Formatter
 from typing import Any
 
@@ -34,6 +34,11 @@ def steps(rows: float, span: float) -> str:
 def step_noun(rows: float, span: float) -> str:
     """``step``, or ``logged step`` if the rows are several steps apart."""
     return "logged step" if span >= rows else "step"
+
+
+def listed(words: Sequence[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
 def rendered(message: str, evidence: Mapping[str, Any]) -> str:

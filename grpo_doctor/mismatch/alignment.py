@@ -8,6 +8,8 @@ import numpy as np
 
 from .batch import Tokens
 
+LARGEST = 4.0
+"""Nats at which a difference is clipped, so that a single token does not decide."""
 LAGS = (0, -1, 1, -2, 2, -3, 3, -4, 4)
 SWITCH = 3.0
 """Cost in nats of a change of the shift: several tokens must agree better after it."""
@@ -117,4 +119,4 @@ def _moved(engine: np.ndarray, path: np.ndarray) -> np.ndarray:
 
 def _rest(trainer: np.ndarray, engine: np.ndarray) -> np.ndarray:
     """Return the remaining difference (B, T); 0 if a token has no partner."""
-    return np.asarray(np.clip(np.nan_to_num(trainer - engine), -4.0, 4.0))
+    return np.asarray(np.clip(np.nan_to_num(trainer - engine), -LARGEST, LARGEST))

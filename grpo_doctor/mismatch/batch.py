@@ -76,7 +76,7 @@ class TokenBatch(msgspec.Struct, kw_only=True):
         responses: at most 64 of them are written to a file.
         weight_version: updates in the trainer's weights.
         settings: declared settings of the two sides: ``temperature``, ``top_p``, ``top_k``, ``min_p``, and
-            ``quantisation`` of the engine.
+            ``quantization`` of the engine.
     """
 
     step: int

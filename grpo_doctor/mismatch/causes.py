@@ -15,10 +15,9 @@ from msgspec import structs
 
 from ..record import StepRecord
 from . import alignment
+from .alignment import LARGEST
 from .batch import TokenBatch, Tokens
 
-LARGEST = 4.0
-"""Nats at which a difference is clipped, so that a single token does not decide."""
 AGREE = 1e-8
 """k3, nats per token, below which the two sides agree and nothing is explained."""
 ROUNDING = 2e-3
@@ -36,29 +35,12 @@ class Cause(NamedTuple):
     Attributes:
         name: key of the record field ``mismatch_causes``.
         share: share of the squared difference that it explains, 0 to 1.
-        effect: its size in its own unit (see `EFFECTS`).
+        effect: its size, in the unit of the check that reports it.
     """
 
     name: str
     share: float
     effect: float
-
-
-EFFECTS = {
-    "shift": "tokens by which one side is shifted",
-    "retokenised": "share of responses whose tokens differ",
-    "routing": "share of tokens with different experts",
-    "filter": "mean probability that the sampler excludes",
-    "temperature": "temperature of the sampler divided by that of the loss",
-    "prompt": "squared difference at the start of a response, divided by that at its end",
-    "stale": "distance to the reference that the engine is behind as a share, or updates if versions are recorded",
-    "initial-weights": "the same",
-    "precision": "root mean square of the difference, nats per token",
-    "quantised": "the same",
-    "other-weights": "the same",
-    "reference": "k3 of trainer against reference, nats per token",
-}
-"""Meaning of the effect of each cause."""
 
 
 class _Part(NamedTuple):
@@ -225,11 +207,15 @@ def _prompt(tokens: Tokens, left: np.ndarray) -> _Part | None:
 
 def _local_scale(tokens: Tokens, left: np.ndarray) -> np.ndarray:
     """Return the root mean square of the difference among tokens of a similar log-probability."""
-    order = np.argsort(tokens.trainer - left / 2)
     scale = np.empty_like(left)
-    for own in np.array_split(order, BINS):
+    for own in _alike(tokens, left):
         scale[own] = np.sqrt((left[own] ** 2).mean()) + 1e-9
     return scale
+
+
+def _alike(tokens: Tokens, left: np.ndarray) -> list[np.ndarray]:
+    """Return the tokens in ten bins of similar log-probability."""
+    return np.array_split(np.argsort(tokens.trainer - left / 2), BINS)
 
 
 def _stale(tokens: Tokens, left: np.ndarray) -> _Part | None:
@@ -313,9 +299,8 @@ def _by_level(tokens: Tokens, k3: float, batch: TokenBatch) -> str:
 def _outlying(tokens: Tokens, left: np.ndarray) -> np.ndarray:
     """Return the tokens whose difference is far beyond that of tokens of a similar log-probability, if they carry most
     of it."""
-    order = np.argsort(tokens.trainer - left / 2)
     usual = np.empty_like(left)
-    for own in np.array_split(order, BINS):
+    for own in _alike(tokens, left):
         usual[own] = np.quantile(np.abs(left[own]), 0.25) / 0.3186 + 1e-6  # the standard deviation of noise
     found = (np.abs(left) > 6 * usual) & (np.abs(left) > 0.05)
     share = float((left[found] ** 2).sum() / max((left**2).sum(), 1e-12))

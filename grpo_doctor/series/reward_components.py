@@ -1,4 +1,4 @@
-"""Reward components: their kind by name (task success, formatting, penalty or cost), and those that never pay."""
+"""Reward components: their kind by name (task success, formatting, penalty or cost), and those that stay at 0."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
+
+import numpy as np
 
 from .trend import at_floor
 
@@ -39,17 +41,22 @@ def of_form(name: str) -> bool:
     return kind(name) in ("form", "penalty", "cost")
 
 
-def idle(rows: Iterable[Any]) -> dict[str, bool]:
-    """Return the components, other than penalties and costs, that are at their minimum of 0 or less on almost all of
-    these rows, and whether they are 0 on all of them."""
-    known = [row for row in rows if isinstance(row, Mapping)]
-    found = {}
-    for name in dict.fromkeys(name for row in known for name in row if kind(name) not in ("penalty", "cost")):
-        values = [row[name] for row in known if isinstance(row.get(name), int | float)]
-        low = min(values, default=math.inf)
-        if at_floor(len(values), low, values.count(low)):
-            found[name] = low == max(values) == 0
-    return found
+def parts_of(components: Iterable[Any] | None) -> dict[str, np.ndarray]:
+    """Return the known values of each component, by name, on rows that have components."""
+    rows = [row for row in (() if components is None else components) if isinstance(row, Mapping)]
+    names = dict.fromkeys(name for row in rows for name in row)
+    values = {name: [row[name] for row in rows if isinstance(row.get(name), int | float)] for name in names}
+    return {name: np.array(known, float) for name, known in values.items() if known}
+
+
+def idle(parts: Mapping[str, np.ndarray]) -> dict[str, bool]:
+    """Return the components, other than penalties and costs, that are at their minimum of 0 or less on almost all rows,
+    and whether they are 0 on all of them."""
+    paid = {name: values for name, values in parts.items() if kind(name) not in ("penalty", "cost")}
+    lowest = {name: int((values == values.min()).sum()) for name, values in paid.items()}
+    return {
+        name: not values.any() for name, values in paid.items() if at_floor(len(values), values.min(), lowest[name])
+    }
 
 
 def meant(components: Any) -> float:

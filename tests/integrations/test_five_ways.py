@@ -139,4 +139,4 @@ def test_a_finding_of_watch_is_an_alert_in_the_store(five: dict[str, Any], monke
     result = CliRunner().invoke(
         app, ["watch", str(store), "--interval", "0.05", "--idle", "0.1", "--notify", "trackio"]
     )
-    assert "where trackio has them; set TRACKIO_DIR" in result.output
+    assert "is not in the trackio folder" in result.output

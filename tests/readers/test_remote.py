@@ -35,46 +35,36 @@ def grpo_doctor(url: str, *words: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def store(scheme: str) -> tuple[str, Answer]:
+@pytest.mark.parametrize("scheme", STORES)
+def test_a_store_gives_a_run_and_a_fleet_and_is_only_read(scheme: str) -> None:
     client, address, answer = STORES[scheme]
     if find_spec(client) is None:
         pytest.skip(f"{client} is not installed; from a checkout: pip install '.[{scheme}]'")
-    return address, answer
-
-
-@pytest.mark.parametrize("scheme", STORES)
-def test_analyze_reads_a_run_with_its_settings_and_writes_nothing_to_the_store(scheme: str) -> None:
-    address, answer = store(scheme)
+    project = address.rpartition("/")[0] if scheme in TRACKERS else address
     with fake_stores.served(answer) as (url, asked):
-        done = grpo_doctor(url, "analyze", address, "-f", "json")
-    assert done.returncode == 0, done.stderr
-    (found,) = json.loads(done.stdout)["runs"]
-    assert (found["verdict"], found["steps"]) == ("healthy", STEPS)
-    assert found["source"].startswith(address)
-    if scheme in TRACKERS:
-        assert found["settings"].items() >= {"learning_rate": 1e-6, "group_size": 8}.items()
+        analyzed = grpo_doctor(url, "analyze", address, "-f", "json")
+        together = grpo_doctor(url, "fleet", project, "-f", "json", "--jobs", "1")
+    assert (analyzed.returncode, together.returncode) == (0, 0), analyzed.stderr + together.stderr
+    for done in (analyzed, together):
+        (found,) = json.loads(done.stdout)["runs"]
+        assert (found["verdict"], found["steps"]) == ("healthy", STEPS)
+        assert found["source"].startswith(address)
+        if scheme in TRACKERS:
+            assert found["settings"].items() >= {"learning_rate": 1e-6, "group_size": 8}.items()
     assert {method for method, *_ in asked} <= {"GET", "HEAD", "POST"}
     assert not [body for *_, body in asked if b"mutation" in body]
-
-
-@pytest.mark.parametrize("scheme", STORES)
-def test_a_fleet_is_what_a_project_or_a_folder_of_a_store_holds(scheme: str) -> None:
-    address, answer = store(scheme)
-    with fake_stores.served(answer) as (url, _):
-        project = address.rpartition("/")[0] if scheme in TRACKERS else address
-        done = grpo_doctor(url, "fleet", project, "-f", "json", "--jobs", "1")
-    assert done.returncode == 0, done.stderr
-    (run,) = json.loads(done.stdout)["runs"]
-    assert (run["verdict"], run["steps"]) == ("healthy", STEPS)
     if scheme in TRACKERS:
-        assert (run["source"], run["settings"]["reward_fn"]) == (address, "exact")
+        with fake_stores.served(answer if scheme == "wandb" else lambda asked: fake_stores.NOT_FOUND) as (url, _):
+            gone = grpo_doctor(url, "analyze", address.replace("run1", "gone"))
+        assert gone.returncode == 2
+        assert gone.stderr.splitlines()[-1].startswith(f"grpo-doctor: {address.replace('run1', 'gone')}: ")
+        assert "Traceback" not in gone.stderr
 
 
-def test_the_page_of_a_wandb_run_is_its_address() -> None:
-    _, answer = store("wandb")
-    with fake_stores.served(answer) as (url, _):
-        done = grpo_doctor(url, "analyze", f"{url}/ent/proj/runs/run1?nw=nwuser", "-f", "json")
-    assert [d["source"] for d in json.loads(done.stdout)["runs"]] == ["wandb://ent/proj/run1"]
+def test_the_page_of_a_run_on_the_users_server_is_its_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:8080")
+    page = "http://127.0.0.1:8080/ent/proj/runs/run1?nw=nwuser"
+    assert remote.address_of(Path(page)) == "wandb://ent/proj/run1"
 
 
 def test_a_page_of_another_server_is_not_asked_with_the_key_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,16 +72,6 @@ def test_a_page_of_another_server_is_not_asked_with_the_key_of_the_user(monkeypa
     page = "https://{}/ent/proj/runs/run1"
     assert remote.address_of(Path(page.format("wandb.ai"))) == "wandb://ent/proj/run1"
     assert remote.address_of(Path(page.format("wandb.example"))) == page.format("wandb.example")
-
-
-@pytest.mark.parametrize("scheme", TRACKERS)
-def test_a_run_that_is_not_there_is_one_line(scheme: str) -> None:
-    address, answer = store(scheme)
-    with fake_stores.served(lambda asked: fake_stores.NOT_FOUND if scheme != "wandb" else answer(asked)) as (url, _):
-        done = grpo_doctor(url, "analyze", address.replace("run1", "gone"))
-    assert done.returncode == 2
-    assert done.stderr.splitlines()[-1].startswith(f"grpo-doctor: {address.replace('run1', 'gone')}: ")
-    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("scheme", ["wandb", "mlflow", "trackio", "gs"])

@@ -79,7 +79,7 @@ def test_no_format_leaks_a_key_or_lets_a_text_run(name: str, hostile: Comparison
     assert name not in ("html", "markdown", "summary", "junit") or "<script>alert" not in text
 
 
-def test_machines_get_what_is_new_and_accept_what_base_has() -> None:
+def test_reports_for_machines_contain_new_findings_and_accept_those_of_base() -> None:
     faulty: dict[str, Any] = {"reward_mean": reward(0), "loss": LOSS}
     base, new = run(source="base.jsonl", **faulty), run(source="new.jsonl", kl=[0.01] * 20 + [9.0] * 40, **faulty)
     cases = {

@@ -1,0 +1,71 @@
+"""Figures that the documentation quotes are those of the stored results in `benchmarks/`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+LAGS = ("0.0", "0.3", "0.6")
+
+
+def page(name: str) -> str:
+    return " ".join((ROOT / name).read_text(encoding="utf-8").split())
+
+
+def tables(name: str) -> list[list[dict[str, str]]]:
+    """Every table of a page as rows by column."""
+    found: list[list[dict[str, str]]] = []
+    head: list[str] = []
+    for line in (ROOT / name).read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("|") else []
+        if not cells:
+            head = []
+        elif not head:
+            head = cells
+            found.append([])
+        elif set(cells[0]) - set(":-"):
+            found[-1].append(dict(zip(head, cells, strict=True)))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("quoted", "rows", "column"),
+    [
+        ("flat runs of 60 rows reported as learning", "60", "flat: learned"),
+        ("flat runs of 200 rows reported as fallen after any row", "200", "flat: fell, live"),
+        ("gains of 3 standard deviations (of a row) in 60 rows reported", "60", "+3 sd found"),
+        ("falls of 5 standard deviations (of a row) in 60 rows reported", "60", "-5 sd found"),
+    ],
+)
+def test_the_method_quotes_the_simulations(quoted: str, rows: str, column: str) -> None:
+    (line,) = (row for table in tables("docs/method.md") for row in table if quoted in row.values())
+    stored = {row["lag-1"]: row[column] for row in tables("benchmarks/trajectory.md")[0]
+              if (row["steps per row"], row["rows"]) == ("1", rows)}  # fmt: skip
+    assert [float(cell.rstrip(" %")) for cell in list(line.values())[1:]] == [
+        float(stored[lag].rstrip("%")) for lag in LAGS
+    ]
+
+
+def test_the_page_of_mismatches_quotes_the_confusion_matrix() -> None:
+    kinds, pairs = tables("benchmarks/mismatch.md")[:2]
+    faults = [row for row in kinds if row["generated"] != "healthy"]
+    batches = sum(int(row["batches"]) for row in faults)
+    right = sum(int(row["batches"]) * int(row["right"].rstrip("%")) // 100 for row in faults)
+    of = {row["pairs"]: row["batches"] for row in pairs}
+    quoted = page("docs/mismatch.md")
+    assert f"In generated batches of {len(faults)} kinds of fault, the first cause was right in {right} of" in quoted
+    assert f"{right} of {batches} batches with one fault" in quoted
+    assert f"in {of['first cause is one of the two']} of {of['all pairs']} batches with two faults" in quoted
+
+
+def test_the_page_of_comparisons_quotes_the_simulations() -> None:
+    most = dict.fromkeys(LAGS, 0.0)
+    for row in tables("benchmarks/compare.md")[0]:
+        most[row["lag-1"]] = max(most.get(row["lag-1"], 0.0), float(row["any metric differs"].rstrip("%")))
+    (quoted,) = re.findall(
+        r"at most ([\d.]+)% of the pairs without a difference .*? up to ([\d.]+)% at", page("docs/compare.md")
+    )
+    assert quoted == (f"{max(most['0.0'], most['0.3']):g}", f"{most['0.6']:g}")
