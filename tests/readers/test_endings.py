@@ -95,7 +95,7 @@ ROWS = "".join(f"step {i} | reward 0.{i:02d} | loss 0.5\n" for i in range(1, 31)
         ),
         (
             "".join(f"client:{i} [ERROR] Request {i} failed with code 400\n" for i in range(3)),
-            "an error repeated 3 times",
+            "a repeated error",
             31,
             "Request 0 failed with code 400; ",
         ),
