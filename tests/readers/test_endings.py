@@ -148,7 +148,8 @@ def test_a_run_too_short_to_judge_says_how_it_ended(tmp_path: Path) -> None:
         tmp_path, "train.log", "".join(ROWS.splitlines(True)[:2]) + "run.sh: line 44: 225 Killed   python x.py\n"
     )
     assert diagnose(run).headline == (
-        "Only 2 rows were logged; at least 8 are needed for a verdict. The log ends with a kill signal (line 3)."
+        "Only 2 rows were logged (reward 0.01, then 0.02); at least 8 are needed for a verdict. "
+        "The log ends with a kill signal (line 3). Continue the run."
     )
 
 
