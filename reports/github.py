@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from grpo_doctor import Diagnosis, Finding, Severity
 from grpo_doctor.diagnosis.verdict import weight
 from grpo_doctor.diagnosis.wording import counted
-from grpo_doctor.report.model import Options, excuse, first_step_to_take, location, since
+from grpo_doctor.report.model import Options, excuse, location, since
 
 MOST = 10
 """Maximum number of annotations per step that GitHub shows."""
@@ -38,7 +38,7 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
 def _annotation(diagnosis: Diagnosis, finding: Finding) -> str:
     path, line = location(diagnosis, finding)
     title = f"{finding.code} {finding.name} {since(finding)}"
-    words = f"{finding.message}\n{first_step_to_take(finding)}"
+    words = f"{finding.message}\n{finding.action}"
     where = f"file={_property(path)},line={line},title={_property(title)}"
     return f"::{COMMAND[weight(finding)]} {where}::{_data(words)}"
 

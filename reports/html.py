@@ -67,7 +67,7 @@ def _run(diagnosis: Diagnosis, index: int, options: Options, most: int) -> dict[
     """Return the template data of one run. ``suffix`` keeps the anchors of several runs different."""
     shown = panels(diagnosis, most)
     charts, told = drawings(shown)
-    first = decisive(diagnosis, shown)
+    first, main = decisive(diagnosis, shown), words.story(diagnosis).main
     green = any(chart.normal for chart in charts)
     if charts and not options.static:
         told["first"] = float(shown[0].ground.x[0])
@@ -75,7 +75,7 @@ def _run(diagnosis: Diagnosis, index: int, options: Options, most: int) -> dict[
         told["log"] = _log(diagnosis) if options.samples else {}
     return {
         "diagnosis": diagnosis,
-        "lost": words.cost(diagnosis, options.gpu_cost),
+        "screen": words.first_screen(main, diagnosis, options.gpu_cost) if main else {},
         "story": words.story(diagnosis),
         "suffix": f"-{index + 1}" if index else "",
         "first": next((chart for chart in charts if chart.panel is first), None),

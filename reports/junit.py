@@ -8,7 +8,7 @@ from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from grpo_doctor import Diagnosis, Finding, Severity
 from grpo_doctor.diagnosis.verdict import weight
-from grpo_doctor.report.model import Options, coverage, excuse, first_step_to_take, when
+from grpo_doctor.report.model import Options, coverage, excuse, when
 
 
 def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
@@ -39,7 +39,7 @@ def _fired(diagnosis: Diagnosis, finding: Finding, options: Options) -> TestCase
     name = f"{finding.code} {finding.name}"
     if reason := excuse(diagnosis, finding, options):
         return _case(name, diagnosis, Skipped(f"accepted: {reason}"))
-    words = f"{finding.message}\n{when(finding)}, confidence {finding.confidence}\n{first_step_to_take(finding)}"
+    words = f"{finding.message}\n{when(finding)}, confidence {finding.confidence}\n{finding.action}"
     fails = weight(finding) >= Severity.of(options.fail_on)
     if fails:
         failure = Failure(finding.message, finding.severity)

@@ -13,13 +13,11 @@ from grpo_doctor.report.model import (  # fmt: skip
     Options,
     authored,
     begun,
-    cost,
     coverage,
     facts,
     fenced,
-    first_step_to_take,
+    first_screen,
     is_prose,
-    label,
     leading,
     level,
     markdown,
@@ -27,11 +25,9 @@ from grpo_doctor.report.model import (  # fmt: skip
     missing,
     next_run,
     number,
-    onset,
     responses,
     settings_table,
     story,
-    sure,
     when,
     withheld,
 )
@@ -102,15 +98,9 @@ def _chapter(diagnosis: Diagnosis, index: int, options: Options) -> list[str]:
 
 
 def _first_screen(main: Finding, diagnosis: Diagnosis, options: Options) -> str:
-    lost = cost(diagnosis, options.gpu_cost)
-    rows = [
-        [f"**{label(main)}**", f"`{main.code}` {main.name} ({main.severity})"],
-        ["**when**", onset(main, diagnosis)],
-        *([["**lost**", lost]] if lost else []),
-        ["**confidence**", sure(main)],
-        ["**do this**", f"**{authored(first_step_to_take(main))}**"],
-    ]
-    return _rows(["", ""], rows)
+    rows = first_screen(main, diagnosis, options.gpu_cost).items()
+    cells = ([f"**{name}**", authored(words) if name == "do this" else markdown(words)] for name, words in rows)
+    return _rows(["", ""], cells)
 
 
 def _remedies(main: Finding, withheld: Sequence[Withheld]) -> list[str]:

@@ -11,13 +11,11 @@ from grpo_doctor.report.model import (
     Options,
     authored,
     excuse,
-    first_step_to_take,
+    first_screen,
     leading,
     markdown,
-    onset,
     responses,
     story,
-    sure,
     when,
 )
 
@@ -69,7 +67,9 @@ def render_comparisons(comparisons: Sequence[Comparison], options: Options) -> s
 
 def _row(diagnosis: Diagnosis) -> str:
     main = leading(diagnosis)
-    cause = f"`{main.code}` {main.name}, {onset(main, diagnosis)}" if main else markdown(diagnosis.headline)
+    cause = markdown(diagnosis.headline)
+    if main is not None:
+        cause = f"`{main.code}` {main.name}, {first_screen(main, diagnosis)['when']}"
     return f"| {BADGE[diagnosis.verdict]} | {markdown(diagnosis.source)} | {diagnosis.steps} | {cause} |"
 
 
@@ -77,8 +77,7 @@ def _told(diagnosis: Diagnosis, options: Options) -> list[str]:
     main, effects, others, notes = story(diagnosis)
     lines = [f"### {markdown(diagnosis.source)}", "", f"**{markdown(diagnosis.headline)}**", ""]
     if main is not None:
-        lines.append(f"- {onset(main, diagnosis)}, confidence {sure(main)}")
-        lines.append(f"- do this: **{authored(first_step_to_take(main))}**")
+        lines += [f"- {name}: {authored(words)}" for name, words in first_screen(main, diagnosis).items()]
         if effects:
             lines.append(f"- explains {', '.join(f'`{f.code}` {f.name}' for f in effects)}")
     for finding in [*others, *notes]:

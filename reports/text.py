@@ -21,11 +21,9 @@ from grpo_doctor.report.charts import panels
 from grpo_doctor.report.model import (  # fmt: skip
     Options,
     begun,
-    cost,
     coverage,
     facts,
-    first_step_to_take,
-    label,
+    first_screen,
     leading,
     level,
     measured,
@@ -33,17 +31,15 @@ from grpo_doctor.report.model import (  # fmt: skip
     named,
     next_run,
     number,
-    onset,
     responses,
     since,
     steps_for,
     story,
-    sure,
     when,
     withheld,
 )
 from grpo_doctor.report.redaction import one_line
-from grpo_doctor.report.terminal import Name
+from grpo_doctor.report.terminal import Name, rows_per_bar, sparkline
 from grpo_doctor.run import Table
 
 if TYPE_CHECKING:
@@ -72,7 +68,6 @@ SIDES = {
     "cannot tell": "bold reverse",
 }
 """Style of each verdict of a comparison."""
-BARS = "▁▂▃▄▅▆▇█"
 WORST = ("failing", "suspect", "unjudged", "unproven", "healthy")
 """Order of several runs."""
 
@@ -181,7 +176,7 @@ def _sparklines(diagnosis: Diagnosis, width: int) -> list[RenderableType]:
     starts = np.empty(0) if main is None else np.flatnonzero(diagnosis.run.steps == main.onset_step)
     if main is None or not len(starts):
         return [Text(), grid]
-    at = max(len(name) for name, _ in rows) + GAP + int(starts[0]) // _bin(len(diagnosis.run), wide)
+    at = max(len(name) for name, _ in rows) + GAP + int(starts[0]) // rows_per_bar(len(diagnosis.run), wide)
     words = f"{main.code} from step {main.onset_step}"
     room = at + 2 + len(words) < width - 2
     mark = " " * at + f"▲ {words}" if room else " " * max(at - len(words) - 1, 0) + f"{words} ▲"
@@ -192,25 +187,6 @@ def _ends(column: np.ndarray | None) -> str:
     """Return the first and the last value of a series."""
     known = column[np.isfinite(column)] + 0.0 if column is not None else np.empty(0)  # -0.0 becomes 0.0
     return f"{known[0]:.3g} → {known[-1]:.3g}" if len(known) else ""
-
-
-def sparkline(values: np.ndarray | None, width: int) -> str:
-    """Draw a series with block characters, one mean per column of equally many rows, between its smallest and largest
-    mean; gaps stay blank."""
-    if values is None or not len(values):
-        return ""
-    with np.errstate(all="ignore"):
-        shown = np.where(np.isfinite(values), values, np.nan)
-        parts = np.split(shown, range(size := _bin(len(shown), width), len(shown), size))
-        means = np.array([part[~np.isnan(part)].mean() if (~np.isnan(part)).any() else np.nan for part in parts])
-        low, high = np.fmin.reduce(means), np.fmax.reduce(means)
-        heights = (means - low) / (high - low) * (len(BARS) - 1) if high > low else np.where(np.isnan(means), np.nan, 3)
-    return "".join(BARS[round(h)] if h == h else " " for h in heights.tolist())
-
-
-def _bin(rows: int, width: int) -> int:
-    """Return the number of rows per column of a sparkline."""
-    return -(-rows // width)
 
 
 def _foot(diagnosis: Diagnosis, hidden: int, options: Options) -> list[RenderableType]:
@@ -255,17 +231,12 @@ def _body(diagnosis: Diagnosis, options: Options) -> list[RenderableType]:
 def _first_screen(main: Finding, diagnosis: Diagnosis, options: Options) -> Grid:
     grid = _grid()
     grid.add_row("what", Text(diagnosis.headline, style="bold"))
-    name = Text.assemble(
-        (main.code, LEVEL[main.severity]), f" {main.name} ", (f"({main.severity})", LEVEL[main.severity])
-    )
-    grid.add_row(label(main), name)
-    grid.add_row("when", Text(onset(main, diagnosis)))
-    if lost := cost(diagnosis, options.gpu_cost):
-        grid.add_row("lost", Text(lost))
-    if shown := main.evidence.get("crafted"):
-        grid.add_row("last call", Text(str(shown)))
-    grid.add_row("confidence", Text(sure(main)))
-    grid.add_row("do this", Text(first_step_to_take(main), style="bold"))
+    for name, words in first_screen(main, diagnosis, options.gpu_cost).items():
+        cell = Text(words, style="bold" if name == "do this" else "")
+        cell.highlight_words(
+            [main.code, f"({main.severity})"] if name in ("cause", "finding") else [], LEVEL[main.severity]
+        )
+        grid.add_row(name, cell)
     return grid
 
 

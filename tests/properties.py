@@ -13,6 +13,7 @@ from grpo_doctor.diagnosis.check import Severity
 from grpo_doctor.diagnosis.remedy_gate import OPPOSED, senseless
 from grpo_doctor.diagnosis.verdict import BLUR, SLACK, Diagnosis, same_in_other_words
 from grpo_doctor.run import Run
+from grpo_doctor.series.reward_components import idle, parts_of
 
 CODES = {"failing": 1, "suspect": 0, "healthy": 0, "unproven": 0, "unjudged": 3}
 """Exit code of `analyze` by verdict."""
@@ -24,7 +25,7 @@ CLAIM = re.compile(
 
 NUMBER = re.compile(r"(?<![\w.-])(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)(%?)(?![\w])")
 NOT_OF_THE_LOG = re.compile(
-    r"\(smallest detectable[^)]*\)|at least \d+ times|last \d+ steps|over the last ten rows|\(line \d+\).*|"
+    r"\(smallest detectable[^)]*\)|at least \d+ times|last \d+ (?:logged )?steps|over the last ten rows|\(line \d+\).*|"
     r"\d+% of the responses are truncated(?= at the length limit \(estimated)|\d+ or \d+ rows|\(\d+ values\)|"
     r"at least \d+ are needed|would give \S+|at most [\d.]+%|usual range \([^)]*\)|published recipes use .*|\bln 2 \(0.693\)|\([A-Z]{3}\d{3}\):|\bp = \S+|of the last \d+|Early indicators?: .*"
 )
@@ -134,7 +135,9 @@ def impossible_remedies(found: Diagnosis) -> list[str]:
     active = [f for f in found.findings if not f.cleared]
     first = float(found.run.steps.min()) if len(found.run) else 0.0
     offered = {remedy.id for f in active for remedy in f.remedies}
-    senseless_ones = offered & dict(senseless(found.run.settings, active, first)).keys()
+    never_paid = bool(idle(parts_of(found.run.column("reward_components"))))
+    told = senseless(found.run.settings, active, first, found.run.column, idle=never_paid)
+    senseless_ones = offered & dict(told).keys()
     return [*sorted(senseless_ones), *(" and ".join(pair) for pair in OPPOSED if offered.issuperset(pair))]
 
 

@@ -131,7 +131,7 @@ def test_a_reward_function_that_stays_at_one_value(pays: float, why: str | None)
     assert len(lines) == (why is not None)
     assert why is None or lines[0] == (
         f"Why does form stay at {pays:g}? It has this value on all 4 rows, so it does not rank any response above "
-        f"another. If the responses differ, {why}: score a correct one yourself."
+        f"another. If the responses differ, {why}. Score a correct response manually."
     )
 
 

@@ -102,7 +102,7 @@ def test_rows_that_a_store_computes_are_not_read(tmp_path: Path, made: str) -> N
     assert (result.exit_code, "a database without a metrics table" in result.stdout) == (3, True), result.output
 
 
-def test_a_store_ends_at_its_time(tmp_path: Path) -> None:
+def test_reading_a_store_ends_at_its_time_limit(tmp_path: Path) -> None:
     store = tmp_path / "trackio.db"
     with sqlite3.connect(store) as db:
         db.execute("create table configs(run_id, run_name, config)")
@@ -137,7 +137,7 @@ def test_a_list_longer_than_memory_is_refused_before_it_is_read(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("others", [0, 20_000])
-def test_a_text_that_comes_again_in_every_row_is_read_few_rows_at_once(tmp_path: Path, others: int) -> None:
+def test_rows_with_a_repeated_text_are_read_in_small_blocks(tmp_path: Path, others: int) -> None:
     """Alone, and in a column of many texts, whose size says nothing of the longest."""
     words = ["x" * 2_000_000, *(f"{n}" * 100 for n in range(others))]
     texts = pyarrow.DictionaryArray.from_arrays(pyarrow.array([*range(1, others + 1), *[0] * 5000], "int32"), words)
@@ -194,7 +194,7 @@ SCRIPTS = {
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_settings_end_at_the_time_that_one_input_may_take(tmp_path: Path, name: str) -> None:
+def test_reading_settings_ends_at_the_time_limit_of_an_input(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text(SCRIPTS[name])
     result = command("settings", tmp_path / name, "--budget-seconds", "0")
     assert (result.exit_code, "given up after 0 seconds" in result.stderr) == (2, True), result.output
@@ -214,7 +214,7 @@ def test_a_script_in_a_here_document_is_found_in_linear_time(tmp_path: Path, fil
         ("select range, repeat('x', 200) from range(1000000000)", ""),
     ],
 )
-def test_a_question_to_a_fleet_ends_at_its_time_or_memory(tmp_path: Path, sql: str, says: str) -> None:
+def test_a_fleet_query_ends_at_its_time_or_memory_limit(tmp_path: Path, sql: str, says: str) -> None:
     write_run(tmp_path / "a.jsonl", collapsed=False)
     result = command("fleet", tmp_path, "--sql", sql, "--budget-seconds", "3", "--budget-megabytes", "200")
     assert result.exit_code == 2, result.output

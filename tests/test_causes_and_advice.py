@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from grpo_doctor.diagnosis.check import Finding
@@ -12,6 +13,9 @@ from grpo_doctor.diagnosis.remedies import shared_remedies
 from grpo_doctor.diagnosis.remedy_gate import BACK, CONSTANT, contradicting, placed, senseless, unfounded
 from grpo_doctor.diagnosis.verdict import same_in_other_words
 from grpo_doctor.testing import make_run
+
+NOTHING: dict[str, np.ndarray] = {}
+"""The columns of a log without any metric."""
 
 
 def finding(code: str, onset: int = 1, **evidence: Any) -> Finding:
@@ -57,23 +61,62 @@ def test_an_outcome_that_is_read_off_the_same_series_is_not_a_cause() -> None:
 def test_a_remedy_that_a_setting_makes_senseless_is_withheld(
     settings: dict[str, Any], remedy: str, withheld: bool
 ) -> None:
-    assert (remedy in dict(senseless(settings, [finding("REW009", 50)], 1))) is withheld
+    assert (remedy in dict(senseless(settings, [finding("REW009", 50)], 1, NOTHING.get))) is withheld
 
 
 @pytest.mark.parametrize(("most", "withheld"), [(0.0, True), (0.1, False), (float("nan"), False)])
 def test_groups_are_not_filtered_where_all_differ(most: float, withheld: bool) -> None:
-    told = dict(senseless({}, [finding("GRD008", most_dead=most)], 1))
+    told = dict(senseless({}, [finding("GRD008", most_dead=most)], 1, NOTHING.get))
     assert ("filter-dead-groups" in told) is withheld
 
 
 def test_a_constant_reward_puts_the_reward_function_first() -> None:
-    against = dict(senseless({}, [finding("STL001", throughout=True)], 1))
+    against = dict(senseless({}, [finding("STL001", throughout=True)], 1, NOTHING.get))
     assert set(CONSTANT) <= against.keys()
     assert BACK in against  # it was like this from its first step
 
 
 def test_a_reward_that_became_constant_later_had_a_reward_function_that_worked() -> None:
-    assert not set(CONSTANT) & dict(senseless({}, [finding("REW001", 137, constant=True, throughout=False)], 1)).keys()
+    assert (
+        not set(CONSTANT)
+        & dict(senseless({}, [finding("REW001", 137, constant=True, throughout=False)], 1, NOTHING.get)).keys()
+    )
+
+
+@pytest.mark.parametrize(
+    ("columns", "remedy", "withheld"),
+    [
+        ({"kl": [1e-4] * 5}, "raise-learning-rate", False),
+        ({"kl": [2e-3] * 5}, "raise-learning-rate", True),
+        ({"cut_share": [0.1] * 5}, "raise-response-limit", True),
+        ({"cut_share": [0.9] * 20 + [0.12] * 5}, "raise-response-limit", False),
+        ({"cut_share": [np.nan] * 5}, "raise-response-limit", False),
+    ],
+)
+def test_a_remedy_that_the_last_rows_contradict_is_withheld(
+    columns: dict[str, list[float]], remedy: str, withheld: bool
+) -> None:
+    known = {name: np.array(values) for name, values in columns.items()}
+    assert (remedy in dict(senseless({}, [finding("STL001")], 1, known.get))) is withheld
+
+
+def test_a_task_reward_that_was_never_above_0_is_checked_before_the_limit_is_raised() -> None:
+    run = make_run(
+        reward_mean=[0.9, 1.0, 0.8] * 5,
+        truncated_rate="0.6x15",
+        reward_components=[{"format": 0.9, "proof": 0.0}] * 15,
+    )
+    found = diagnose(run).finding("LEN003")
+    assert found is not None
+    assert found.action == "Check the reward function, answer extraction, prompt template and EOS first"
+    assert [one.id for one in found.withheld] == ["raise-response-limit"]
+
+
+@pytest.mark.parametrize(("evidence", "withheld"), [("solved", True), ("graded", True), ("constant", False)])
+def test_a_reward_function_that_works_is_not_questioned(evidence: str, withheld: bool) -> None:
+    told = dict(senseless({}, [finding("REW001", **{evidence: True})], 1, NOTHING.get))
+    assert ("check-the-reward" in told) is withheld
+    assert "check-the-reward" not in dict(senseless({}, [finding("STL001", graded=True)], 1, NOTHING.get, idle=True))
 
 
 def test_a_rollback_names_the_cause_and_is_withheld_without_one() -> None:
@@ -127,12 +170,12 @@ def test_an_alternative_whose_check_passed_is_left_out() -> None:
 def test_a_constant_reward_is_checked_before_what_explains_it() -> None:
     told = diagnose(make_run(reward_mean="0x24", reward_std="0x24", truncated_rate="1x24"))
     assert (told.outcome, told.cause) == ("REW001", "LEN003")
-    assert [r.id for r in told.findings[0].remedies][:2] == ["check-the-reward", "raise-response-limit"]
-    assert not {"check-the-reward", "raise-response-limit"} & {w.id for f in told.findings for w in f.withheld}
+    assert [r.id for r in told.findings[0].remedies] == ["check-the-reward"]
+    assert "check-the-reward" not in {w.id for f in told.findings for w in f.withheld}
 
 
 def test_the_direction_of_the_learning_rate_follows_the_finding() -> None:
-    low = dict(senseless({}, [finding("CFG002", too_low=True)], 0))
+    low = dict(senseless({}, [finding("CFG002", too_low=True)], 0, NOTHING.get))
     assert "lower-learning-rate" in low
     assert "raise-learning-rate" not in low
 

@@ -17,7 +17,7 @@ def falls(values: np.ndarray) -> bool:
 
 
 @pytest.mark.parametrize(("drop", "fell"), [(0.192, False), (0.193, True)])
-def test_a_step_must_be_worth_what_it_costs(drop: float, fell: bool) -> None:
+def test_a_level_shift_must_explain_more_than_its_parameter(drop: float, fell: bool) -> None:
     assert falls(SWING - drop * (AT >= 28)) is fell
 
 

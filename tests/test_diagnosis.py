@@ -62,12 +62,12 @@ def test_a_collapsed_length_explains_a_collapsed_reward() -> None:
     assert diagnosis.findings[1].explained_by == ["LEN001"]
 
 
-def test_a_run_suffers_from_truncated_responses_regardless_of_its_reward() -> None:
+def test_truncation_is_an_outcome_regardless_of_the_reward() -> None:
     rewards = list(np.linspace(-0.7, -0.55, 60) + np.random.default_rng(0).normal(0, 0.005, 60))
     cut = diagnose(make_run(reward_mean=rewards, reward_std="0.1x60", truncated_rate="1x60"))
     assert (cut.verdict, cut.outcome, cut.learns) == ("suspect", "LEN003", True)
     assert cut.headline.startswith("100% of the responses are truncated at the length limit.")
-    assert cut.headline.endswith("The policy improved: the reward rose from -0.683 to -0.566.")
+    assert cut.headline.endswith("The policy improved: the reward rose from -0.696 to -0.566.")
     small = diagnose(make_run(reward_mean=rewards, reward_std="0.5x60", truncated_rate="1x60"))
     assert (small.verdict, small.outcome) == ("failing", "LEN003")
     for share, verdict in ((0.3, "healthy"), (0.6, "healthy")):
@@ -87,7 +87,7 @@ def test_a_maximum_of_formatting_rewards_alone_solves_nothing(correct: float, so
     parts = {"format": 1 - correct, "correct": correct}
     rewards = [0.875, 0.875, 0.875, 1, 0.75, 0.625, 1, 0.875, 1, 1, 1, 0.875, 1]
     run = run_of([StepRecord(step=n, reward_mean=r, reward_components=parts) for n, r in enumerate(rewards, 1)])
-    assert ("The task is solved" in diagnose(run).headline) is solved
+    assert ("The reward is near its maximum" in diagnose(run).headline) is solved
 
 
 def test_no_problem_found_is_not_said_next_to_an_outcome_at_info() -> None:
@@ -97,7 +97,8 @@ def test_no_problem_found_is_not_said_next_to_an_outcome_at_info() -> None:
     told = diagnose(run)
     assert told.verdict == "unproven"
     assert told.headline.startswith("No evidence of learning")
-    assert told.headline.endswith("but only its formatting components have ever been above 0.")
+    assert "but only its formatting components have ever been above 0." in told.headline
+    assert told.headline.endswith("Score a right response with equation_reward yourself: it must be above 0.")
 
 
 def test_a_gain_with_a_loss_elsewhere_is_not_reported_as_learning() -> None:
@@ -106,7 +107,7 @@ def test_a_gain_with_a_loss_elsewhere_is_not_reported_as_learning() -> None:
         held_out.push(score or 0.0, step)
     diagnosis = diagnosed(success={**LEARNT, "eval_score": held_out})
     assert diagnosis.verdict == "unproven"
-    assert diagnosis.headline.endswith("but the held-out score fell again.")
+    assert "but the held-out score fell back." in diagnosis.headline
 
 
 def test_three_rows_of_cut_responses_over_sixty_steps_are_decisive() -> None:
@@ -231,7 +232,7 @@ def test_without_an_outcome_the_strongest_warning_heads_a_run_that_does_not_lear
     assert roles(flat)["ADV009"] == "note"
     learns = diagnosed(*warnings)
     assert (learns.verdict, learns.outcome, learns.cause) == ("suspect", None, None)
-    assert learns.headline == "ADV009 it is. The policy improved: the reward rose from 0.1 to 0.5."
+    assert learns.headline.startswith("ADV009 it is. The policy improved: the reward rose from 0.1 to 0.5.")
 
 
 def test_a_risk_is_a_warning_where_the_run_learns_and_an_error_where_it_does_not() -> None:
@@ -265,7 +266,9 @@ def test_nothing_shows_that_a_flat_run_learns() -> None:
 def test_a_run_without_a_reward_is_not_said_to_learn() -> None:
     blind = diagnose(make_run(entropy_mean=[0.5] * 40, grad_norm=[0.4, 0.5] * 20))
     assert blind.verdict == "unproven"
-    assert blind.headline.endswith("values of the reward, the success rate or a held-out score.")
+    assert blind.headline.endswith(
+        "values of the reward, the success rate or a held-out score. Log the mean reward of each step."
+    )
 
 
 def test_a_rising_reward_is_learning() -> None:
@@ -396,7 +399,7 @@ def test_the_remedy_of_the_probe_comes_first_for_findings_on_code(kind: RunType,
     assert finding.remedies[0].id == first
 
 
-def test_a_series_that_never_moved_is_reported_as_that() -> None:
+def test_a_constant_series_is_reported_as_constant() -> None:
     told = diagnose(make_run(success_rate="0x20", kl="0.1x20")).headline
     assert "No evidence of learning: the success rate is 0 on all 20 rows." in told
 
@@ -404,10 +407,10 @@ def test_a_series_that_never_moved_is_reported_as_that() -> None:
 def test_a_loss_of_0_has_no_sign() -> None:
     run = make_run(loss=[max(2 - i / 20, 0.0) for i in range(100)])
     run.run_type = "supervised"
-    assert "the loss fell from 1.4 to 0." in diagnose(run).headline
+    assert "the loss fell from 1.88 to 0." in diagnose(run).headline
 
 
-@pytest.mark.parametrize(("end", "verdict"), [(0.52, "unproven"), (0.53, "healthy")])
+@pytest.mark.parametrize(("end", "verdict"), [(0.512, "unproven"), (0.514, "healthy")])
 def test_pairs_that_come_to_chance_have_learnt_nothing(end: float, verdict: str) -> None:
     """Ties count as wrong, so the reward accuracy begins at 0 and is one in two as soon as anything differs."""
     told = np.r_[np.zeros(5), np.full(55, end)] + np.tile([0.02, -0.02], 30) * (np.arange(60) >= 5)
@@ -440,4 +443,71 @@ def test_the_margin_of_pairs_decides_before_their_loss(margin: float, verdict: s
 @pytest.mark.parametrize("level", [0.5, 37.0])
 def test_a_reward_that_never_changes_has_not_changed_within_noise(level: float) -> None:
     said = "No problem found, but no evidence of learning: the reward is {:.3g} on all 12 rows."
-    assert diagnose(make_run(reward_mean=[level] * 12)).headline == said.format(level)
+    assert diagnose(make_run(reward_mean=[level] * 12)).headline.startswith(said.format(level))
+
+
+NOISE = [0.3, 0.5, 0.4] * 10
+
+
+@pytest.mark.parametrize(
+    ("columns", "step"),
+    [
+        (
+            {},
+            "Evaluate on the same held-out prompts every few steps, or use more prompts per step: both lower the noise.",
+        ),
+        ({"kl": [5e-4] * 30}, "Raise the learning rate: the KL to the reference is 0.0005 nats/token."),
+        ({"kl": [0.002] * 30, "zero_variance_share": [0.6] * 30}, "identical rewards."),
+        ({"truncated_rate": [0.11] * 30, "kl": [5e-4] * 30}, "11% of the responses are truncated."),
+        ({"reward_mean": NOISE[:9]}, "Continue the run until at least 12 values of the reward are logged."),
+        ({"reward_mean": NOISE[:3]}, "Continue the run."),
+        ({"reward_mean": [0.97, 0.93, 0.95] * 10}, "Use harder prompts, or stop: there is little left to gain."),
+    ],
+)
+def test_a_run_without_evidence_ends_with_the_next_step(columns: dict[str, Any], step: str) -> None:
+    assert diagnose(make_run(**{"reward_mean": NOISE, **columns})).headline.endswith(step)
+
+
+def test_a_learning_rate_that_is_already_high_is_not_raised() -> None:
+    high = diagnose(make_run({"learning_rate": 2e-4}, reward_mean=NOISE, kl=[5e-4] * 30))
+    assert "Raise" not in high.headline
+
+
+def test_held_out_scores_are_quoted_though_they_are_few() -> None:
+    scores = [0.261] + [np.nan] * 20 + [0.274] + [np.nan] * 17 + [0.268]
+    learns = diagnose(make_run(reward_mean=[0.2 + 0.015 * i for i in range(40)], eval_score=scores))
+    assert "the held-out score changed from 0.261 to 0.268 (3 evaluations)." in learns.headline
+
+
+def test_components_that_never_pay_are_named_where_the_run_does_not_learn() -> None:
+    parts = [{"soft_format": 0.0, "strict_format": 0.0, "length_penalty": 0.0, "answer": 1.0}] * 30
+    flat = diagnose(make_run(reward_mean=NOISE, reward_components=parts))
+    assert "The reward components soft_format, strict_format are 0 on all rows." in flat.headline
+    learns = diagnose(make_run(reward_mean=[0.2 + 0.02 * i for i in range(30)], reward_components=parts))
+    assert "components" not in learns.headline
+
+
+def test_a_fall_beyond_the_noise_is_not_called_noise() -> None:
+    fell = diagnose(make_run(reward_mean=[1.1 + 0.01 * (-1) ** i - 0.002 * i for i in range(40)]))
+    assert "the reward fell from 1.09 to 1.03, by more than noise (smallest" in fell.headline
+    assert fell.headline.endswith(
+        "Keep the checkpoint before the fall, and score it and the last one on the same prompts."
+    )
+
+
+def test_a_rise_within_the_first_quarter_is_told_with_the_best_level_that_was_lost() -> None:
+    """The first quarter contains the rise, and the last one is no higher than the first."""
+    noise = np.random.default_rng(3).normal(0, 0.22, 200)
+    levels = np.r_[np.full(24, 0.2), np.full(66, 0.7), np.full(110, 0.5)]
+    run = diagnose(make_run(reward_mean=(levels + noise).tolist(), reward_max="2x200"))
+    assert "the reward rose from 0.177 to 0.539, after a best level of 0.686." in run.headline
+    flat = diagnose(make_run(reward_mean=(0.5 + noise).tolist(), reward_max="2x200"))
+    assert not flat.learns
+
+
+@pytest.mark.parametrize(("planned", "told"), [(32, True), (31, False)])
+def test_a_log_without_a_result_that_ends_early_is_reported_as_that(planned: int, told: bool) -> None:
+    short = diagnose(make_run({"max_steps": planned}, reward_mean=NOISE))
+    assert (f"The log ends at step 30 of {planned}." in short.headline) is told
+    learns = diagnose(make_run({"max_steps": planned}, reward_mean=[0.2 + 0.02 * i for i in range(30)]))
+    assert "The log ends" not in learns.headline

@@ -286,22 +286,26 @@ def test_an_unknown_field_is_a_skip_that_names_it() -> None:
 
 def test_too_few_steps_are_unjudged_and_many_are_not() -> None:
     few = diagnose(run_of([StepRecord(step=i, loss=0.1, reward_mean=0.5) for i in range(2)]))
-    assert (few.verdict, few.headline) == ("unjudged", "Only 2 rows were logged; at least 8 are needed for a verdict.")
+    assert (few.verdict, few.headline) == (
+        "unjudged",
+        "Only 2 rows were logged (reward 0.5); at least 8 are needed for a verdict. Continue the run.",
+    )
     dead = diagnose(run_of([StepRecord(step=1, reward_mean=0.5, reward_std=0.0, grad_norm=0.0)]))
     assert dead.headline == (
-        "The only row has no learning signal: all groups have zero variance. Only 1 row was logged; at least 8 are needed for a verdict."
+        "The only row has no learning signal: all groups have zero variance. Only 1 row was logged (reward 0.5); "
+        "at least 8 are needed for a verdict. Check the reward function, answer extraction, prompt template and EOS first."
     )
     sparse = diagnose(run_of([StepRecord(step=10 * i, reward_mean=0.1 * i) for i in (1, 2, 3)]))
     assert (sparse.verdict, sparse.headline) == (
         "unjudged",
-        "Only 3 rows were logged; at least 8 are needed for a verdict.",
+        "Only 3 rows were logged (reward 0.1, then 0.3); at least 8 are needed for a verdict. Log every step.",
     )
 
 
 def test_a_setting_that_is_wrong_is_reported_of_a_run_too_short_to_judge() -> None:
     found = diagnose(make_run({"kl_coef": -0.1}, reward_mean="0.1 0.3 0.2"))
     assert found.headline == (
-        "The KL coefficient is -0.1, which rewards distance from the reference. Only 3 rows were logged; at least 8 are needed for a verdict."
+        "The KL coefficient is -0.1, which rewards distance from the reference. Only 3 rows were logged (reward 0.1, then 0.2); at least 8 are needed for a verdict."
     )
 
 

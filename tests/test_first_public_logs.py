@@ -87,7 +87,7 @@ def test_the_share_of_the_kl_term_is_weak_evidence() -> None:
 
 
 @needs_corpus
-def test_nan_is_nan_though_the_advantages_look_healthy_and_a_kl_of_17_is_an_explosion() -> None:
+def test_reports_nan_and_a_kl_of_17_despite_normal_advantages() -> None:
     runs = lever()
     assert (runs["v4_9"].verdict, runs["v4_9"].cause) == ("failing", "GRD001")
     for name in ("plan7", "plan7_1", "plan7_2", "plan5+8"):

@@ -91,7 +91,7 @@ def test_commands_that_need_torch_name_it_in_one_line(tmp_path: Path, command: s
     assert python(f"import sys; sys.path.append({str(ROOT)!r})\n{code}", tmp_path).strip() == told
 
 
-def test_a_users_own_checks_and_reports_do_no_harm(tmp_path: Path) -> None:
+def test_modules_of_a_user_named_checks_or_reports_do_not_interfere(tmp_path: Path) -> None:
     (tmp_path / "checks.py").write_text("mine = 1\n", encoding="utf-8")
     (tmp_path / "reports").mkdir()
     (tmp_path / "reports" / "__init__.py").write_text("mine = 2\n", encoding="utf-8")

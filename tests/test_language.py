@@ -39,6 +39,8 @@ BANNED = {
     ),
     r"\bdead (?:groups?|share)\b": "zero-variance groups",
     r"\bmoved first\b": "early indicators",
+    r"\d %(?![\w(])": "95%, without a space",
+    r"\btime-outs?\b": "timeout",
     r"\bhardly\b": "almost never",
     r"\b(?:pays?|paid|unpaid|bought)\b": "rewards, scores",
     r"\bnothing shows\b": "no evidence",

@@ -12,6 +12,6 @@ from tests.properties import strange_numbers
 def test_a_wrong_number_is_noticed() -> None:
     run = make_run(reward_mean=[0.2 + 0.3 * (i > 20) + 0.01 * (i % 3) for i in range(40)])
     found = diagnose(run)
-    assert found.headline.startswith("The policy improved: the reward rose from 0.209 to 0.509.")
+    assert found.headline.startswith("The policy improved: the reward rose from 0.21 to 0.509.")
     assert strange_numbers(found) == []
-    assert strange_numbers(replace(found, headline="The reward rose from 0.209 to 0.57.")) == ["0.57"]
+    assert strange_numbers(replace(found, headline="The reward rose from 0.21 to 0.57.")) == ["0.57"]

@@ -377,7 +377,7 @@ COMMANDS: list[list[str]] = [
     ["convert", LOG, "-v"],
     ["convert", LOG, f"{OUT}/records.jsonl"],
     ["convert", LOG, f"{OUT}/records.csv"],
-    ["share", LOG, "--out", f"{OUT}/shared"],
+    ["convert", LOG, f"{OUT}/shared", "--anonymize"],
     ["preflight", CONFIG],
     ["settings", CONFIG],
     *(["settings", CONFIG, "-f", name] for name in ("html", "json")),

@@ -57,7 +57,7 @@ def test_a_fall_is_dated_and_measured() -> None:
     assert fell.fallen == 2
 
 
-def test_a_third_of_the_level_lost_is_worth_saying_and_no_failure() -> None:
+def test_a_loss_of_a_third_of_the_level_is_reported_without_failing() -> None:
     assert judged(noisy(np.where(np.arange(200) < 140, 0.6, 0.45), 0.02)).fallen == 1
     assert judged(noisy(np.where(np.arange(200) < 140, 0.6, 0.55), 0.02)).fallen == 0
 
@@ -82,7 +82,7 @@ def test_a_slow_fall_shows_by_thirds_of_the_run() -> None:
     assert judged(slow).fallen > 0
 
 
-def test_a_fall_that_recovers_is_none_at_the_end() -> None:
+def test_a_fall_that_recovers_is_not_reported_at_the_end() -> None:
     dip = np.where((np.arange(200) > 100) & (np.arange(200) < 130), 0.05, 0.6)
     assert judged(noisy(dip)[:128]).fallen == 2
     assert judged(noisy(dip)).fallen == 0

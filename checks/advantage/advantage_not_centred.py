@@ -11,6 +11,7 @@ def advantage_not_centred(
     advantage_max: Column = None,
     reward_mean: Column = None,
     reward_std: Column = None,
+    group_size: Column = None,
     normaliser: Column = any_of("settings.normaliser", "settings.scale_rewards", optional=True),
     *,
     same: float = 0.02,
@@ -76,8 +77,16 @@ def advantage_not_centred(
         std=advantage_std,
         spread=words(lambda std: f" with a standard deviation of {number(std)}" if std == std else "", advantage_std),
         why=where(
-            equal,
-            "the same as the rewards",
-            where(up | down, "and all have the same sign, which centring excludes", "so they are not centred"),
+            group_size == 1,
+            "because each group has one response, so no baseline is subtracted",
+            where(
+                equal,
+                "the same as the rewards",
+                where(
+                    up | down,
+                    "and all have the same sign, which is impossible after centring",
+                    "so they are not centred",
+                ),
+            ),
         ),
     )

@@ -1,10 +1,12 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, moving_mean, moving_median
+from grpo_doctor.diagnosis.wording import steps
+from grpo_doctor.series import Column, moving_mean, moving_median, previous, words
 
 
 @check("ADV012", severity="warning")
 def too_few_live_groups_per_update(
     live_count: Column,
+    step: Column,
     reward_gained: Column = None,
     *,
     rows: int = 10,
@@ -50,9 +52,9 @@ def too_few_live_groups_per_update(
     typical, mean = moving_median(live_count, rows), moving_mean(live_count, rows)
     return fires(
         ((typical < warning_groups) & ~(reward_gained > 0)) | (mean < error_groups),
-        "Only {live:.2g} groups per step have differing rewards (mean over the last {rows} steps).",
+        "Only {live:.2g} groups per step have differing rewards (mean over the last {steps}).",
         info=typical < warning_groups,
         error=(mean < error_groups) & ~(reward_gained > 0),
         live=mean,
-        rows=rows,
+        steps=words(steps, rows, step - previous(step, rows - 1)),
     )

@@ -1,8 +1,10 @@
 import numpy as np
 
 from grpo_doctor import Fires, check, fires
+from grpo_doctor.diagnosis.wording import steps
 from grpo_doctor.series import (
     Column,
+    baseline,
     began,
     best,
     fmin,
@@ -11,6 +13,7 @@ from grpo_doctor.series import (
     lowest,
     maximum,
     moving_mean,
+    previous,
     recent_mean,
     row,
     sqrt,
@@ -78,7 +81,7 @@ def zero_variance_groups(
     success_rate: 0.5x20
     zero_variance_share: 0.9x20
     ```
-    Warning at step 10: 90.0% of the groups in the last 10 steps have identical rewards, so they contribute no
+    Warning at step 1: 90.0% of the groups in the last 10 steps have identical rewards, so they contribute no
     gradient (90.0% over the run).
 
     ```text
@@ -120,16 +123,16 @@ def zero_variance_groups(
     expected = homogeneous(where((right == right) | reward_unit | (chance == 0), chance, np.nan), group_size)
     return fires(
         (alarm & ((dead > most) | lasting)) | never,
-        "{share:.1%} of the groups in the last {rows} steps have identical rewards, so they contribute no gradient "
+        "{share:.1%} of the groups in the last {steps} have identical rewards, so they contribute no gradient "
         "({whole_run:.1%} over the run{chance}){unpaid}.",
         info=alarm,
         error=(grave & (dead > most)) | (never & (row(dead_share) >= 2 * rows) & ~reward_solved & (top > floor)),
         critical=grave & (dead >= 1.0),
         clear=3,
         suffered=lasting,
-        onset=began(alarm | never, dead > half, step),
+        onset=where(total(dead <= half) > 0, began(alarm | never, dead > half, step), baseline(step, 1)),
         share=dead,
-        rows=rows,
+        steps=words(steps, rows, step - previous(step, rows - 1)),
         expected=expected,
         chance=words(_chance, expected),
         whole_run=whole_run,

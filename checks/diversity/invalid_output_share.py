@@ -1,7 +1,8 @@
 import math
 
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, baseline, fmax, moving_mean, previous, row, sqrt, total, where
+from grpo_doctor.diagnosis.wording import steps
+from grpo_doctor.series import Column, baseline, fmax, moving_mean, previous, row, sqrt, total, where, words
 
 
 @check(
@@ -12,6 +13,7 @@ from grpo_doctor.series import Column, baseline, fmax, moving_mean, previous, ro
 )
 def invalid_output_share(
     invalid_rate: Column,
+    step: Column,
     update_applied: Column = None,
     reward_gained: Column = None,
     groups: Column = None,
@@ -77,14 +79,14 @@ def invalid_output_share(
     exposed, spared = previous(update_applied) == 1, previous(update_applied) == 0
     return fires(
         wrong & (share > warning_share),
-        "{share:.0%} of the responses in the last {rows} steps are invalid or were replaced by a default "
+        "{share:.0%} of the responses in the last {steps} are invalid or were replaced by a default "
         "({start:.0%} at the start).",
         error=unpaid
         & ((grown & (share > error_share) & (share - start >= 2 * rise)) | (wrong & (share > critical_share))),
         critical=grown & (share > critical_share),
         share=share,
         start=start,
-        rows=rows,
+        steps=words(steps, rows, step - previous(step, rows - 1)),
         after_update=total(where(exposed, invalid_rate, 0.0)) / total(exposed),
         otherwise=total(where(spared, invalid_rate, 0.0)) / total(spared),
     )

@@ -37,8 +37,11 @@ def probe_trained_ids(mask: Any, render: Any, tokenizer: Any, model: Any = None,
     rows = changed = dropped = added = 0
     shown = ""
     for lengths in ([2, 3, 4, 6], [6, 2, 5, 3]):
-        for case in craft.endings(lengths[: len(own)], eos):
+        limit = None
+        for ending in range(3 if eos is not None else 1):
+            case = craft.endings(lengths[: len(own)], eos, limit)[ending]
             batch, responses = probes.generations.put_through(mask, own, craft.said(words, case, eos), eos)
+            limit = batch.input_ids.shape[1] - max(map(len, own))  # a fixed width, which only truncated responses fill
             for n, (prompt, response) in enumerate(zip(own, responses, strict=True)):
                 if craft.left_out(batch, n, response, eos):
                     continue  # overlong responses that are filtered by design

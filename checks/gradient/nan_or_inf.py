@@ -2,7 +2,7 @@ import math
 from typing import Any
 
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.diagnosis.wording import counted
+from grpo_doctor.diagnosis.wording import counted, listed
 from grpo_doctor.series import Column, began, best, each, isnan, latest, moving_mean, previous, row, total, where, words
 
 
@@ -132,10 +132,10 @@ def _only(events: Any, metrics: frozenset[str]) -> bool:
 def _what(events: Any, nan: float, infinite: float) -> str:
     metrics = sorted(e.message.split(" is ")[0] for e in events or () if e.kind == "nan")
     kinds = {"NaN": int(nan), "infinite": int(infinite)}
-    when = " and ".join(f"{kind} on {counted(steps, 'step')}" for kind, steps in kinds.items() if steps)
+    when = listed([f"{kind} on {counted(steps, 'step')}" for kind, steps in kinds.items() if steps])
     if not metrics:
         return f"Metrics were {when}, but the gradient norm has recovered"
-    return f"{', '.join(metrics)} {'has' if len(metrics) == 1 else 'have'} been {when}"
+    return f"{listed(metrics)} {'has' if len(metrics) == 1 else 'have'} been {when}"
 
 
 def _count(events: Any, what: str) -> int:

@@ -74,7 +74,7 @@ def no_gradient_so_far(
         clear=1,
         onset=baseline(step, 1),
         rows=words(lambda n: all_of(n, "row"), n),
-        why=words(_why, latest(dead_share), spread),
+        why=words(_why, total(dead_share) / total(dead_share == dead_share), spread),
         most_dead=best(dead_share),
     )
 

@@ -18,12 +18,13 @@ def kl_identically_zero(
     """The logged KL is constant (0 or another value), so it measures nothing.
 
     ## What it sees
-    Five or more recorded values of the KL after the first are either all below 1e-8 in size, or all the same number to
-    more than three digits, in a run that does not declare a KL coefficient of 0. It is an error if the run declares a
-    coefficient above 0 and fifteen values are 0, because a small KL that is printed as 0 grows in time. Severity is
-    info if the reward has gained. It is also info if the KL is 0 without a declared coefficient, because trainers
-    without a KL term log 0 (unless the loss is also 0 on more than fifteen rows). Rows with a gradient norm of exactly
-    0 are not counted, because a policy that does not move stays at its reference.
+    Five or more recorded values of the KL after the first are either all below 1e-8 in size, or all the same number
+    with more than three decimals and more than one significant digit, in a run that does not declare a KL coefficient
+    of 0. It is an error if the run declares a coefficient above 0 and fifteen values are 0, because a small KL that is
+    printed as 0 grows in time. Severity is info if the reward has gained. It is also info if the KL is 0 without a
+    declared coefficient, because trainers without a KL term log 0 (unless the loss is also 0 on more than fifteen
+    rows). Rows with a gradient norm of exactly 0 are not counted, because a policy that does not move stays at its
+    reference.
 
     ## Thresholds
     - `zero`: |KL|, nats per token, below which it counts as 0.
@@ -62,7 +63,7 @@ def kl_identically_zero(
     19 blocks.
     """
     seen, nothing = row(kl), total(abs(kl) >= zero) == 0
-    alike = nothing | ((lowest(kl) == best(kl)) & (each(_rounded, kl) != kl))
+    alike = nothing | ((lowest(kl) == best(kl)) & (each(_coarse, kl) == 0))
     moved = total(~(grad_norm == 0))
     found = (moved > least_rows) & alike & ~(kl_coef == 0)
     idle = (total(loss == loss) > proving_rows) & (best(abs(loss)) < zero)  # nothing else changes either
@@ -82,9 +83,10 @@ def kl_identically_zero(
     )
 
 
-def _rounded(kl: float) -> float:
-    """Return the KL rounded to three digits, because a value logged so coarsely may repeat on every row."""
-    return round(float(kl), 3)
+def _coarse(kl: float) -> float:
+    """Return whether the KL has at most three decimals or one significant digit: printed so coarsely, a KL that changes
+    repeats on every row."""
+    return kl in (round(float(kl), 3), float(f"{kl:.0e}"))
 
 
 def _value(kl: float) -> str:

@@ -35,6 +35,7 @@ makes a length recur so often."""
 
 @check(
     "LEN003",
+    vital=True,
     severity="warning",
     confidence="medium",
     explains=("ADV003", "STL001", "STL004", "REW001", "REW009", "REW015", "DIV004"),

@@ -18,7 +18,7 @@ def probe_header(render: Any, tokenizer: Any, prompts: Any = None) -> Fires | No
     closing, header = probes.crafted_inputs.around_the_turn(tokenizer)
     if not header or not probes.crafted_inputs.special_ids(tokenizer).all & set(closing):
         raise probes.NotApplicable(
-            "the tokenizer has no chat template with a header after a turn that a special token closes"
+            "the chat template has no header between two turns, or no special token that ends a turn"
         )
     asked = [
         p

@@ -27,8 +27,8 @@ def probe_extraction(
     rolled = getattr(rollout, "extract", None)
     ways = [extract] if rolled is None or extract == rolled else [extract, rolled]
     parts = [_of_way(way, own, words, special, tokenizer, model) for way in ways]
-    wrong, rows, padded = (sum(part[n] for part in parts) for n in range(3))
-    shown = next((part[3] for part in parts if part[3]), "")
+    wrong, rows, padded = (sum(counts[n] for counts, _ in parts) for n in range(3))
+    shown = next((call for _, call in parts if call), "")
     return fires(
         wrong > 0,
         "{wrong} of {rows} extracted responses differ from what was generated ({padded} of them in padded rows).",
@@ -39,7 +39,7 @@ def probe_extraction(
     )
 
 
-def _of_way(extract: Any, own: Any, words: Any, special: Any, tokenizer: Any, model: Any) -> tuple[int, int, int, str]:
+def _of_way(extract: Any, own: Any, words: Any, special: Any, tokenizer: Any, model: Any) -> tuple[list[int], str]:
     """Return the number of wrong responses, of all responses, and of wrong responses in padded rows, and the call that
     returned the first wrong one."""
     import torch
@@ -64,7 +64,7 @@ def _of_way(extract: Any, own: Any, words: Any, special: Any, tokenizer: Any, mo
                     wrong += 1
                     padded += bool((row == 0).any())
                     shown = shown or probes.saved_cases.as_code("extract", tokens, ids, real)
-    return wrong, rows, padded, shown
+    return [wrong, rows, padded], shown
 
 
 def _batches(own: list[list[int]], words: list[int], eos: int | None) -> list[tuple[list[list[int]], list[int]]]:

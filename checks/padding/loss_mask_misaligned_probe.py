@@ -138,7 +138,11 @@ def _of_loss(
     """Count the tokens that the loss excludes and includes; fire if it is shifted or depends on padding."""
     push = probes.gradient_effect
     made, responses = push.four(render, tokenizer, model, prompts, [4, 2, 5, 3])
-    found = [p for p in push.pushes(loss, model, made, responses) if bool(p.trained.any())]
+    found = push.pushes(loss, model, made, responses)
+    if not all(bool(p.trained.all()) for p in found):  # the clip may stop a token at one sign of its advantage
+        opposite = push.pushes(loss, model, made, responses, signs=[-sign for sign in push.SIGNS])
+        found = [p._replace(trained=p.trained | o.trained) for p, o in zip(found, opposite, strict=True)]
+    found = [p for p in found if bool(p.trained.any())]
     penalised = push.moved_by_reference(loss, model, reference, made, responses)
     _count(found, [p.outside for p in penalised] or [0] * len(found), count)
     moved = sum(int(p.trained.sum()) for p in found)

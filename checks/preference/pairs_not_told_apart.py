@@ -2,7 +2,7 @@ import math
 from typing import Any
 
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.diagnosis.wording import number
+from grpo_doctor.diagnosis.wording import listed, number
 from grpo_doctor.series import Column, baseline, best, isnan, latest, noise, previous, recent_mean, total, where, words
 from grpo_doctor.series.trajectory import CHANCE
 
@@ -36,6 +36,7 @@ def pairs_not_told_apart(
     untouched: float = 0.01,
     warm_up: int = 150,
     fallen: float = 2.5,
+    usual_rate: float = 1e-5,
 ) -> Fires:
     """Preference training does not learn: reward accuracy and margin have not improved since the start.
 
@@ -47,7 +48,8 @@ def pairs_not_told_apart(
     margins, that of the losses within 0.01 of ln 2, which is the loss at a margin of 0. This case does not count while
     the learning rate still rises (before step 150 if it is not recorded). It is an **error** if all margins of the run,
     or all log-probabilities of the chosen responses, are exactly 0. Margins of 0 are a **warning** starting at the
-    third row if the learning rate already falls: full updates were made, and the policy still equals its reference.
+    third row if the learning rate already falls: full updates were made, and the policy still equals its reference. If
+    the largest margin is above 0 and below 0.01 at a recorded learning rate, the rate is too low.
 
     ## Thresholds
     - `early_rows`: steps before which the check does not fire.
@@ -57,6 +59,7 @@ def pairs_not_told_apart(
     - `untouched`: distance of the loss from ln 2, nats, within which nothing has moved. For the distance of the margin
       from 0 the limit is twice as large, because a margin of m moves the loss by m/2.
     - `fallen`: standard errors at or above which a fall of the loss counts.
+    - `usual_rate`: learning rate at or above which it does not count as too low (LoRA: 5e-5).
     - `warm_up`: steps that a warm-up may take if no learning rate is recorded; the default of DPO's authors.
 
     ## Why it matters
@@ -103,21 +106,30 @@ def pairs_not_told_apart(
     warm = where(isnan(rate), step - baseline(step, 1) >= warm_up, rate <= previous(rate))
     still = ((abs(level - math.log(2)) < untouched) | (margin == margin)) & ~apart & warm
     alike = best(abs(reward_margin)) <= 0
+    too_low = ~alike & (best(abs(reward_margin)) < untouched) & (best(rate) < usual_rate)
     unmoved = alike | (best(abs(chosen_logp)) <= 0)
     proven = alike & (total(reward_margin == reward_margin) >= proving_rows) & (rate < previous(rate))
     return fires(
         long & ((flat | still) & ~learns | unmoved) | proven,
-        "The policy does not learn the preference pairs: {what}.",
+        "The policy does not learn the preference pairs: {what}.{cause}",
         error=long & unmoved,
         hold=(1, 1),
         clear=1,
         onset=baseline(step, 1),
         what=words(_what, latest(loss), success_now, latest(reward_margin), best(abs(chosen_logp)), seen),
+        cause=words(_cause, too_low, best(abs(reward_margin)), best(rate)),
+        too_low=too_low,
         loss=latest(loss),
         accuracy=success_now,
         margin=latest(reward_margin),
         rows=seen,
     )
+
+
+def _cause(too_low: bool, margin: float, rate: float) -> str:
+    if not too_low:
+        return ""
+    return f" The learning rate is too low: at {number(rate)}, no margin exceeds {number(margin)}."
 
 
 def _what(loss: Any, accuracy: Any, margin: Any, logp: Any, rows: float) -> str:
@@ -128,4 +140,4 @@ def _what(loss: Any, accuracy: Any, margin: Any, logp: Any, rows: float) -> str:
         *([f"the margin is {number(margin, 2)}"] if margin == margin else []),
         *([f"the reward accuracy is {number(accuracy, 2)}"] if accuracy == accuracy else []),
     ]
-    return f"after {rows:.0f} rows {' and '.join(said)}"
+    return f"after {rows:.0f} rows {listed(said)}"

@@ -33,7 +33,7 @@ def kl_coefficient_unused(
     No finding.
 
     ## Known false alarms
-    A coefficient left over from a recipe whose switch was turned off intentionally: severity is info.
+    None: if the KL term was turned off on purpose, the coefficient is only a leftover, and the severity is info.
 
     ## Remedy
     Enable the KL loss, or remove the coefficient.

@@ -25,7 +25,7 @@ def reward_function_not_callable(
         return [float(a in c) for c, a in zip(completions, answer)]
     GRPOTrainer(reward_funcs=[accuracy], args=GRPOConfig(num_generations=8))
     ```
-    Error: The reward function accuracy (missing: prompts) has no **kwargs: the call raises a TypeError.
+    Error: The reward function accuracy (missing: prompts) has no **kwargs, so the call raises a TypeError.
 
     ```python
     def accuracy(completions, answer, **kwargs):
@@ -46,12 +46,14 @@ def reward_function_not_callable(
     wrong = refused == refused
     return fires(
         wrong | (strict == strict),
-        "The reward function {name} has no **kwargs: {what}.",
+        "The reward function {name} has no **kwargs, {what}.",
         error=wrong,
         name=words(lambda worse, other: worse if isinstance(worse, str) else str(other), refused, strict),
         what=words(
             lambda worse: (
-                "the call raises a TypeError" if isinstance(worse, str) else "TRL passes completion_ids since 0.18"
+                "so the call raises a TypeError"
+                if isinstance(worse, str)
+                else "but TRL 0.18 or later passes completion_ids"
             ),
             refused,
         ),

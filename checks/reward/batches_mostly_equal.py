@@ -39,8 +39,8 @@ def batches_mostly_equal(
     """On most steps all rewards of the batch are equal, so these steps have no learning signal.
 
     ## What it sees
-    On 80% of 20 rewards or more, and of the last ten, there is no spread within the batch (reward_std, or reward_max
-    minus reward_min, at most 1e-6), while the reward has neither gained nor is near its maximum (`series.trajectory`).
+    At least 80% of the batches (20 or more), and of the last ten, have equal rewards (reward_std, or reward_max minus
+    reward_min, is at most 1e-6), and the reward has not gained and is not near its maximum (`series.trajectory`).
     The check applies to logs that do not count zero-variance groups; ADV003 judges those. Half of the rewards are
     enough if all batches without spread have the same reward and the same mean length: prompts differ from step to
     step, so this is one answer to all of them. Two in five are enough if all of them have the same negative reward.

@@ -39,21 +39,6 @@ def least_paid(state: Parts, components: Any, step: float, now: float, *, share:
     return state, min(heights, key=heights.__getitem__, default=math.nan)
 
 
-Firsts = frozenset[tuple[str, float]]
-"""First value of each correctness component (by name); infinite once it is above 0 or has changed."""
-
-
-def never_right(state: Firsts, components: Any) -> tuple[Firsts, float]:
-    """Return the index of a correctness component (by name) that has been constant at 0 or less."""
-    known = [(name, value) for name, value in (components or {}).items() if isinstance(value, int | float)]
-    firsts = dict(state)
-    for name, value in known:
-        if kind(name) == "success" and value == value and (value > 0 or firsts.setdefault(name, value) != value):
-            firsts[name] = math.inf
-    places = (place for place, (name, _) in enumerate(known) if firsts.get(name, math.inf) <= 0)
-    return frozenset(firsts.items()), next(places, math.nan)
-
-
 @check("REW011", vital=True, kind="outcome", severity="info", confidence="medium")
 def component_never_pays(
     reward_gained: Column,
@@ -67,23 +52,22 @@ def component_never_pays(
     never_paid_share: float = 0.1,
     patience: int = 40,
 ) -> Fires:
-    """A reward component stays at its minimum although the reward rises, or it is the correctness component.
+    """A reward component stays at its minimum although the reward rises, or all but the formatting ones do.
 
     ## What it sees
     After 20 rows, the reward has gained (`series.trajectory`), but one of its components has not. That component has
     never exceeded its floor (its lowest value, at most 0) by more than a tenth of the current reward, or has been at
     the floor on 85% of its rows. Some components are ignored: those whose names mean form or a penalty; those at the
     top of their range, or in its upper half if they have been below 0; and, unless their name means correctness, those
-    that are 0 on every row (a penalty that was never due) or that vary but stay below 0 (a cost). After 40 rows,
-    regardless of the reward, a component whose name means correctness (correctness, accuracy, answer, success) has had
-    the same value, 0 or less, on all rows. After 20 rows, and regardless of the reward, only components whose names
-    mean form have been above 0. This is a **warning** after 40 rows.
+    that are 0 on every row (a penalty that was never due) or that vary but stay below 0 (a cost). The check also fires
+    if, after 20 rows and regardless of the reward, only components whose names mean form have been above 0. This is a
+    **warning** after 40 rows.
 
     ## Thresholds
     - `early_rows`: rows before which the check does not fire.
     - `never_paid_share`: height above its floor, as a share of the current reward, up to which a component counts as
       always 0.
-    - `patience`: rows after which a correctness component should have been above 0 at least once.
+    - `patience`: rows after which a component other than those of form should have been above 0 at least once.
 
     ## Why it matters
     If the component at its minimum is the intended one (correctness, in contrast to compilability or format), the
@@ -114,18 +98,17 @@ def component_never_pays(
     below 0.02.
     """
     place = fold(partial(least_paid, share=never_paid_share), Parts, reward_components, step, reward_now)
-    wrong = fold(never_right, frozenset, reward_components)
     rose = reward_gained & (row(reward_now) >= early_rows) & (place == place)
     top = best(reward_meant)
     form = (row(reward_now) >= early_rows) & (top <= 0) & (top <= lowest(reward_meant)) & (best(reward_mean) > 0)
     return fires(
-        rose | ((row(reward_now) >= patience) & (wrong == wrong)) | form,
+        rose | form,
         "{what}, but {part}.",
         hold=(1, 1),
         warning=rose | (form & (row(reward_now) >= patience)),
         what=words(_what, rose, reward_now),
         now=reward_now,
-        part=words(_part, reward_components, where(rose, place, wrong)),
+        part=words(_part, reward_components, where(rose, place, math.nan)),
     )
 
 

@@ -1,9 +1,12 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, moving_mean
+from grpo_doctor.diagnosis.wording import steps
+from grpo_doctor.series import Column, moving_mean, previous, words
 
 
 @check("REW004", kind="defect", severity="warning", explains=("REW009", "REW015", "REW001", "STL001"))
-def judge_failures(judge_failure_rate: Column, *, rows: int = 10, warn: float = 0.02, bad: float = 0.10) -> Fires:
+def judge_failures(
+    judge_failure_rate: Column, step: Column, *, rows: int = 10, warn: float = 0.02, bad: float = 0.10
+) -> Fires:
     """The judge failed to score some responses.
 
     ## What it sees
@@ -43,8 +46,8 @@ def judge_failures(judge_failure_rate: Column, *, rows: int = 10, warn: float = 
     failing = moving_mean(judge_failure_rate, rows)
     return fires(
         failing > warn,
-        "The judge failed on {failing:.1%} of the responses in the last {rows} steps.",
+        "The judge failed on {failing:.1%} of the responses in the last {steps}.",
         error=failing > bad,
         failing=failing,
-        rows=rows,
+        steps=words(steps, rows, step - previous(step, rows - 1)),
     )

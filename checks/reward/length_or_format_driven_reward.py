@@ -121,6 +121,7 @@ def length_or_format_driven_reward(
         onset=where(form | apart, reward_since, baseline(where(driven, previous(step, rows), np.nan), 1)),
         what=words(_what, form, apart, correlation**2, rows, reward_first, reward_now, meant_first, meant_now),
         explained=correlation**2,
+        form=form | apart,
     )
 
 

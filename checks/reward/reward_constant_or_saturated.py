@@ -2,6 +2,7 @@ import math
 
 from grpo_doctor import Fires, check, fires
 from grpo_doctor.diagnosis.wording import number
+from grpo_doctor.diagnosis.wording import steps as in_words
 from grpo_doctor.series import (
     Column,
     baseline,
@@ -142,7 +143,11 @@ def reward_constant_or_saturated(
     dead = varied | unsolved & low
     why = where(
         solved,
-        "the task is solved and there is no signal left",
+        where(
+            constant,
+            "the task is solved and there is no signal left",
+            "the task is nearly solved, with little signal left",
+        ),
         where(dead, "all responses score the same, so there is no gradient", "there is no gradient"),
     )
     return fires(
@@ -153,16 +158,20 @@ def reward_constant_or_saturated(
         hold=(1, 1),
         clear=steps,
         onset=where(unsolved, latest(where(alike == 1, step, math.nan)), math.nan),
-        what=words(_what, level, varied, where(constant, alike, steps), constant & (lasted > alike)),
+        what=words(
+            _what, level, varied, where(constant, alike, least_rewards), where(constant, lasted - 1, 0), constant
+        ),
         constant=unsolved,
         throughout=unsolved & (alike == n),
+        solved=solved,
         level=level,
-        rows=where(constant, alike, steps),
+        rows=where(constant, alike, least_rewards),
         why=why,
     )
 
 
-def _what(level: float, varied: bool, rows: float, at_intervals: bool) -> str:
+def _what(level: float, varied: bool, rows: float, span: float, constant: bool) -> str:
+    if not constant:
+        return f"The reward averages {number(level)} over the last {in_words(rows, span)}"
     one = "Rewards that differ from step to step have been equal within each" if varied else "The reward has been"
-    steps = f"{rows:.0f} {'logged ' if at_intervals else ''}steps"
-    return f"{one if varied else f'{one} {number(level)}'} for {steps} in a row"
+    return f"{one if varied else f'{one} {number(level)}'} for {in_words(rows, span)} in a row"

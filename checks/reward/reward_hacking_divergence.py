@@ -4,7 +4,8 @@ from typing import Any
 import numpy as np
 
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, best, each, latest, lowest, recent_mean, row, total, where
+from grpo_doctor.diagnosis.wording import number
+from grpo_doctor.series import Column, best, each, latest, lowest, recent_mean, row, total, where, words
 
 
 def beside(components: Any, reward: Any) -> float:
@@ -12,6 +13,19 @@ def beside(components: Any, reward: Any) -> float:
     parts = {name: value for name, value in (components or {}).items() if isinstance(value, int | float)}
     alone = {name for name, value in parts.items() if abs(value - reward) <= 1e-6 * max(1.0, abs(reward))}
     return max((abs(parts[name]) for name in parts.keys() - alone), default=math.nan) if alone else math.nan
+
+
+NAMES = {
+    "eval_score": "the held-out score",
+    "success_rate": "the success rate",
+    "valid_rate": "the share of valid responses",
+}
+
+
+def _what(name: str, fell: bool, best: float, now: float) -> str:
+    if not name:
+        return "no other metric is recorded"
+    return f"{NAMES[name]} {f'fell from {number(best)} to {number(now)}' if fell else 'stays near 0'}"
 
 
 @check(
@@ -76,8 +90,8 @@ def reward_hacking_divergence(
     reward_mean: 0.2->0.8x40
     eval_score: 0.5->0.2x40
     ```
-    Error at step 5: The reward rose from 0.215 to 0.731, but eval_score has fallen from its best, so the policy may be
-    exploiting the reward function.
+    Error at step 5: The reward rose from 0.215 to 0.731, but the held-out score fell from 0.492 to 0.215, so the policy
+    may be exploiting the reward function.
 
     ```text
     reward_mean: 0.2->0.8x40
@@ -118,11 +132,10 @@ def reward_hacking_divergence(
         name, since = where(worse, field, name), where(sinks, latest(where(level >= best(level), step, np.nan)), since)
         level_of, best_of = where(worse, level, level_of), where(worse, most, best_of)
         fell, lost, flat, alone = fell | sinks, lost | (sinks & gone), flat | lies, alone & ~known
-    verb = where(flat, " stays near 0", "no other metric is recorded")
-    words = where(fell | flat, "the policy may be exploiting the reward function", "reward hacking cannot be ruled out")
+    so = where(fell | flat, "the policy may be exploiting the reward function", "reward hacking cannot be ruled out")
     return fires(
         rose & (fell | flat | alone),
-        "The reward rose from {first:.3g} to {now:.3g}, but {name}{verb}, so {words}.",
+        "The reward rose from {first:.3g} to {now:.3g}, but {what}, so {so}.",
         warning=rose & (fell | flat),
         error=rose & lost,
         hold=(1, 1),
@@ -130,9 +143,8 @@ def reward_hacking_divergence(
         onset=since,
         first=reward_first,
         now=reward_now,
-        name=name,
-        verb=where(fell, " has fallen from its best", verb),
-        words=words,
+        what=words(_what, name, fell, best_of, level_of),
+        so=so,
         level=level_of,
         best=best_of,
     )

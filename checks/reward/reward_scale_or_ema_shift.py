@@ -1,10 +1,11 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, moving_median, noise, previous
+from grpo_doctor.diagnosis.wording import steps
+from grpo_doctor.series import Column, moving_median, noise, previous, words
 
 
 @check("REW006", severity="warning")
 def reward_scale_or_ema_shift(
-    reward_mean: Column, reward_std: Column, *, rows: int = 10, factor: float = 2.0, agree: float = 0.2
+    reward_mean: Column, reward_std: Column, step: Column, *, rows: int = 10, factor: float = 2.0, agree: float = 0.2
 ) -> Fires:
     """The reward scale changed during the run.
 
@@ -57,8 +58,8 @@ def reward_scale_or_ema_shift(
     return fires(
         alike & (larger | smaller) & beyond,
         "The mean and the standard deviation of the reward changed by similar factors ({mean_factor:.3g} and "
-        "{spread_factor:.3g}) within {rows} steps: the reward scale changed, not the policy.",
+        "{spread_factor:.3g}) within {steps}: the reward scale changed, not the policy.",
         mean_factor=mean_factor,
         spread_factor=spread_factor,
-        rows=rows,
+        steps=words(steps, rows, step - previous(step, rows - 1)),
     )

@@ -1,7 +1,7 @@
 import math
 
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.diagnosis.wording import all_of, counted, number
+from grpo_doctor.diagnosis.wording import all_of, number, step_noun, steps
 from grpo_doctor.series import (
     Column,
     baseline,
@@ -155,7 +155,7 @@ def learning_stall(
         what=words(
             _what,
             rewards,
-            lasted >= rewards,
+            lasted,
             unpaid,
             none_yet,
             nearly_none,
@@ -171,6 +171,7 @@ def learning_stall(
         ),
         constant=none_yet | unpaid,
         throughout=none_yet,
+        graded=flat & ~still & (spread > 1e-6),
         rewards=rewards,
         first=reward_first,
         level=reward_now,
@@ -184,7 +185,7 @@ SAME = 1e-6
 
 def _what(
     rewards: float,
-    at_intervals: bool,
+    span: float,
     unpaid: bool,
     never: bool,
     nearly: bool,
@@ -193,17 +194,16 @@ def _what(
     now: float,
     shown: float,
 ) -> str:
-    noun = "logged step" if at_intervals else "step"
-    steps = counted(int(rewards), noun)
+    lasted, everywhere = steps(rewards, span), all_of(rewards, step_noun(rewards, span))
     if never:
-        return f"reward is {number(top)} on {all_of(rewards, noun)}, so it gives no gradient"
+        return f"reward is {number(top)} on {everywhere}, so it gives no gradient"
     if unpaid:
-        return f"reward almost never left its minimum in {steps} ({number(now)} now)"
+        return f"reward almost never left its minimum in {lasted} ({number(now)} now)"
     if nearly:
-        return f"reward is nearly 0 on {all_of(rewards, noun)} (at most {number(top, 2)})"
+        return f"reward is nearly 0 on {everywhere} (at most {number(top, 2)})"
     if shown <= SAME * max(abs(now), 1.0):
-        return f"reward is {number(now)} on {all_of(rewards, noun)}, so it gives no gradient"
+        return f"reward is {number(now)} on {everywhere}, so it gives no gradient"
     return (
-        f"reward has not risen in {steps}: {number(first)} at the start, {number(now)} now "
+        f"reward has not risen in {lasted}: {number(first)} at the start, {number(now)} now "
         f"(smallest detectable gain: {number(shown, 2)})"
     )

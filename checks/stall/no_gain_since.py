@@ -35,7 +35,7 @@ def no_gain_since(
     reward_mean: 0.2->0.6x40 0.6x160
     ```
     Info at step 55: Since step 55, for 73% of the run, the reward has not risen (0.6 now; smallest detectable gain:
-    0.014).
+    0.011).
 
     ```text
     reward_mean: 0.2->0.6x200

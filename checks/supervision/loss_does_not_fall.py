@@ -122,6 +122,7 @@ def loss_does_not_fall(
         warning=lost,
         error=diverged | nothing,
         what=words(_what, nothing, diverged | lost, first, low, level, row(loss)),
+        risen=diverged | lost,
         first=first,
         low=low,
         level=level,

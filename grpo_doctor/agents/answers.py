@@ -15,7 +15,6 @@ from ..readers import survey
 from ..readers.mapping import refuse_unknown_fields, refuse_unknown_keys
 from ..report.check_pages import page
 from ..report.model import (
-    first_step_to_take,
     level,
     missing,
     next_run,
@@ -92,7 +91,7 @@ def _line(finding: Finding) -> dict[str, Any]:
 def _do(finding: Finding, who: str | None) -> list[str]:
     """Return the first remedy for the framework of the log, or otherwise the first thing to find out."""
     if not finding.remedies:
-        return [first_step_to_take(finding)]
+        return [finding.action]
     remedy = finding.remedies[0]
     own, others = steps_for(remedy, who)
     return [remedy.title, *(f"{step.who}: {step.do}" for step in own or others)]

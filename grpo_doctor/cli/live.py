@@ -84,10 +84,13 @@ class Sight:
 
 def screen(sights: Sequence[Sight]) -> Group:
     """Render the runs: progress, verdict, metrics with sparklines, and findings."""
+    import numpy as np
     from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table
     from rich.text import Text
+
+    from ..report.terminal import sparkline
 
     parts: list[RenderableType] = []
     for sight in sights:
@@ -99,7 +102,9 @@ def screen(sights: Sequence[Sight]) -> Group:
         table = Table.grid(padding=(0, 2))
         for name, values in sight.course.items():
             if values:
-                table.add_row(SHOWN[name], f"{values[-1]:.3g}", Text(sparkline(values[-POINTS:]), "cyan"))
+                table.add_row(
+                    SHOWN[name], f"{values[-1]:.3g}", Text(sparkline(np.array(values[-POINTS:]), POINTS), "cyan")
+                )
         parts += [table, Text(sight.headline, "bold")]
         active = [f for f in sight.findings if not f.cleared]
         parts += [
@@ -107,14 +112,6 @@ def screen(sights: Sequence[Sight]) -> Group:
             for f in active[:8]
         ] or [Text("no findings", "green")]
     return Group(*parts)
-
-
-def sparkline(values: Sequence[float]) -> str:
-    """Render numbers as one row of blocks, with gaps for values that are not finite."""
-    known = [v for v in values if v == v and abs(v) != float("inf")]
-    low, high = min(known, default=0.0), max(known, default=0.0)
-    span = (high - low) or 1.0
-    return "".join("▁▂▃▄▅▆▇█"[int(7 * (v - low) / span)] if v in known else " " for v in values)
 
 
 class View:

@@ -15,7 +15,7 @@ from ..diagnosis.check import Severity
 from ..diagnosis.wording import counted
 from ..limits import OverBudgetError
 from ..readers import ReadError
-from ..report.model import first_step_to_take, missing
+from ..report.model import missing
 from ..report.redaction import clean
 from . import common
 
@@ -171,7 +171,7 @@ def _tell(diagnosis: Diagnosis, verbose: bool) -> None:
             f"{clean(finding.message)}"
         )
         if finding.remedies and finding.level > Severity.INFO:
-            typer.echo(f"    → {first_step_to_take(finding)}")
+            typer.echo(f"    → {finding.action}")
     for table in diagnosis.tables[1:]:
         _tabulate(table)
     for note in diagnosis.notes:

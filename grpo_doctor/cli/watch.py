@@ -16,7 +16,7 @@ from msgspec import structs
 
 from ..config import Config, ConfigError
 from ..diagnosis.check import Finding, Severity
-from ..report.model import Options, first_step_to_take, when
+from ..report.model import Options, when
 from ..report.redaction import clean, one_line
 from ..run import COMPANIONS
 from . import common
@@ -151,7 +151,7 @@ class Watcher:
         self._known[run, finding.code] = level
         self.say(f"{finding.severity:<9}{finding.code} {finding.name} {when(finding)}: {clean(finding.message)}")
         if finding.role != "note" and finding.remedies:
-            self.say(f"         → {first_step_to_take(finding)}")
+            self.say(f"         → {finding.action}")
         if level >= Severity.of(self.config.fail_on):
             self._notify(run, finding)
         for stop in self.stops:

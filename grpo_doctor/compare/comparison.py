@@ -35,7 +35,7 @@ class Comparison(msgspec.Struct, kw_only=True):
 
     Attributes:
         settings: the settings that differ.
-        held: whether the runs declare any settings.
+        declared: whether the runs declare any settings.
         differences: one per metric that both record.
         partings: where they diverge, the earliest first.
         unequal: the first place at which any metric differs, None if all are equal.

@@ -15,7 +15,7 @@ from ..report.model import Options, UnknownFormatError, presentable, shortened
 from ..report.model import render as render_diagnoses
 from ..report.redaction import cleaned, one_line
 from ..run import Table
-from .arms import Change
+from .arms import Arm, Change
 from .comparison import Comparison
 from .difference import SEED
 from .divergence import Parting
@@ -109,6 +109,8 @@ def _verdict(found: Comparison) -> str:
     for side, fate in (("BASE", "cannot tell"), ("NEW", "appeared")):
         if these := [f for f in one_sided(found.fared) if f.fate == fate]:
             told.append(f"{side} has {_named(these)}, but {these[0].why}.")
+    if told:
+        told.insert(0, f"BASE is {_verdicts(found.base)}, NEW is {_verdicts(found.new)}.")
     deciding = decided_by(found.differences)
     if found.recorded and found.unequal is None and not found.acting:
         told.append("NEW is a copy of BASE: every metric has identical values at every shared step.")
@@ -118,6 +120,10 @@ def _verdict(found: Comparison) -> str:
         words = "Inconclusive" if deciding.inconclusive else "No difference beyond noise"
         told.append(f"{words}{' in the shared steps' if told else ''}: {deciding.sentence}.")
     return " ".join(told)
+
+
+def _verdicts(arm: Arm) -> str:
+    return ", ".join(dict.fromkeys(d.verdict for d in arm.diagnoses))
 
 
 def _named(these: Sequence[Fared]) -> str:
@@ -154,9 +160,8 @@ def facts(found: Comparison) -> list[tuple[str, str]]:
     """Return the header: both sides with their verdicts, and what they share."""
     rows = []
     for side, arm in (("BASE", found.base), ("NEW", found.new)):
-        verdicts = ", ".join(dict.fromkeys(d.verdict for d in arm.diagnoses))
         runs = "" if arm.seeds == 1 else f", {counted(arm.seeds, 'run')}"
-        rows.append((side, f"{arm.name} ({verdicts}, {counted(arm.diagnoses[0].steps, 'step')}{runs})"))
+        rows.append((side, f"{arm.name} ({_verdicts(arm)}, {counted(arm.diagnoses[0].steps, 'step')}{runs})"))
     if found.x is not None:
         unit = "steps" if found.by == "step" else "tokens"
         rows.append(("compared", f"{unit} {found.x[0]:.0f} to {found.x[1]:.0f}"))

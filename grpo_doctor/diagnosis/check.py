@@ -157,6 +157,15 @@ class Finding(msgspec.Struct, kw_only=True):
     def sureness(self) -> Confidence:
         return Confidence.of(self.confidence)
 
+    @property
+    def action(self) -> str:
+        """The first remedy, or else how to find out which explanation holds."""
+        if self.remedies:
+            return self.remedies[0].title
+        if self.rivals:
+            return f"Test the alternative explanations first: {self.rivals[0].separated_by}"
+        return f"Read about this check: grpo-doctor checks explain {self.code}"
+
     def __str__(self) -> str:
         """One line: code, name, severity, onset and message."""
         return f"{self.code} {self.name} ({self.severity}, step {self.onset_step}): {self.message}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -13,6 +13,7 @@ from ..run import Table
 from ..series.derived import DERIVED
 from ..series.noise_model import median
 from ..series.trajectory import SUCCESS, TURNED
+from .wording import listed
 
 BEYOND = 4.0
 """Robust deviations from its own median beyond which a series has left its range (Tukey's far-out fence is 3.5)."""
@@ -36,6 +37,10 @@ EXTREMES = ("_max", "_min")
 """Suffixes of extreme values, which leave their range by chance as a batch grows."""
 
 
+Columns: TypeAlias = Callable[[str], np.ndarray | None]
+"""The values of a field by its name; None if it was not recorded."""
+
+
 class Moved(msgspec.Struct, frozen=True, rename={"start": "from", "end": "to"}):
     """A series whose level shifted at ``step``, ``lead`` rows before the onset, from its usual level to this one."""
 
@@ -50,7 +55,7 @@ class Recorded(NamedTuple):
     """Rows to search: their steps, and the values of a field on them (None if it was not recorded)."""
 
     steps: np.ndarray
-    column: Callable[[str], np.ndarray | None]
+    column: Columns
 
 
 class Before(NamedTuple):
@@ -66,7 +71,7 @@ class Before(NamedTuple):
                 f"{m.field} {'rose' if m.end > m.start else 'fell'} from {m.start:.2g} to {m.end:.2g} at step {m.step}"
                 for m in self.moved[:2]
             ]
-            return f" Early indicator{'s' if first[1:] else ''}: {' and '.join(first)}."
+            return f" Early indicator{'s' if first[1:] else ''}: {listed(first)}."
         steady = len(self.steady)
         return f" None of the {steady} other metrics changed earlier." if steady >= SEVERAL else ""
 

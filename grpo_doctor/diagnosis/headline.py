@@ -3,30 +3,115 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ..run import Run, RunType, not_finite_any_longer
-from ..series.trajectory import SUCCESS, TURNED
+from ..series.noise_model import median
+from ..series.trajectory import SUCCESS, TURNED, printable
 from ..series.trend import FEW, HALF, LEAST, Outcome
 from .check import Confidence, Finding, Severity
-from .early_indicators import Before
+from .early_indicators import Before, Columns
+from .remedies import shared_remedies
+from .remedy_gate import refused, signs
+from .wording import counted, number
 
 if TYPE_CHECKING:
     from .verdict import Verdict
 
 ENOUGH = 8
 """Rows below which a run is not judged: no trend check can have fired."""
+COMPONENTS, HELD_OUT = "reward_components", "eval_score"
+KEEP = "keep-and-compare"
+SHOWN = 3
+"""Maximum number of reward components to name."""
 PROVEN = "All probed properties hold."
 NAMES = SUCCESS | TURNED | {"reward_margin": "margin"}
+MISSING = {"rl": "the mean reward", "preference": "the margin and the reward accuracy", "supervised": "the loss"}
+"""Metrics that show learning, by type of training."""
 OF_PAIRS = {"success_rate": "reward accuracy", "eval_score": "held-out reward accuracy"}
 """Names of the two series in preference training."""
 
 
+def names_of(run_type: RunType) -> Mapping[str, str]:
+    """Return the names of the success series."""
+    return NAMES | OF_PAIRS if run_type == "preference" else NAMES
+
+
+class Facts(NamedTuple):
+    """The facts of a diagnosis that a headline reports.
+
+    ``findings`` are those to report, without ``crash``, the active one on how the run ended. ``vital`` are active
+    findings on vital series that say more than the outcome. ``parts`` are the values of each reward component, and
+    ``idle`` the components that stay at their minimum, and whether they are 0 throughout. ``column`` returns the values
+    of a field.
+    """
+
+    run: Run
+    rows: int
+    verdict: Verdict
+    outcome: Finding | None
+    cause: Finding | None
+    findings: list[Finding]
+    crash: Finding | None
+    vital: list[Finding]
+    success: Mapping[str, Outcome]
+    learning: bool
+    parts: Mapping[str, np.ndarray]
+    idle: Mapping[str, bool]
+    before: Before
+    column: Columns
+
+    @property
+    def head(self) -> Finding | None:
+        """The finding that heads the report."""
+        return self.cause or self.outcome
+
+    @property
+    def short(self) -> bool:
+        """Whether there are too few rows to judge the run."""
+        return self.rows < ENOUGH
+
+    @property
+    def shown(self) -> str:
+        """Return the sentence on the success series."""
+        return shown(self.success, self.learning, self.run.run_type)
+
+
+def headline(facts: Facts) -> str:
+    """Return the result of the run, how it ended, and the next step if no finding heads the report."""
+    result = _problem(facts) if facts.head and (facts.head is not facts.crash or facts.short) else _overview(facts)
+    said = [result] if result else []
+    trained = facts.run.run_type in MISSING
+    if 0 < facts.rows < ENOUGH and trained and facts.verdict != "failing":
+        said.append(too_few(facts))
+    named = any(COMPONENTS in f.columns for f in facts.vital)
+    if facts.idle and trained and not (facts.short or facts.learning or named):
+        said.append(_never_paid(facts.idle))
+    if trained and not (facts.short or facts.success) and (loss := _went(facts.column("loss"))) and "," not in loss:
+        said.append(f"The loss is {loss} at the start and at the end.")
+    if end := _ending(facts, result):
+        said.append(end)
+    if not facts.short and facts.vital and not any(f.message.removesuffix(".") in result for f in facts.vital):
+        said.append(max(facts.vital, key=lambda f: (f.level, f.sureness)).message)
+    if facts.head is None and trained and facts.verdict != "healthy":
+        said.append(_next_step(facts))
+    return " ".join(said)
+
+
+def _problem(facts: Facts) -> str:
+    """Return the problem and its cause, and the result of a run without an outcome or of one that learns anyway."""
+    sentence = failing_sentence(facts.outcome, facts.cause, facts.before)
+    if facts.short or facts.verdict != "suspect" or facts.run.run_type == "probe":
+        return sentence
+    achieved = facts.outcome is None or (facts.learning and not sentence.startswith("The reward rose"))
+    return f"{sentence} {facts.shown}" if achieved else sentence
+
+
 def failing_sentence(outcome: Finding | None, cause: Finding | None, before: Before) -> str:
-    """The first sentence of a failing run: what happened and why."""
+    """Return the problem and its cause."""
     if outcome is None or cause is outcome:
         assert cause is not None
         return cause.message
@@ -39,59 +124,113 @@ def failing_sentence(outcome: Finding | None, cause: Finding | None, before: Bef
     return f"{outcome.message}{before.sentence()}"
 
 
-def stuck(headline: str, vital: list[Finding]) -> str:
-    """The headline plus a sentence on a stuck vital series that it does not mention yet."""
-    told = any(f.message.removesuffix(".") in headline for f in vital)
-    return headline if told or not vital else f"{headline} {max(vital, key=lambda f: (f.level, f.sureness)).message}"
+def _ending(facts: Facts, said: str) -> str:
+    """Return how the run ended, if it crashed or the log is short, and how much is missing if it has no result; empty
+    if it is already reported."""
+    ended = facts.run.ending
+    if facts.crash is not None and facts.crash.message not in said:
+        return facts.crash.message
+    if facts.short and ended and ended.kind != "finished" and ended.described not in said:
+        return f"The log ends with {ended.described}."
+    last = int(facts.run.steps[-1]) if facts.rows == len(facts.run) > 1 else None
+    planned = planned_after(facts.run, last) if facts.verdict in ("unproven", "unjudged") else 0
+    return f"The log ends at step {last} of {planned}." if planned and not facts.crash else ""
 
 
-def overview_sentence(
-    verdict: Verdict,
-    run: Run,
-    rows: int,
-    findings: list[Finding],
-    success: Mapping[str, Outcome],
-    learning: bool,
-) -> str:
-    """The first sentence of a run without a known problem."""
-    active = [f for f in findings if not f.cleared]
+def planned_after(run: Run, last: int | None) -> int:
+    """Return the declared number of steps if it is more than a row after the last one; otherwise 0."""
+    planned = run.settings.get("max_steps")
+    if last is None or isinstance(planned, bool) or not isinstance(planned, int) or len(run) < 2:
+        return 0
+    return planned if planned - last >= 2 * max(median(np.abs(np.diff(run.steps))), 1.0) else 0
+
+
+def _never_paid(idle: Mapping[str, bool]) -> str:
+    """Return the names of the components that are at their minimum on almost all rows."""
+    names = ", ".join(map(printable, [*idle][:SHOWN])) + (f" and {len(idle) - SHOWN} more" if len(idle) > SHOWN else "")
+    one = len(idle) == 1
+    how = "0 on all rows" if all(idle.values()) else f"at {'its' if one else 'their'} minimum on almost all rows"
+    return f"The reward component{'' if one else 's'} {names} {'is' if one else 'are'} {how}."
+
+
+def _overview(facts: Facts) -> str:
+    """The first sentence of a run that no finding heads."""
+    run, verdict = facts.run, facts.verdict
+    active = [f for f in facts.findings if not f.cleared]
     if run.run_type == "probe":
         if active and verdict in ("suspect", "failing"):
             return f"The worst proven finding: {max(active, key=lambda f: f.level).message}"
         return PROVEN if verdict == "healthy" else "No probe found the entry points that it needs."
     if verdict in ("suspect", "failing"):
-        note = max(active, key=lambda f: (f.level, f.sureness, -f.onset_step))
-        return f"{note.message} {shown(success, learning, run.run_type)}"
+        note = worst_of([f for f in active if f.level >= Severity.WARNING])
+        if note and note.kind == "outcome" and not facts.learning:
+            return note.message
+        return f"{note.message} {facts.shown}" if note else facts.shown
     if verdict == "unjudged":
-        if run.run_type == "evaluation":
-            o = success.get("reward_mean")
-            none = ""
-            if o is not None and o.unpaid:
-                none = f" Its reward is {o.now:.3g} on {'' if o.best == o.now else 'almost '}all {o.rows} rows."
-            return f"This is an evaluation or a transcript of rollouts, so there is no training to judge.{none}"
-        if run.run_type == "none" or not rows:
-            return _nothing_read(run)
-        if rows < ENOUGH:
-            # A proof, or the way the run ended, needs no more rows.
-            plain = [f for f in active if f.kind == "outcome" or (f.kind == "risk" and f.sureness is Confidence.HIGH)]
-            return " ".join([*(f.message for f in plain if not f.explained_by), too_few(rows)])
-        return "No check found the metrics that it needs, so there is no verdict."
+        return _unjudged(facts, active)
     strange = not_finite_any_longer(run)
     but = f" But {strange}." if strange else ""
     if verdict == "unproven" and run.reading is not None and run.reading.decides:
         differ = f"{run.reading.rows} or {run.reading.other_rows} rows, with different rewards"
         return f"The log can be read in two ways that give different results ({differ}), so the run is not judged."
-    told = shown(success, learning, run.run_type)
-    if past := earlier(findings):
+    told = facts.shown
+    if past := earlier(facts.findings):
         return f"{told} {past}{but}"
     if verdict == "unproven":
-        troubled = lost(success) or any(f.kind == "outcome" for f in active)
+        troubled = lost(facts.success) or any(f.kind == "outcome" for f in active)
         return f"{told}{but}" if troubled else f"No problem found, but {told[0].lower()}{told[1:]}{but}"
     return f"{told} No problem found in the recorded metrics.{but}"
 
 
+def _unjudged(facts: Facts, active: list[Finding]) -> str:
+    """Return why a run is not judged; for a short log, the findings that need no more rows, such as proofs."""
+    run = facts.run
+    if run.run_type == "evaluation":
+        o = facts.success.get("reward_mean")
+        none = ""
+        if o is not None and o.unpaid:
+            none = f" Its reward is {o.now:.3g} on {'' if o.best == o.now else 'almost '}all {o.rows} rows."
+        return f"This is an evaluation or a transcript of rollouts, so there is no training to judge.{none}"
+    if run.run_type == "none" or not facts.rows:
+        return _nothing_read(run)
+    if facts.short:
+        plain = [f for f in active if f.kind == "outcome" or (f.kind == "risk" and f.sureness is Confidence.HIGH)]
+        return " ".join(f.message for f in plain if not f.explained_by)
+    return "No check found the metrics that it needs, so there is no verdict."
+
+
+def _next_step(facts: Facts) -> str:
+    """Return one imperative: that of the worst finding, or else one that the settings and the last rows suggest."""
+    run = facts.run
+    active = [f for f in (*facts.findings, facts.crash) if f is not None and not f.cleared]
+    if noted := worst_of([f for f in active if f.level > Severity.INFO or (facts.short and f.kind == "outcome")]):
+        return f"{noted.action}."
+    if facts.short:
+        if run.ending and run.ending.kind == "exception":
+            return "Fix this exception, and start the run again."
+        return "Log every step." if logged_at_intervals(run, facts.rows) else "Continue the run."
+    if run.reading is not None and run.reading.decides:
+        return "Name the column of the reward: --map 'NAME=reward_mean'."
+    if facts.idle:
+        return f"Score a right response with {printable(next(iter(facts.idle)))} yourself: it must be above 0."
+    gate = dict(refused(run.settings))
+    for remedy, (holds, level) in signs(facts.column).items():
+        if holds and remedy not in gate:
+            return f"{shared_remedies()[remedy].title}: {level}."
+    if any(o.solved for o in facts.success.values()):
+        return "Use harder prompts, or stop: there is little left to gain."
+    if any(o.first - o.now > o.shown for o in facts.success.values()):
+        return f"{shared_remedies()[KEEP].title}."
+    flat = next((name for name, o in facts.success.items() if o.shown == o.shown), None)
+    if flat is None:
+        return f"Log {MISSING[run.run_type]} of each step."
+    if facts.success[flat].rows < FEW:
+        return f"Continue the run until at least {FEW} values of the {NAMES[flat]} are logged."
+    return "Evaluate on the same held-out prompts every few steps, or use more prompts per step: both lower the noise."
+
+
 def _nothing_read(run: Run) -> str:
-    """Why there is nothing to judge: the run ended before its first metric, or none was recognised."""
+    """Return why there is nothing to judge: the run ended before its first metric, or none was recognised."""
     if run.ending and run.ending.kind != "finished":
         return f"The run ended before its first metric with {run.ending.described}."
     unread = run.reading.not_recognised if run.reading else ""
@@ -100,17 +239,33 @@ def _nothing_read(run: Run) -> str:
 
 def earlier(findings: list[Finding]) -> str:
     """Return the most severe cleared problem, if it was at least a warning."""
-    past = [f for f in findings if f.cleared and f.level >= Severity.WARNING]
-    if not past:
+    worst = worst_of([f for f in findings if f.cleared and f.level >= Severity.WARNING])
+    if worst is None:
         return ""
-    worst = max(past, key=lambda f: (f.level, f.sureness, -f.onset_step))
     return f"No problem is active now. Earlier problem (until step {worst.last_step}): {worst.message}"
 
 
-def too_few(rows: int) -> str:
-    """States that too few rows are recorded to judge the run."""
-    logged = "row was" if rows == 1 else "rows were"
-    return f"Only {rows} {logged} logged; at least {ENOUGH} are needed for a verdict."
+def worst_of(findings: list[Finding]) -> Finding | None:
+    """Return the most severe finding, of several the most certain and then the earliest; None if there is none."""
+    return max(findings, key=lambda f: (f.level, f.sureness, -f.onset_step), default=None)
+
+
+def _went(values: np.ndarray | None) -> str:
+    """The first and the last known value; one if they are the same, none if nothing is known."""
+    known = [] if values is None else [number(value) for value in values[np.isfinite(values)]]
+    return ", then ".join(dict.fromkeys((known[0], known[-1]))) if known else ""
+
+
+def too_few(facts: Facts) -> str:
+    """State that too few rows are recorded to judge the run, and how success and reward components began and ended."""
+    names = names_of(facts.run.run_type)
+    series = {names[name]: facts.column(name) for name in [*facts.success][:2] or ["loss"]}
+    if len(facts.parts) > 1:
+        series |= {printable(name): facts.parts[name] for name in [*facts.parts][:SHOWN]}
+    levels = [f"{name} {went}" for name, values in series.items() if (went := _went(values))]
+    shown = f" ({'; '.join(levels)})" if levels else ""
+    logged = f"{counted(facts.rows, 'row')} {'was' if facts.rows == 1 else 'were'} logged"
+    return f"Only {logged}{shown}; at least {ENOUGH} are needed for a verdict."
 
 
 def logged_at_intervals(run: Run, rows: int) -> bool:
@@ -164,65 +319,81 @@ def together(success: Mapping[str, Outcome]) -> list[str]:
 
 
 def shown(success: Mapping[str, Outcome], learning: bool, run_type: RunType = "rl") -> str:
-    """One sentence on what the success series show."""
-    names = NAMES | OF_PAIRS if run_type == "preference" else NAMES
-    success, fell = evidence(success, run_type), lost(success)
+    """One sentence on what the success series show, with the held-out score."""
+    names, success = names_of(run_type), evidence(success, run_type)
+    said, told = _claim(success, names, learning, run_type)
+    return f"{said}{'' if HELD_OUT in told else _held_out(success, names)}."
+
+
+def _claim(
+    success: Mapping[str, Outcome], names: Mapping[str, str], learning: bool, run_type: RunType
+) -> tuple[str, Collection[str]]:
+    """Return what the success series show, and the series that it names."""
+    fell = lost(success)
     improved = f"The {'model' if run_type == 'supervised' else 'policy'} improved"
     for name, o in success.items():
         if o.gained and not o.fallen:
             first, now = _levels(name, o)
             moved = f"the {names[name]} {'fell' if name in TURNED else 'rose'} from {first:.3g} to {now:.3g}"
             if fell:
-                back = "rose" if fell[0] in TURNED else "fell"
-                return f"No evidence of learning: {moved}, but the {names[fell[0]]} {back} again."
-            return f"{improved}: {moved}{_held_out(name, success, names)}."
+                back = "rose again" if fell[0] in TURNED else "fell back"
+                return f"No evidence of learning: {moved}, but the {names[fell[0]]} {back}", (name, *fell)
+            best = f", after a best level of {abs(o.best):.3g}" if o.best - o.now > o.shown else ""
+            return f"{improved}: {moved}{best}", (name,)
     for name, o in success.items():
         if o.risen and not o.fallen:
             first, now = _levels(name, o)
-            return f"The task is solved: the {names[name]} is {now:.3g} ({first:.3g} at the start)."
+            return f"The {names[name]} is near its maximum: {now:.3g} ({first:.3g} at the start)", (name,)
     if learning and (pair := together(success)):
-        went = [f"the {names[n]} rose from {success[n].first:.3g} to {success[n].now:.3g}" for n in pair]
-        return f"{improved}: {' and '.join(went)}, which together exceeds the noise."
+        went = " and ".join(f"the {names[n]} rose from {success[n].first:.3g} to {success[n].now:.3g}" for n in pair)
+        return f"{improved}: {went}, which together exceeds the noise", pair
     if learning and (beyond := _beyond_start(success)):
-        return f"{improved}: {beyond}"
+        return f"{improved}: {beyond}", ()
+    none = "No evidence of learning"
     for name, o in success.items():
         if o.solved and not o.fallen and o.rows >= LEAST:
-            return (
-                f"No evidence of learning: the {names[name]} was near its maximum from the start "
-                f"({o.first:.3g}, {o.now:.3g} now)."
-            )
-    flat = next((_flat(names[name], o, *_levels(name, o)) for name, o in success.items() if o.shown == o.shown), "")
-    few = "the log has too few recognised values of the reward, the success rate or a held-out score."
-    return f"No evidence of learning: {flat or few}"
+            near = f"the {names[name]} was near its maximum from the start ({o.first:.3g}, {o.now:.3g} now)"
+            return f"{none}: {near}", (name,)
+    for name, o in success.items():
+        if o.shown == o.shown:
+            return f"{none}: {_flat(names[name], o, *_levels(name, o))}", (name,)
+    few = "too few recognised values" if success else "no recognised values"
+    return f"{none}: the log has {few} of the reward, the success rate or a held-out score", ()
 
 
-def _held_out(name: str, success: Mapping[str, Outcome], names: Mapping[str, str]) -> str:
-    """Return what the held-out score did while another series improved; empty if it has too few values."""
-    score = success.get("eval_score")
-    if name in ("eval_score", "eval_loss") or score is None or score.shown != score.shown:
+def _held_out(success: Mapping[str, Outcome], names: Mapping[str, str]) -> str:
+    """Return what the held-out score did, with the number of its values while they are few; empty if there is none."""
+    o = success.get(HELD_OUT)
+    if o is None or o.rows < 2:
         return ""
-    went = "rose" if score.gained else "changed"
-    return f", and the {names['eval_score']} {went} from {score.first:.3g} to {score.now:.3g}"
+    few = f" ({o.rows} evaluations)" if o.shown != o.shown else ""
+    went = "rose" if o.gained else "fell" if o.fallen else "changed"
+    return f", and the {names[HELD_OUT]} {went} from {o.first:.3g} to {o.now:.3g}{few}"
 
 
 def _beyond_start(success: Mapping[str, Outcome]) -> str:
     """Return the sentence on how far a preference run is past its start; empty if it records neither a margin nor a
     loss."""
     if (margin := success.get("reward_margin")) is not None:
-        return f"the margin is {margin.now:.3g}, above the initial value 0 of a preference run."
+        return f"the margin is {margin.now:.3g}, above the initial value 0 of a preference run"
     if (loss := success.get("loss")) is not None:
-        return f"the loss is {-loss.now:.3g}, below the initial value ln 2 (0.693) of a preference run."
+        return f"the loss is {-loss.now:.3g}, below the initial value ln 2 (0.693) of a preference run"
     return ""
 
 
 def _flat(name: str, o: Outcome, first: float, now: float) -> str:
     """Return what a series without a gain shows: that it is constant, that it is short, or the size of its noise."""
     if max(abs(first - now), o.shown) <= CONSTANT * max(abs(now), CONSTANT):
-        return f"the {name} is {now:.3g} on all {o.rows} rows."
+        return f"the {name} is {now:.3g} on all {o.rows} rows"
+    if o.first - o.now > o.shown and o.rows >= FEW:
+        worse = f"the {name} {'fell' if now < first else 'rose'} from {first:.3g} to {now:.3g}"
+        return f"{worse}, by more than noise (smallest detectable change: {o.shown:.2g})"
     changed = f"the {name} changed from {first:.3g} to {now:.3g}"
+    if f"{first:.3g}" == f"{now:.3g}":
+        changed = f"the {name} is {now:.3g} at the start and at the end"
     if o.rows < FEW:
-        return f"{changed}, but {o.rows} values are too few to distinguish a change from noise."
-    return f"{changed} (smallest detectable change: {o.shown:.2g})."
+        return f"{changed}, but {o.rows} values are too few to distinguish a change from noise"
+    return f"{changed} (smallest detectable change: {o.shown:.2g})"
 
 
 def _levels(name: str, o: Outcome) -> tuple[float, float]:

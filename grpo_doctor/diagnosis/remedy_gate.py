@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 
 from ..run import figure
 from .check import Finding, Remedy
+from .early_indicators import Columns
 
 
 class Declared(NamedTuple):
@@ -20,6 +22,23 @@ class Declared(NamedTuple):
     because: str
 
 
+class Sign(NamedTuple):
+    """A metric whose mean over the last `LATE` values is between these limits if the remedy applies."""
+
+    remedy: str
+    field: str
+    above: float
+    up_to: float
+    level: str
+
+
+LATE = 5
+SIGNS = (
+    Sign("raise-response-limit", "cut_share", 0.1, 1.0, "{:.0%} of the responses are truncated"),
+    Sign("raise-learning-rate", "kl", 1e-5, 1e-3, "the KL to the reference is {:.2g} nats/token"),
+    Sign("filter-dead-groups", "dead_share", 0.5, 1.0, "{:.0%} of the groups have identical rewards"),
+)
+"""The signs of a run that does not learn, the first ones first."""
 _COEFFICIENT = ("entropy_coef", "entropy_coeff")
 DECLARED = (
     Declared("drop-entropy-bonus", _COEFFICIENT, lambda x: x == 0, "the entropy coefficient is already 0"),
@@ -27,33 +46,87 @@ DECLARED = (
     Declared("lower-kl-coefficient", ("kl_coef", "beta"), lambda x: x == 0, "the KL coefficient is already 0"),
     Declared("temperature-one", ("temperature",), lambda x: x == 1, "the temperature is already 1"),
     Declared("raise-group-size", ("group_size", "num_generations"), lambda x: x >= 8, "the group size is {value:g}"),
+    Declared("centre-per-group", ("group_size", "num_generations"), lambda x: x == 1, "each group has one response"),
     Declared("clip-higher", ("num_iterations",), lambda x: x == 1, "the clip needs several updates per rollout"),
     Declared("fewer-updates-per-rollout", ("num_iterations",), lambda x: x == 1, "there is one update per rollout"),
     Declared("skip-exploding-updates", ("max_grad_norm", "grad_clip"), lambda x: x < 0.2, "the limit is {value:g}"),
     Declared("lower-learning-rate", ("learning_rate",), lambda x: x < 1e-7, "the learning rate is already {value:g}"),
     Declared("raise-learning-rate", ("learning_rate",), lambda x: x > 1e-4, "the learning rate is already {value:g}"),
 )
-CONSTANT = ("filter-dead-groups", "raise-group-size", "temperature-one", "match-difficulty", "lower-learning-rate")
+CONSTANT = (
+    "filter-dead-groups", "raise-group-size", "temperature-one", "match-difficulty", "lower-learning-rate",
+)  # fmt: skip
 """Remedies that are withheld if the reward has been constant since the first row, because they have no effect until
 the reward function works."""
+UNPAID = (*CONSTANT, "raise-response-limit")
+"""The same if no response has got the task reward, although others than the truncated ones could."""
+REFUTED = (
+    ("too_low", "lower-learning-rate", "the learning rate is too low"),
+    ("solved", "check-the-reward", "the task is solved"),
+    ("graded", "check-the-reward", "the reward function distinguishes the responses of a batch"),
+    ("form", "pay-no-length", "the gain comes from formatting"),
+    ("risen", "check-the-labels", "the loss has fallen before"),
+)
+"""Remedies that the evidence of this name rules out, each with the reason."""
 OPPOSED = (("lower-learning-rate", "raise-learning-rate"), ("drop-entropy-bonus", "entropy-bonus"))
 """Pairs of remedies of which a report gives only the first one offered."""
 BACK = "roll-back"
 
 
-def senseless(settings: Mapping[str, Any], findings: Sequence[Finding], first: float) -> Iterator[tuple[str, str]]:
-    """Remedies that do not apply to this run, each with the reason; ``first`` is the first step of its log."""
+def refused(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Remedies that a declared setting rules out, each with the reason."""
     for gate in DECLARED:
         value = next((settings[name] for name in gate.names if isinstance(settings.get(name), int | float)), None)
         if value is not None and gate.senseless(figure(value)):
             yield gate.remedy, gate.because.format(value=figure(value))
-    if any(finding.evidence.get("throughout") for finding in findings):
+
+
+def signs(column: Columns) -> dict[str, tuple[bool, str]]:
+    """Return whether the sign of each remedy holds, with the level in words, if its metric is recorded."""
+    found = {}
+    for sign in SIGNS:
+        values = column(sign.field)
+        known = np.empty(0) if values is None else values[np.isfinite(values)][-LATE:]
+        if len(known):
+            level = float(known.mean())
+            found[sign.remedy] = sign.above < level <= sign.up_to, sign.level.format(level)
+    return found
+
+
+def senseless(
+    settings: Mapping[str, Any],
+    findings: Sequence[Finding],
+    first: float,
+    column: Columns,
+    *,
+    unpaid: bool = False,
+    idle: bool = False,
+) -> Iterator[tuple[str, str]]:
+    """Remedies that do not apply to this run, each with the reason.
+
+    ``first`` is the first step of its log. ``unpaid`` is true if its task reward, and ``idle`` if one of its reward
+    components, was never above its minimum.
+    """
+    yield from refused(settings)
+
+    def shown(name: str) -> bool:
+        return any(finding.evidence.get(name) for finding in findings)
+
+    if shown("throughout"):
         yield from ((remedy, "the reward is constant, so check the reward function first") for remedy in CONSTANT)
+    if unpaid:
+        yield from ((remedy, "no response has got the task reward, so check its function first") for remedy in UNPAID)
+    for name, remedy, because in REFUTED:
+        if shown(name) and not (name == "graded" and idle):
+            yield remedy, because
     if any(finding.evidence.get("most_dead") == 0 for finding in findings):
         yield "filter-dead-groups", "no group has zero variance"
-    low = any(finding.evidence.get("too_low") for finding in findings)
-    direction = "lower-learning-rate" if low else "raise-learning-rate"
-    yield direction, f"the learning rate is {'too low' if low else 'not too low'}"
+    seen = signs(column)
+    if not (cut := seen.get("raise-response-limit", (True, "")))[0]:
+        yield "raise-response-limit", cut[1]
+    moved, level = seen.get("raise-learning-rate", (False, "the learning rate is not too low"))
+    if not (moved or shown("too_low")):
+        yield "raise-learning-rate", level
     suffered = [finding.onset_step for finding in findings if finding.kind == "outcome"]
     if suffered and max(suffered) <= first:
         yield BACK, "the problem has existed since the first step, so no earlier checkpoint is better"

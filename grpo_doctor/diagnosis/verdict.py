@@ -10,32 +10,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
-import numpy as np
 
 from ..run import Run, RunType, Table
-from ..series.noise_model import median
+from ..series.reward_components import idle, parts_of
 from ..series.trajectory import MEANT, VALID, Trajectory
 from ..series.trend import Outcome
 from .check import Confidence, Finding, Fires, Severity, Withheld
 from .early_indicators import Before, Moved, Recorded, before
 from .faq import answers_of
 from .framework import framework
-from .headline import (
-    ENOUGH,
-    beyond_reference,
-    evidence,
-    failing_sentence,
-    lost,
-    overview_sentence,
-    shown,
-    stuck,
-    together,
-    too_few,
-)
+from .headline import ENOUGH, Facts, beyond_reference, evidence, headline, lost, planned_after, together
 from .remedy_gate import BACK, built_in, contradicting, placed, senseless, unfounded
 from .tables import before_next_run, tables_of
 from .wording import rendered
@@ -58,6 +46,8 @@ OF_REWARD = frozenset(
 REACH = 2 / 3
 """Share of the time before a fall within which its cause must begin: a state that held while the run improved did not
 cause the fall."""
+ENDING = "ending"
+"""Family of the checks that report how a run ended."""
 TOLD_FIRST = "LEN003 REW001 STL006 STL008 STL001 GRD001 REW015 REW016 REW002 REW009 SUP001".split()
 """The outcomes that come first among equally severe ones, in reverse order. Those about success come first; truncation
 precedes them, because metrics of truncated responses do not describe whole responses; and NaN or infinity precedes a
@@ -303,35 +293,27 @@ def _treat(
     findings: list[Finding],
     active: list[Finding],
     run: Run,
-    first: float,
+    refuted: Iterable[tuple[str, str]],
     passed: Collection[str],
 ) -> None:
-    """Attaches rivals and remedies, in the order of the findings. A remedy that an active finding, a declared setting,
-    the log or an earlier remedy rules out is withheld with the reason, as is a rival whose check has passed.
+    """Attaches rivals and remedies, in the order of the findings. A remedy that an active finding, the settings or the
+    log (``refuted``), or an earlier remedy rules out is withheld with the reason, as is a rival whose check has
+    ``passed``.
 
-    The first remedy of a constant reward comes first, also for a finding that explains it without proof; then those
-    that most causes of the same effect ask for. If probes proved the findings on the code, the probe's remedies come
-    first. Remedies that the framework's trainer already applies come last.
+    Remedies that most causes of the same effect ask for come first. If probes proved the findings on the code, the
+    probe's remedies come first. Remedies that the framework's trainer already applies come last.
     """
     ruled_out = [
         (remedy_id, f"{finding.code} {finding.name}: {because}", finding.explained_by)
         for finding in sorted(active, key=_strength, reverse=True)
         for remedy_id, because in catalogue.checks[finding.code].withholds.items()
     ]
-    ruled_out += [(remedy_id, because, []) for remedy_id, because in senseless(run.settings, active, first)]
+    ruled_out += [(remedy_id, because, []) for remedy_id, because in refuted]
     given: dict[str, str] = {}
     writer = framework(run)
-    by_code = {f.code: f for f in findings}
-    urgent = {
-        code: catalogue.checks[constant.code].remedies[:1]
-        for constant in active
-        if constant.evidence.get("throughout")
-        for code in (constant.code, *constant.explained_by)
-        if by_code[code].sureness < Confidence.HIGH
-    }
     for finding in findings:
         check = catalogue.checks[finding.code]
-        head = urgent.get(finding.code, check.advice.probe_remedies if run.run_type == "probe" else ())
+        head = check.advice.probe_remedies if run.run_type == "probe" else ()
         offered = dict.fromkeys((*head, *check.remedies))
         finding.rivals = [rival for rival in check.rivals if rival.ruled_out_by not in passed]
         if finding.level >= Severity.WARNING:
@@ -369,9 +351,11 @@ def diagnosis_of(
     ``rows`` and ``recorded`` are passed for a live run, which does not keep its rows.
     """
     rows = len(run) if rows is None else rows
+    recorded = recorded or Recorded(run.steps, run.column)
     first, last = bounds(run)
     stands = {name: series.outcome for name, series in success.items() if series.rows and name not in (MEANT, VALID)}
-    if (task := success.get(MEANT)) and task.unpaid:  # a maximum of formatting rewards alone solves nothing
+    task = success.get(MEANT)
+    if task and task.unpaid:  # a maximum of formatting rewards alone solves nothing
         reward = stands["reward_mean"]
         stands["reward_mean"] = msgspec.structs.replace(reward, solved=False, risen=reward.gained)
     learning = learns(stands, run.run_type)
@@ -388,27 +372,35 @@ def diagnosis_of(
         outcome.message = outcome.message.replace(str(outcome.evidence.get("more", "")), "")
         cause.message = cause.message.replace(str(cause.evidence.get("outcome", "")), "")
     _arrange(run, findings, head, outcome)
-    _treat(catalogue, findings, active, run, -math.inf if first is None else first, coverage.passed_codes)
+    parts = parts_of(recorded.column("reward_components"))
+    unused = idle(parts)
+    begin, unpaid = -math.inf if first is None else first, task is not None and task.unpaid
+    refuted = senseless(run.settings, active, begin, recorded.column, unpaid=unpaid, idle=bool(unused))
+    _treat(catalogue, findings, active, run, refuted, coverage.passed_codes)
     verdict = _verdict(run, active, coverage, stands, rows)
-    earlier = before(recorded or Recorded(run.steps, run.column), int(fell)) if fell < math.inf else Before([], {})
+    earlier = before(recorded, int(fell)) if fell < math.inf else Before([], {})
     told = [f for f in findings if not f.cleared or f.onset_step != first]  # held from the first row: the start
-    headline = (
-        failing_sentence(outcome, cause, earlier)
-        if head
-        else overview_sentence(verdict, run, rows, told, stands, learning)
+    crash = next((f for f in active if catalogue.checks[f.code].family == ENDING and f.level > Severity.INFO), None)
+    vital = [f for f in active if catalogue.checks[f.code].vital and f.kind != "risk"]
+    facts = Facts(
+        run=run,
+        rows=rows,
+        verdict=verdict,
+        outcome=outcome,
+        cause=cause,
+        findings=[f for f in told if f is not crash],
+        crash=crash,
+        vital=[f for f in vital if not (outcome and f is not outcome and same_in_other_words(f, outcome))],
+        success=stands,
+        learning=learning,
+        parts=parts,
+        idle=unused,
+        before=earlier,
+        column=recorded.column,
     )
+    sentence = headline(facts)
     if catalogue.selected and not head:
-        headline = f"Only the selected checks ran ({', '.join(catalogue.selected)}). {headline}"
-    alone = outcome is None and run.run_type != "probe"
-    if head and verdict == "suspect" and (alone or (learning and not headline.startswith("The reward rose"))):
-        headline = f"{headline} {shown(stands, learning, run.run_type) if rows >= ENOUGH else too_few(rows)}"
-    if rows >= ENOUGH:
-        vital = [f for f in active if catalogue.checks[f.code].vital]
-        headline = stuck(
-            headline, [f for f in vital if not (outcome and f is not outcome and same_in_other_words(f, outcome))]
-        )
-    elif run.ending and run.ending.kind != "finished" and run.ending.described not in headline:
-        headline = f"{headline} The log ends with {run.ending.described}."  # all that such a short log shows
+        sentence = f"Only the selected checks ran ({', '.join(catalogue.selected)}). {sentence}"
     return Diagnosis(
         source=run.source,
         format=run.format,
@@ -421,7 +413,7 @@ def diagnosis_of(
         outcome=outcome.code if outcome is not None else None,
         cause=head.code if head is not None else None,
         onset_step=begun.onset_step if begun is not None else None,
-        headline=headline,
+        headline=sentence,
         success=stands,
         moved=earlier.moved,
         findings=findings,
@@ -436,13 +428,9 @@ def diagnosis_of(
 
 def unfinished(run: Run, last: int | None) -> list[str]:
     """A note if the log ends more than a row before the declared number of steps."""
-    planned = run.settings.get("max_steps")
-    if last is None or isinstance(planned, bool) or not isinstance(planned, int) or len(run) < 2:
-        return []
-    apart = median(np.abs(np.diff(run.steps)))
-    if planned - last < 2 * max(apart, 1.0):
-        return []
-    return [f"the log ends at step {last} of {planned}: the run is unfinished, and the report covers only these steps"]
+    planned = planned_after(run, last)
+    note = f"the log ends at step {last} of {planned}: the run is unfinished, and the report covers only these steps"
+    return [note] if planned else []
 
 
 def bounds(run: Run) -> tuple[int | None, int | None]:

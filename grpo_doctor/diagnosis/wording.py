@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from string import Formatter
 from typing import Any
 
@@ -24,6 +24,21 @@ def counted(amount: int, noun: str) -> str:
 def all_of(amount: float, noun: str) -> str:
     """``the only row``, ``both rows``, ``all 12 rows``."""
     return {1: f"the only {noun}", 2: f"both {noun}s"}.get(int(amount), f"all {amount:,.0f} {noun}s")
+
+
+def steps(rows: float, span: float) -> str:
+    """``10 steps``, or ``10 logged steps`` if ``span``, the distance of the first and the last, shows more."""
+    return counted(int(rows), step_noun(rows, span))
+
+
+def step_noun(rows: float, span: float) -> str:
+    """``step``, or ``logged step`` if the rows are several steps apart."""
+    return "logged step" if span >= rows else "step"
+
+
+def listed(words: Sequence[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
 def rendered(message: str, evidence: Mapping[str, Any]) -> str:

@@ -139,7 +139,7 @@ def effects_words(overview: Overview) -> list[str]:
         first = overview.effects[0]
 
         return [f"No setting separates the failing runs from the others ({len(overview.effects)} tested). "
-                f"The closest: {effect_words(first, len(overview.effects))}"]  # fmt: skip
+                f"The closest is {effect_words(first, len(overview.effects))}"]  # fmt: skip
     if overview.untried:
         name, why = next(iter(overview.untried.items()))
         return [f"No setting could be tested; for example {name}: {why}."]

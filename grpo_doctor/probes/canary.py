@@ -73,9 +73,13 @@ class _Loop:
         self.adapter, self.seams = adapter, completed(adapter)
         self.special = special_ids(adapter.tokenizer)
         if "step" not in self.seams or adapter.optimizer is None or adapter.model is None:
-            raise AdapterError(f"{adapter.name}: the canary needs model, optimizer, and step, backward or loss")
+            raise AdapterError(
+                f"{adapter.name}: the adapter lacks what --canary needs: model, optimizer, and step, backward or loss"
+            )
         if "rollout" not in adapter.seams and not {"render", "sample", "extract"} <= self.seams.keys():
-            raise AdapterError(f"{adapter.name}: the canary needs rollout, or render, sample and extract")
+            raise AdapterError(
+                f"{adapter.name}: the adapter lacks what --canary needs: rollout, or render, sample and extract"
+            )
         chosen = list(adapter.prompts or PROMPTS)
         self.prompts: list[Prompt] = [chosen[n % len(chosen)] for n in range(GROUPS) for _ in range(SIZE)]
 

@@ -378,7 +378,7 @@ def _function(found: Found, has: Held) -> list[str]:
     )
     if found.seam == "advantages" and _of_one_group(found):
         has.before.append("import torch")
-        body = f"torch.stack([{call.replace('rewards=rewards', 'rewards=group')} for group in rewards])"
+        body = f"torch.stack([torch.as_tensor({call.replace('=rewards', '=group')}) for group in rewards])"
     lines = [f"def {found.seam}({signature}):  # {_place(found)}", f"    return {body}"]
     if not unknown:
         return lines

@@ -38,9 +38,10 @@ class Remembering:
             raise Unjudged("a composite entry point takes only the adapter's own prompts") from None
 
 
-class Trajectory(NamedTuple):
-    """The result of a multi-turn rollout for one prompt."""
+class Conversation(NamedTuple):
+    """The result of a multi-turn rollout for one prompt, without the prompt."""
 
+    prompt: Prompt
     ids: Ids
     generated: list[bool]
     """The ids that the policy generated."""
@@ -48,6 +49,8 @@ class Trajectory(NamedTuple):
     """Number of turns that were generated after ids other than the prompt and the previous text."""
     endless: int
     """Number of turns that lack the end token with which they were generated."""
+    marked: list[bool] | None = None
+    """The ids that the trainer's own mask marks as generated, or None if there is no mask."""
 
 
 class Rolled:
@@ -106,7 +109,7 @@ class Rolled:
             for said, answer, row, turn in zip(spoken, answers, rows, turns, strict=True)
         ]
 
-    def trajectories(self, prompts: Sequence[Prompt], answers: Sequence[Ids]) -> list[Trajectory]:
+    def conversations(self, prompts: Sequence[Prompt], answers: Sequence[Ids]) -> list[Conversation]:
         """Return the result of `rollout` when these answers are served in order. Raises `Unjudged` if there is only one
         turn, or the generated ids are unknown."""
         rows = [self.render(p) for p in prompts]
@@ -116,7 +119,8 @@ class Rolled:
         if all(len(turn) < 2 for turn in turns):
             raise NotApplicable("rollout makes only one turn")
         out = []
-        for said, turn, row in zip(split_rows(found, [1] * len(prompts)), turns, rows, strict=True):
+        responses = split_rows(found, [1] * len(prompts))
+        for prompt, said, turn, row in zip(prompts, responses, turns, rows, strict=True):
             ids = None if isinstance(said, str) else flat_ids(said)
             places = None if ids is None else _places(ids, turn, len(row), self.special.eos)
             if ids is None or places is None:
@@ -124,7 +128,7 @@ class Rolled:
             own = {n for place in places for n in place}
             elsewhere = sum(given != [*row, *ids[: at.start]] for at, (given, _) in zip(places, turn, strict=True))
             endless = sum(len(at) < len(answer) for at, (_, answer) in zip(places, turn, strict=True))
-            out.append(Trajectory(ids, [n in own for n in range(len(ids))], elsewhere, endless))
+            out.append(Conversation(prompt, ids, [n in own for n in range(len(ids))], elsewhere, endless))
         return out
 
     def sample(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:

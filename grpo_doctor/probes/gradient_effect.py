@@ -354,8 +354,7 @@ def temperature_of(
         without = _gradients(loss, model, prompts, responses, 0 * signs)
     if not given or [g.shape for _, g in given] != [g.shape for _, g in without]:
         return None
-    slopes = []
-    parts = [(f, first - second) for (f, first), (_, second) in zip(given, without, strict=True)]
+    slopes, parts = [], _less(given, without)
     gradient = {id(f): g for f, g in parts}
     for sample in located([f for f, _ in parts], [[]] * len(responses), responses):
         if sample is None:

@@ -58,12 +58,12 @@ def unmoved(
 
 def cosine(a: Tensor, b: Tensor) -> float:
     """Return the cosine of two vectors, 0 if one of them is 0."""
-    product, squares = 0.0, [0.0, 0.0]
-    for one, other in zip(a.split(2**20), b.split(2**20), strict=True):  # in double precision without whole copies
-        one, other = one.double(), other.double()
-        product += float(one @ other)
-        squares = [squares[0] + float(one @ one), squares[1] + float(other @ other)]
-    return product / max(math.sqrt(squares[0] * squares[1]), 1e-8)
+
+    def product(one: Tensor, other: Tensor) -> float:  # in double precision, without copies of whole vectors
+        pairs = zip(torch.split(one, 2**20), torch.split(other, 2**20), strict=True)
+        return sum(float(x.double() @ y.double()) for x, y in pairs)
+
+    return product(a, b) / (max(math.sqrt(product(a, a)), 1e-8) * max(math.sqrt(product(b, b)), 1e-8))
 
 
 def spread(count: int, model: Any) -> Tensor:
@@ -180,7 +180,7 @@ def without_critic(
     gradient of that loss reaches the shared layers but not the other head."""
     layers = [m for m in model.modules() if isinstance(m, torch.nn.Linear)]
     values = [p for m in layers if m.out_features == 1 for p in m.parameters()]
-    kept = [p for _, p in trainable(model)]
+    kept: list[Tensor] = [p for _, p in trainable(model)]
     if values and _moves(values, model, backward, prompts, responses):
         head = max(layers, key=lambda m: m.out_features).weight
         if any(head is m.weight for m in model.modules() if isinstance(m, torch.nn.Embedding)):
@@ -201,21 +201,21 @@ def last_layers(model: torch.nn.Module, backward: Callable[..., Any]) -> Iterato
 
     A trainer's own `backward` may expect a gradient on every parameter, so it gets all of them.
     """
-    kept = [p for _, p in trainable(model)]
+    kept: list[Tensor] = [p for _, p in trainable(model)]
     if isinstance(backward, PlainBackward) and sum(p.numel() for p in kept) > DIRECTION:
         kept = _nearest_to_logits(model) or kept
     with _trained_alone(model, kept):
         yield
 
 
-def _nearest_to_logits(model: torch.nn.Module) -> list[torch.nn.Parameter]:
+def _nearest_to_logits(model: torch.nn.Module) -> list[Tensor]:
     """Return the parameters next to the logits in the autograd graph, with at least `DIRECTION` values.
 
     Embeddings are left out: a gradient on tied weights needs a backward pass through every layer.
     """
     embedded = {id(m.weight) for m in model.modules() if isinstance(m, torch.nn.Embedding)}
     one = torch.ones(1, 1, dtype=torch.long, device=device_of(model))
-    nodes, seen, found = deque([logits_of(model, one, one).grad_fn]), set[Any](), []
+    nodes, seen, found = deque([logits_of(model, one, one).grad_fn]), set[Any](), list[Tensor]()
     while nodes and sum(p.numel() for p in found) < DIRECTION:
         node = nodes.popleft()
         if node is None or node in seen:
@@ -229,7 +229,7 @@ def _nearest_to_logits(model: torch.nn.Module) -> list[torch.nn.Parameter]:
 
 
 @contextmanager
-def _trained_alone(model: torch.nn.Module, kept: Sequence[torch.nn.Parameter]) -> Iterator[None]:
+def _trained_alone(model: torch.nn.Module, kept: Sequence[Tensor]) -> Iterator[None]:
     """Make these the only trainable parameters of the model inside the block."""
     frozen = [p for _, p in trainable(model) if not any(p is own for own in kept)]
     for parameter in frozen:

@@ -13,25 +13,10 @@ from typing import Any, NamedTuple
 
 from .crafted_inputs import PROMPTS, canaries, flat_ids, plain_ids, special_ids
 from .entry_points import Adapter, Ids, NotApplicable, Prompt, Unjudged
-from .from_rollout import Rolled
+from .from_rollout import Conversation, Rolled
 from .generations import in_turns
 from .gradient_effect import pushes
 from .trainer_objects import written_in
-
-
-class Spoken(NamedTuple):
-    """One conversation after its prompt."""
-
-    prompt: Prompt
-    ids: Ids
-    generated: list[bool]
-    """The ids that the policy generated."""
-    elsewhere: int
-    """Number of turns that were generated after ids other than the prompt and the previous text."""
-    endless: int
-    """Number of turns that lack the end token with which they were generated."""
-    marked: list[bool] | None
-    """The ids that the trainer's own mask marks as generated, or None if there is no mask."""
 
 
 class Count(NamedTuple):
@@ -51,7 +36,7 @@ def spoken(
     tokenizer: Any,
     prompts: Sequence[Prompt] | None,
     turns: Sequence[str] | None,
-) -> list[Spoken]:
+) -> list[Conversation]:
     """Return four conversations. ``roll`` returns ids (`rollout`), or ids and their mask (`env_mask`), one pair per
     prompt.
 
@@ -140,7 +125,7 @@ def _spoken(
     tokenizer: Any,
     prompts: Sequence[Prompt] | None,
     turns: Sequence[str] | None,
-) -> list[Spoken]:
+) -> list[Conversation]:
     chosen = [list(prompts or PROMPTS)[n % len(prompts or PROMPTS)] for n in range(4)]
     masks: list[list[bool] | None] = []
 
@@ -156,8 +141,8 @@ def _spoken(
     seen = Rolled(Adapter(model=model, tokenizer=tokenizer, seams={"rollout": rolled}))
     out = []
     for n, prompt in enumerate(chosen):
-        (found,) = seen.trajectories([prompt], _answers(model, tokenizer, turns, seen.render(prompt), n))
-        out.append(Spoken(prompt, *found, masks[0]))
+        (found,) = seen.conversations([prompt], _answers(model, tokenizer, turns, seen.render(prompt), n))
+        out.append(found._replace(marked=masks[0]))
     if all(all(s.generated) for s in out):
         raise Unjudged("there is no text between two turns: provide `turns`, answers to which the environment replies")
     return out
@@ -171,7 +156,7 @@ def _answers(model: Any, tokenizer: Any, turns: Sequence[str] | None, prompt: Id
     return said if eos is None else [[*row, eos] for row in said]
 
 
-def of_mask(conversations: Sequence[Spoken], end: int | None) -> Count:
+def of_mask(conversations: Sequence[Conversation], end: int | None) -> Count:
     """Return the errors of the trainer's own masks. Raises `Unjudged` if a mask differs in length from its ids."""
     foreign = missed = ends = 0
     for one in conversations:
@@ -185,7 +170,7 @@ def of_mask(conversations: Sequence[Spoken], end: int | None) -> Count:
     return Count(foreign, missed, ends)
 
 
-def of_loss(loss: Callable[..., Any], model: Any, conversations: Sequence[Spoken]) -> Count:
+def of_loss(loss: Callable[..., Any], model: Any, conversations: Sequence[Conversation]) -> Count:
     """Return the errors in which tokens a loss trains."""
     with in_turns([(s.ids, _turns(s)) for s in conversations]):
         found = pushes(loss, model, [s.prompt for s in conversations], [s.ids for s in conversations])
@@ -197,7 +182,7 @@ def of_loss(loss: Callable[..., Any], model: Any, conversations: Sequence[Spoken
     return Count(foreign, missed)
 
 
-def _turns(one: Spoken) -> list[Ids]:
+def _turns(one: Conversation) -> list[Ids]:
     """Return the policy's output, turn by turn."""
     runs = itertools.groupby(zip(one.generated, one.ids, strict=True), key=lambda pair: pair[0])
     return [[i for _, i in run] for own, run in runs if own]

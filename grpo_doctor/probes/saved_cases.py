@@ -36,7 +36,7 @@ def _shown(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{k!r}: {_shown(v)}" for k, v in value.items()) + "}"
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return f"{value + 0.0:.4g}"  # -0.0 becomes 0.0
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:56]}…{text[-1]}"
 

@@ -26,7 +26,7 @@ mapping."""
 _EQUAL = 1e-6
 """Rewards that differ by less than this are equal."""
 _OWN_SEEDS = 0.7
-"""Minimum number of seeds, as a share of the rows, for the rows to be evaluation episodes."""
+"""Share of rows with a distinct seed at or above which the rows are evaluation episodes."""
 _ENOUGH = 5
 """Minimum number of rows for finding a metric that is not part of the reward."""
 _ANY = frozenset({"length", "mean"})

@@ -69,6 +69,16 @@ def tables(value: Any, name: str = "") -> list[Table]:
     return _of_mapping(_unfolded(value), 0) or [Table("", [value])]
 
 
+def labelled(value: Any) -> Any:
+    """Return the rows of a document that lists the names of its columns once, as pandas (``orient="split"``) and W&B
+    write tables, or any other document unchanged."""
+    names, data = (value.get("columns"), value.get("data")) if isinstance(value, dict) else (None, None)
+    if not isinstance(names, list) or not isinstance(data, list):
+        return value
+    whole = all(isinstance(row, list) and len(row) == len(names) for row in data)
+    return [dict(zip(map(str, names), row, strict=True)) for row in data] if whole else value
+
+
 def _scalar(points: list[Any], name: str) -> list[Row]:
     """Return the rows of one scalar as exported by TensorBoard's page, ``[wall time, step, value]``, or of numbers in
     lists."""

@@ -173,4 +173,4 @@ def _unsigned(errors: Mapping[int, str], logged: Mapping[str, list[tuple[int, st
 
 
 def _shortened(message: str) -> str:
-    return shorten(message, _MOST_SAID, placeholder="…")
+    return shorten(message, _MOST_SAID, placeholder="…").rstrip(" .:")

@@ -133,7 +133,7 @@ def checked(run: Run) -> Run:
     if _PAYS.isdisjoint(run.columns) and run.run_type not in ("preference", "evaluation") and run.reading.unused:
         run.notes.insert(0, NotRead(run.reading.not_recognised))
     elif run.run_type == "none" and not run.notes:
-        run.notes.append(_unknown(run) or "no metrics found: no name is followed by numbers on several lines")
+        run.notes.append(_unknown(run) or "no metrics recognised: no name is followed by numbers on several lines")
     return run
 
 

@@ -477,8 +477,10 @@ class Rows:
             held = np.flatnonzero(~np.isnan(column.full(len(self))) & trains)
             after = [step for line, step, _ in self.reached if line >= self.lines[-1]]
             self.steps = array("d", steps.spread(np.array(self.steps), held, max(after, default=0.0)))
-            if self.reached and self.steps[-1] <= self.reached[-1][2]:
-                self.settings.setdefault("max_steps", self.reached[-1][2])
+            plans = [planned for line, _, planned in self.reached if line <= self.lines[-1]]
+            plans = plans[-1:] or [planned for *_, planned in self.reached[:1]]
+            if plans and self.steps[-1] <= plans[0]:
+                self.settings.setdefault("max_steps", plans[0])
 
     def _settle(self) -> None:
         """Drop console lines that are not the trainer's, and positions of a wrong progress bar."""

@@ -181,7 +181,9 @@ def spread(steps: np.ndarray, rows: np.ndarray, reached: float = 0.0) -> np.ndar
     out = steps.copy()
     here = steps[rows]
     known = ~np.isnan(here)
-    counted = np.arange(1.0, len(rows) + 1) * max(reached // max(len(rows), 1), 1)
+    counted = np.arange(1.0, len(rows) + 1)
+    if reached > len(rows) > 0:
+        counted = np.minimum(counted * round(reached / len(rows)), reached)
     if not known.any():
         if reached:
             out[rows] = counted

@@ -130,12 +130,7 @@ def leading(diagnosis: Diagnosis) -> Finding | None:
 
 def begun(diagnosis: Diagnosis) -> Finding | None:
     """Return the finding whose onset is that of the run: the outcome, else the one that a list of runs shows."""
-    return diagnosis.finding(diagnosis.outcome) if diagnosis.outcome else leading(diagnosis)
-
-
-def label(main: Finding) -> str:
-    """Return what the finding that heads a report is."""
-    return "cause" if main.role == "cause" else "finding"
+    return diagnosis.finding(diagnosis.outcome or "") or leading(diagnosis)
 
 
 def withheld(diagnosis: Diagnosis) -> list[Withheld]:
@@ -202,12 +197,6 @@ def when(finding: Finding) -> str:
     return f"{since(finding)} ({'; '.join(about)})" if about else since(finding)
 
 
-def onset(main: Finding, diagnosis: Diagnosis) -> str:
-    """Return when the run went wrong, and since when its cause holds if that differs."""
-    first = begun(diagnosis) or main
-    return when(first) if since(first) == since(main) else f"{when(first)}; {main.code} {since(main)}"
-
-
 def cost(diagnosis: Diagnosis, gpu_cost: float | None = None) -> str:
     """Return what a failing run has spent since its onset: steps, time, GPU-hours if the GPUs are declared, and dollars
     if ``gpu_cost`` is given (per GPU if their number is unknown)."""
@@ -233,13 +222,21 @@ def cost(diagnosis: Diagnosis, gpu_cost: float | None = None) -> str:
     return ", ".join(spent)
 
 
-def first_step_to_take(finding: Finding) -> str:
-    """Return the first remedy."""
-    if finding.remedies:
-        return finding.remedies[0].title
-    if finding.rivals:
-        return f"Test the alternative explanations first: {finding.rivals[0].separated_by}"
-    return f"Read about this check: grpo-doctor checks explain {finding.code}"
+def first_screen(main: Finding, diagnosis: Diagnosis, gpu_cost: float | None = None) -> dict[str, str]:
+    """Return what a report says first about the finding that heads it, in order.
+
+    "when" is the onset of the run; if its cause holds since another step, that follows.
+    """
+    first = begun(diagnosis) or main
+    rows = {
+        "cause" if main.role == "cause" else "finding": f"{main.code} {main.name} ({main.severity})",
+        "when": when(first) if since(first) == since(main) else f"{when(first)}; {main.code} {since(main)}",
+        "lost": cost(diagnosis, gpu_cost),
+        "last call": str(main.evidence.get("crafted", "")),
+        "confidence": sure(main),
+        "do this": main.action,
+    }
+    return {name: words for name, words in rows.items() if words}
 
 
 def fingerprint(source: str, code: str) -> str:

@@ -1,10 +1,11 @@
-"""Text for a terminal that may break inside names: paths, settings and codes in narrow columns."""
+"""Text for a terminal: names that break in narrow columns, and series as blocks."""
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple
 
+import numpy as np
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
@@ -13,6 +14,8 @@ from rich.text import Text
 PIECE = re.compile(r"_*(?:[^\s/_-]|-(?![^\W\d]))*(?:\s+|/+|_+\s*|-+(?=[^\W\d])|$)")
 """A part of a name up to the place after which a line may end; the sign of a number, and underscores before a name,
 belong to it."""
+
+BARS = "▁▂▃▄▅▆▇█"
 
 
 class Name(NamedTuple):
@@ -36,3 +39,22 @@ class Name(NamedTuple):
     def least(self) -> int:
         """Return the width of the longest part."""
         return max(cell_len(piece.rstrip()) for piece in PIECE.findall(self.words))
+
+
+def sparkline(values: np.ndarray | None, width: int) -> str:
+    """Draw a series with block characters, one mean per column of equally many rows, between its smallest and largest
+    mean; gaps stay blank."""
+    if values is None or not len(values):
+        return ""
+    with np.errstate(all="ignore"):
+        shown = np.where(np.isfinite(values), values, np.nan)
+        parts = np.split(shown, range(size := rows_per_bar(len(shown), width), len(shown), size))
+        means = np.array([part[~np.isnan(part)].mean() if (~np.isnan(part)).any() else np.nan for part in parts])
+        low, high = np.fmin.reduce(means), np.fmax.reduce(means)
+        heights = (means - low) / (high - low) * (len(BARS) - 1) if high > low else np.where(np.isnan(means), np.nan, 3)
+    return "".join(BARS[round(h)] if h == h else " " for h in heights.tolist())
+
+
+def rows_per_bar(rows: int, width: int) -> int:
+    """Return the number of rows per column of a sparkline."""
+    return -(-rows // width)

@@ -116,14 +116,20 @@ def _slope(n: int) -> np.ndarray:
 
 
 @np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow and show nothing
-def climbed(x: np.ndarray, least: int) -> float:
-    """Return the evidence for a rise as a multiple of its cost, as a slope or as a step between levels of at least
-    ``least`` values; 0 if nothing rises."""
+def rise(x: np.ndarray, least: int) -> tuple[int, float]:
+    """Return where the best single rise between levels of at least ``least`` values is, and its evidence."""
     n, tiny, rest = len(x), _rounding(x)[1], x - mean(x)
     below = np.minimum(np.add.accumulate(np.concatenate(([0.0], rest))), 0.0)
     begin = int((below * below * _of_steps(n, least)).argmax())
-    step = (np.arange(n) >= begin) - (n - begin) / n
-    return max(_worth(rest, _slope(n), tiny) / RISING, _worth(rest, step, tiny) / ONCE)
+    return begin, _worth(rest, (np.arange(n) >= begin) - (n - begin) / n, tiny)
+
+
+@np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow and show nothing
+def climbed(x: np.ndarray, least: int) -> float:
+    """Return the evidence for a rise as a multiple of its cost, as a slope or as a step between levels of at least
+    ``least`` values; 0 if nothing rises."""
+    slope = _worth(x - mean(x), _slope(len(x)), _rounding(x)[1])
+    return max(slope / RISING, rise(x, least)[1] / ONCE)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow and show nothing

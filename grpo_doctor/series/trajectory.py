@@ -169,4 +169,9 @@ class Parts:
 def named(parts: Mapping[str, Any] | None, place: float) -> str:
     """Return the name of the part with the number at this position of its row; a log may contain any name."""
     names = [name for name, value in (parts or {}).items() if isinstance(value, int | float)]
-    return "".join(filter(str.isprintable, names[int(place)]))[:LONGEST]
+    return printable(names[int(place)])
+
+
+def printable(name: str) -> str:
+    """Return the name of a component without control characters, cut to `LONGEST`."""
+    return "".join(filter(str.isprintable, name))[:LONGEST]

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 import numpy as np
 
-from .changepoint import climbed, sunk
+from .changepoint import ONCE, climbed, rise, sunk
 from .noise_model import Noise, critical, noise_of, split, squares
 from .rank_test import climb, sinks
 
@@ -81,7 +81,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         lean: its rise as a share of the smallest detectable gain; above 1 for a gain, if a rise explains it better than
             autocorrelated noise.
         gained: the last level is above the first, beyond noise.
-        risen: gained, or solved after a first level that was not; a series always at its maximum shows no learning.
+        risen: gained, or solved with a first level that was not, and a last one that is; a series always at its maximum
+            shows no learning.
         fallen: 0, 1 (a reported fall) or 2 (a failure: most of the gain is lost).
         unit: the values are known to be between 0 and 1.
         solved: the last level is near the maximum of a known scale.
@@ -151,7 +152,7 @@ class Standing:
     @cached_property
     def first(self) -> float:
         begun, now = self._quarters
-        return self._gain[0] if now > begun else begun
+        return self._start if now > begun else begun
 
     @cached_property
     def now(self) -> float:
@@ -163,7 +164,7 @@ class Standing:
 
     @cached_property
     def shown(self) -> float:
-        return self._gain[1] if self._lengths else math.nan
+        return self._detectable(self._lengths[-1]) if self._lengths else math.nan
 
     @cached_property
     def gained(self) -> bool:
@@ -177,7 +178,7 @@ class Standing:
         begun, now = self._quarters
         if not now > begun:
             return 0.0
-        first, shown = self._gain
+        first, shown = self._start, self.shown
         if now - self._chance <= shown / 2:
             return 0.0  # it has reached the level of guessing
         far = (now - first) / shown
@@ -187,7 +188,7 @@ class Standing:
 
     @cached_property
     def risen(self) -> bool:
-        return self.gained or (self.solved and self.first < SOLVED * self._top)
+        return self.gained or (self.solved and self.first < SOLVED * self._top <= self.now)
 
     @cached_property
     def fallen(self) -> int:
@@ -270,26 +271,35 @@ class Standing:
         measured = self._bins - self._bins % (1 << max(self._bins.bit_length() - 5, 0))
         return _measured(self._means[:measured].tobytes())
 
-    @cached_property
-    def _gain(self) -> tuple[float, float]:
-        """Return the level of the first window, and the smallest detectable gain.
+    def _detectable(self, k: int) -> float:
+        """Return the smallest detectable difference between the last quarter and the first ``k`` bins."""
+        noise = self._noise
+        return critical(RISE, noise.degrees) * math.hypot(noise.error(k), noise.error(self._lengths[-1]))
 
-        Both are for the window that shows a gain best, or for the largest one if none does. The largest is also used if
-        only one or two low first values show a gain; the quarters then differ by less than half of the detectable gain.
+    @cached_property
+    def _start(self) -> float:
+        """Return the first level, which the gain is measured from.
+
+        It is that of the smallest window that shows a gain, or of the largest one if none does. The largest is also
+        used if only one or two low first values show a gain; the quarters then differ by less than half of the
+        detectable gain. But the first level ends at a rise within the first quarter that noise does not explain.
         """
         begun, now = self._quarters
         if not self._lengths:
-            return begun, math.nan
-        noise = self._noise
-        size, quarter = critical(RISE, noise.degrees), noise.error(self._lengths[-1])
-        errors = {k: math.hypot(noise.error(k), quarter) for k in self._lengths}
-        wide = size * errors[self._lengths[-1]]
-        if now - begun > wide / 2:
-            gains = {k: now - self._level(0, k) for k in self._lengths}
-            k = max(gains, key=lambda k: gains[k] / errors[k])
-            if gains[k] > size * errors[k]:
-                return self._level(0, k), size * errors[k]
-        return begun, wide
+            return begun
+        windows = self._lengths if now - begun > self.shown / 2 else (self._low_start,)
+        levels = {k: self._level(0, k) for k in windows if k}
+        return next((level for k, level in levels.items() if now - level > self._detectable(k)), begun)
+
+    @cached_property
+    def _low_start(self) -> int:
+        """Return the number of bins before a rise within the first quarter, up to the best window of that length; 0 if
+        noise explains it."""
+        k = self._lengths[-1]
+        sums = np.frombuffer(self._sums)
+        best = int((sums[k:] - sums[:-k]).argmax()) + k
+        low, worth = rise(self._means[:best], WINDOW) if best > k else (0, 0.0)
+        return low if worth > ONCE and low < k else 0
 
     @cached_property
     def _drops(self) -> list[Drop]:

@@ -62,7 +62,7 @@ def test_exit_code_is_3_without_a_run_and_2_if_unreadable(tmp_path: Path, good: 
     assert gate(bad, empty, tmp_path / "absent.log").exit_code == 1
 
 
-def test_learning_that_is_not_shown_fails_where_it_is_required(tmp_path: Path, good: Path) -> None:
+def test_required_learning_without_evidence_fails(tmp_path: Path, good: Path) -> None:
     assert gate(good, "--require", "learning").exit_code == 0
     flat = tmp_path / "flat.jsonl"
     with RecordWriter(flat) as writer:

@@ -72,15 +72,20 @@ def test_a_failure_beyond_the_shared_steps_is_reported_and_inconclusive() -> Non
     found = compared(short, long)
     assert found.verdict == "inconclusive"
     assert headline(found) == (
+        "BASE is healthy, NEW is failing. "
         "NEW has GRD001 nan-or-inf, but BASE ends at step 40, and NEW showed it at step 50. "
         "NEW is a copy of BASE: every metric has identical values at every shared step. "
         "They diverge at step 50, where loss of NEW is not finite."
     )
     other = compared(run(reward_mean=reward(2)[:40], loss=loss(40)), long)
     assert "showed it at step 50. No difference beyond noise in the shared steps: the reward is " in headline(other)
-    assert headline(compared(long, short)).startswith("BASE has GRD001 nan-or-inf, but NEW ends at step 40")
+    assert headline(compared(long, short)).startswith(
+        "BASE is failing, NEW is healthy. BASE has GRD001 nan-or-inf, but NEW ends at step 40"
+    )
     brief = run(reward_mean=reward(1)[:5], loss=loss(5))
-    assert headline(compared(brief, long)).startswith("NEW has GRD001 nan-or-inf, but BASE ends at step 5")
+    assert headline(compared(brief, long)).startswith(
+        "BASE is unjudged, NEW is failing. NEW has GRD001 nan-or-inf, but BASE ends at step 5"
+    )
     assert compared(short, run(reward_mean=reward(1), loss=loss())).verdict == "no difference"
 
 

@@ -47,7 +47,7 @@ def test_a_level_shift_is_not_noise() -> None:
     assert (parting.at, parting.until) == (60, None)
 
 
-def test_a_dip_that_recovers_is_not_a_difference_at_the_end_and_has_both_its_dates() -> None:
+def test_a_dip_that_recovers_has_two_dates_and_is_no_final_difference() -> None:
     base, new = (np.array(reward(seed, 90, gain=0.0)) for seed in (0, 1))
     new[30:60] -= 0.2
     assert difference_of("reward_mean", "reward", 1, sides(base, new)).words == "no difference beyond noise"

@@ -251,7 +251,7 @@ def test_micro_batches_that_are_added_up_wrongly(make_engine: Make) -> None:
     assert torch.cosine_similarity(healthy, means, dim=0) < 0.9999
 
 
-def test_a_frozen_policy_does_not_move(make_engine: Make) -> None:
+def test_a_frozen_policy_does_not_change(make_engine: Make) -> None:
     for names, moves in (((), True), (("frozen-policy",), False)):
         engine = make_engine(*names)
         before = [p.detach().clone() for p in engine.parameters]

@@ -94,7 +94,7 @@ def test_no_update_where_all_rewards_are_equal(make_engine: Make) -> None:
     assert all(torch.equal(a, b) for a, b in zip(before, engine.parameters, strict=True))
 
 
-def test_a_veto_is_a_true_skip_even_with_momentum(make_engine: Make) -> None:
+def test_a_skipped_update_changes_no_weight_even_with_momentum(make_engine: Make) -> None:
     engine = make_engine(easy=True, weight_decay=0.5)
     trainer = Trainer(engine)
     trainer.step()

@@ -123,7 +123,7 @@ def test_users_ask_their_own_questions(database: Path) -> None:
         ("select * from nothing", "Catalog Error"),
     ],
 )
-def test_a_question_that_does_more_than_read_is_refused_in_one_line(database: Path, sql: str, why: str) -> None:
+def test_a_query_that_modifies_data_is_refused_in_one_line(database: Path, sql: str, why: str) -> None:
     result = fleet("--db", str(database), "--sql", sql)
     assert (result.exit_code, result.stdout) == (WRONG, "")
     assert why in result.stderr.splitlines()[-1]

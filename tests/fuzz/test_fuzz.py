@@ -51,7 +51,7 @@ def test_new_inputs_are_read_or_refused_in_a_line(tmp_path: Path) -> None:
         ("config/a.toml", b"", b'"', b""),
     ],
 )
-def test_a_long_run_of_one_piece_does_not_hang_it(
+def test_a_long_repetition_of_one_piece_is_read_in_linear_time(
     name: str, begins: bytes, run: bytes, ends: bytes, tmp_path: Path
 ) -> None:
     """Each of these inputs took minutes, because an expression searched for its end after every piece."""

@@ -88,7 +88,7 @@ def test_a_nan_is_reported_before_the_update_and_stop_keeps_the_weights(tmp_path
     finding = attached.diagnosis().finding("GRD001")
     assert attached.diagnosis().cause == "GRD001"
     assert finding is not None
-    assert finding.message.startswith("grad_norm, loss have been NaN on 1 step")
+    assert finding.message.startswith("grad_norm and loss have been NaN on 1 step")
     assert (tmp_path / "run" / "report.md").read_text(encoding="utf-8").startswith("#")
     logged = [row["loss"] for row in trainer.state.log_history if row.get("step") == 3 and "loss" in row]
     assert not any(math.isnan(float(loss)) for loss in logged), "TRL prints a NaN loss as a number"

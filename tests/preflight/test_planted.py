@@ -487,7 +487,7 @@ def test_a_planted_fault_is_found(
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
-def test_its_repair_is_silent(tmp_path: Path, name: str) -> None:
+def test_the_fixed_version_is_silent(tmp_path: Path, name: str) -> None:
     right = found(tmp_path, name)
     planted = {code for framework, code, _, _ in FAULTS if framework == name}
     assert not planted & (right.keys() - {"CFG016"} if name == "trl.py" else right.keys()), right
@@ -495,7 +495,7 @@ def test_its_repair_is_silent(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "code", "changes"), SILENT)
-def test_its_right_counterpart_is_silent(tmp_path: Path, name: str, code: str, changes: dict[str, object]) -> None:
+def test_the_correct_counterpart_is_silent(tmp_path: Path, name: str, code: str, changes: dict[str, object]) -> None:
     assert code not in found(tmp_path, name, **changes)
 
 

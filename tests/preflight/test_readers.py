@@ -1321,7 +1321,7 @@ def test_a_reward_function_that_is_given_its_name_again_is_not_judged(tmp_path: 
     assert not [f for f in judge(read(tmp_path / "a.py")[0], "a.py").findings if f.code == "CFG034"]
 
 
-def test_a_group_that_cannot_be_worked_out_says_why(tmp_path: Path) -> None:
+def test_an_unresolvable_group_names_the_reason(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("GRPOConfig(num_generations=found(), beta=0.1)")
     diagnosis = judge(read(tmp_path / "a.py")[0], "a.py")
     assert diagnosis.tables[0].rows[0][2] == "not resolved: num_generations = found()"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ from grpo_doctor.probes.canary import canary
 from tests.probes.reference import Reference
 from tests.probes.styles import Left
 from tests.probes.test_engine import adapting
+
+STEPS = 12
+"""Updates that are enough for trainers of a model this small."""
 
 
 class LosesTheSign(Reference):
@@ -56,7 +60,7 @@ class TrainsThePrompt(Reference):
 )
 def test_a_right_trainer_learns_the_planted_token(kind: Any, names: tuple[str, ...]) -> None:
     torch.set_num_threads(1)
-    found = canary(kind().adapter(*names))
+    found = canary(kind().adapter(*names), steps=STEPS)
     assert found.learned, str(found)
     assert found.paid > 2 * found.control
 
@@ -64,7 +68,7 @@ def test_a_right_trainer_learns_the_planted_token(kind: Any, names: tuple[str, .
 @pytest.mark.parametrize("kind", [LosesTheSign, NeverSteps, OthersAdvantages, SamplesACopy, TrainsThePrompt])
 def test_a_broken_loop_does_not_learn_it(kind: Any) -> None:
     torch.set_num_threads(1)
-    found = canary(kind().adapter())
+    found = canary(kind().adapter(), steps=STEPS)
     assert not found.learned, str(found)
     assert "does not learn" in str(found)
 
@@ -91,12 +95,15 @@ def test_an_adapter_without_a_loop_says_what_is_missing() -> None:
         canary(Reference().adapter("loss"))
 
 
-def test_the_command_prints_effect_and_steps(tmp_path: Path) -> None:
+def test_the_command_prints_effect_and_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("grpo_doctor.probes.canary.canary", functools.partial(canary, steps=STEPS))
     path = tmp_path / "adapter.py"
     lines = ["from tests.probes.test_canary import LosesTheSign, Reference", "adapter = KIND().adapter()"]
     for kind, code, words in (("Reference", 0, "The trainer learns"), ("LosesTheSign", 1, "does not learn")):
         path.write_text("\n".join(lines).replace("KIND", kind), encoding="utf-8")
         done = CliRunner().invoke(app, ["probe", str(path), "--canary"])
-        assert (done.exit_code, words in done.stdout, "in 24 steps" in done.stdout) == (code, True, True), done.output
+        assert (done.exit_code, words in done.stdout, f"in {STEPS} steps" in done.stdout) == (code, True, True), (
+            done.output
+        )
     path.write_text("from tests.probes.reference import Reference\nadapter = Reference().adapter('mask')\n")
     assert CliRunner().invoke(app, ["probe", str(path), "--canary"]).exit_code == 2

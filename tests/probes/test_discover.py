@@ -143,7 +143,7 @@ def test_entry_points_in_the_files_that_a_trainer_imports_are_called(tmp_path: P
         ("def compute_advantages(reward_fn, responses): ...", None),
     ],
 )
-def test_names_that_say_what_an_update_is_made_on(tmp_path: Path, line: str, seam: str | None) -> None:
+def test_names_of_the_batch_of_an_update(tmp_path: Path, line: str, seam: str | None) -> None:
     path = tmp_path / "named.py"
     path.write_text(line + "\n", encoding="utf-8")
     assert [f.seam for f in found_in(path)] == [seam] * (seam is not None)
@@ -226,7 +226,10 @@ def test_a_rollout_of_a_group_makes_one_response_per_prompt(tmp_path: Path, loop
 def test_advantages_of_one_group_are_called_group_by_group(tmp_path: Path) -> None:
     path = tmp_path / "groups.py"
     path.write_text("def compute_advantages(rewards):\n    return rewards - rewards.mean()\n", encoding="utf-8")
-    assert "torch.stack([trainer.compute_advantages(rewards=group) for group in rewards])" in written_for(path)
+    assert (
+        "torch.stack([torch.as_tensor(trainer.compute_advantages(rewards=group)) for group in rewards])"
+        in written_for(path)
+    )
     path.write_text("def compute_advantages(rewards):\n    return rewards - rewards.mean(1)\n", encoding="utf-8")
     assert "return trainer.compute_advantages(rewards=rewards)" in written_for(path)
 
@@ -244,7 +247,7 @@ def test_an_object_that_is_not_a_trainer_is_exit_code_2(tmp_path: Path, text: st
 
 
 @pytest.mark.parametrize("content", [b"\x00\x01", b"\xff\xfe\x00", b"x = " + b"(" * 5000])
-def test_no_bytes_break_it(tmp_path: Path, content: bytes) -> None:
+def test_invalid_bytes_are_rejected_as_not_python(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "odd name'\".py"
     path.write_bytes(content)
     with pytest.raises(AdapterError, match="not valid Python"):

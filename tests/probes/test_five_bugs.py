@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.probes import Adapter, run_probes
 from tests.probes.reference import PROMPTS, make_model, make_tokenizer
 
@@ -104,8 +105,8 @@ class HandWritten:
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_each_bug_is_caught_by_its_own_probe(bug: int) -> None:
-    diagnosis = run_probes(HandWritten(bug).adapter())
-    assert [f.code for f in diagnosis.findings if f.role == "cause"] == [BUGS[bug]], diagnosis.findings
+    diagnosis = run_probes(HandWritten(bug).adapter(), catalogue=load().select([BUGS[bug]]))
+    assert (diagnosis.cause, diagnosis.verdict) == (BUGS[bug], "failing"), diagnosis.coverage.skipped
 
 
 def test_all_five_at_once_are_all_caught() -> None:

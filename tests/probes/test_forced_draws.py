@@ -159,7 +159,7 @@ def probed(trainer: Left, *codes: str) -> Diagnosis:
 
 
 @pytest.mark.parametrize("draw", WAYS)
-def test_a_loop_draws_what_is_wanted_from_its_own_logits(draw: Draw) -> None:
+def test_a_loop_draws_the_scripted_tokens_from_its_own_logits(draw: Draw) -> None:
     trainer: Any = type("Drawn", (Loop,), {"draw": staticmethod(draw)})()
     end = trainer.tok.eos_token_id
     wanted = [[*trainer.tok.encode("abc"), end], [*trainer.tok.encode("z"), end]]

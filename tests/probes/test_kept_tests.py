@@ -107,7 +107,7 @@ def test_a_finding_shows_the_call_that_is_wrong_and_not_the_last_one(advantages:
 def test_a_call_without_advantages_is_the_baseline_of_the_call_that_is_shown() -> None:
     from grpo_doctor.diagnosis.catalogue import load
 
-    trainer = broken_reference.Reference()
+    trainer = Reference()
     trainer.surrogate = lambda ratio, advantages: -ratio * advantages  # type: ignore[method-assign]
     (finding,) = probes.run_probes(trainer.adapter("loss", "render"), catalogue=load().select(["RAT007"])).findings
     assert finding.evidence["crafted"].split("advantages=[")[1][0] == "1"

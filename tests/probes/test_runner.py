@@ -278,6 +278,14 @@ def test_output_of_the_trainer_is_not_part_of_the_report(tmp_path: Path) -> None
     assert {"loading", "rendering"} <= set(result.stderr.split())
 
 
+def test_full_shows_what_not_to_use_and_why_probes_were_skipped(tmp_path: Path) -> None:
+    path = write_adapter(tmp_path, "Broken")
+    shown = CliRunner().invoke(app, ["probe", str(path), "--full", "--select", "PAD001", "--select", "KL006"]).output
+    assert "Do not use" in shown
+    assert "skipped (entry point not given)" in shown
+    assert "since step 0" not in shown
+
+
 def test_a_module_that_is_named_like_an_entry_point_is_none(tmp_path: Path) -> None:
     path = tmp_path / "adapter.py"
     modules = "import torch\nobjective, loss = torch.nn.Identity(), torch.nn.L1Loss()\n"

@@ -163,3 +163,10 @@ def test_a_trace_is_the_series_of_what_it_is_called_after(tmp_path: Path) -> Non
     (run,) = read(tmp_path / "a.json")
     assert run.columns["kl"].tolist() == document["kl_trace"]
     assert run.columns["reward_mean"].tolist() == document["reward_trace"]
+
+
+def test_names_of_columns_above_rows_are_a_table(tmp_path: Path) -> None:
+    table = {"columns": ["step", "reward"], "index": [*range(9)], "data": [[i, i / 10] for i in range(9)]}
+    run = run_of(tmp_path, "x.json", json.dumps(table))
+    assert run.columns["reward_mean"].tolist() == [i / 10 for i in range(9)]
+    assert not len(run_of(tmp_path, "y.json", json.dumps({**table, "columns": ["step"]})))

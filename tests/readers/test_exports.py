@@ -206,7 +206,7 @@ def test_one_known_name_above_numbers_makes_a_table(tmp_path: Path) -> None:
         ("| a | b |\n|---|---|\n" + lines("| {i} | {r} |\n"), "columns a, b. Map one: --map b=reward_mean"),
         (lines("step {i} b={r} c={k}\n"), "names b, c. Map one: --map b=reward_mean"),
     ],
-    ids=["CSV", "TSV", "console"],
+    ids=["CSV", "TSV", "Markdown", "console"],
 )
 def test_unknown_columns_are_named_with_the_option_that_maps_one(tmp_path: Path, content: str, told: str) -> None:
     assert run_of(tmp_path, "x.txt", content).notes == [f"No known metric among the {told}"]

@@ -103,3 +103,8 @@ def test_the_number_of_steps_that_training_returns_numbers_its_rows(tmp_path: Pa
     cell = {"cell_type": "code", "source": "trainer.train()", "outputs": [{"text": rows}, {"data": returned}]}
     run = run_of(tmp_path, "a.ipynb", json.dumps({"nbformat": 4, "cells": [cell]}))
     assert run.steps.tolist() == [2, 4, 6, 8, 10, 12]
+
+
+def test_an_html_export_is_read_like_the_notebook(tmp_path: Path) -> None:
+    page = f"<!DOCTYPE html><html><body><pre>x = 1</pre>{table('Training Loss', 'reward')}</body></html>"
+    assert len(run_of(tmp_path, "a.html", page)) == 20

@@ -197,7 +197,7 @@ def test_several_tables_of_a_document_are_apart(tmp_path: Path) -> None:
     assert epochs.source.endswith(".md (table 3)")
 
 
-def test_a_row_of_dots_ends_no_table(tmp_path: Path) -> None:
+def test_a_row_of_dots_does_not_end_a_table(tmp_path: Path) -> None:
     run = run_of(tmp_path, "a.md", drawn("Reward").replace("| 30 |", "| ... | ... |\n| 30 |"))
     assert run.steps.tolist() == [10, 20, 30, 40, 50, 60]
 

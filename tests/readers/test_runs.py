@@ -280,7 +280,7 @@ def test_an_excerpt_is_counted_from_where_its_epochs_begin(
         (["0.5", "NaN", "NaN"], ["1.5", "1.2", "1.1"], True),
     ],
 )
-def test_a_critic_that_was_never_a_number_is_none(
+def test_a_critic_loss_that_is_always_nan_is_no_critic(
     tmp_path: Path, losses: list[str], beside: list[str], kept: bool
 ) -> None:
     rows = enumerate(zip(losses, beside, strict=True))

@@ -79,7 +79,7 @@ def test_no_format_leaks_a_key_or_lets_a_text_run(name: str, hostile: Comparison
     assert name not in ("html", "markdown", "summary", "junit") or "<script>alert" not in text
 
 
-def test_machines_get_what_is_new_and_accept_what_base_has() -> None:
+def test_reports_for_machines_contain_new_findings_and_accept_those_of_base() -> None:
     faulty: dict[str, Any] = {"reward_mean": reward(0), "loss": LOSS}
     base, new = run(source="base.jsonl", **faulty), run(source="new.jsonl", kl=[0.01] * 20 + [9.0] * 40, **faulty)
     cases = {
@@ -104,6 +104,18 @@ def test_page(browser: Any, tmp_path: Path, better: Comparison, apart: Compariso
 
     (tmp_path / "c.html").write_text(render("html", [better, apart, hostile], Options()), encoding="utf-8")
     well_seen(browser, tmp_path / "c.html", also=looks)
+
+
+def test_the_chart_that_decides_comes_first_and_a_series_that_only_diverges_last() -> None:
+    gap = [0.01] * 60
+    base = run(reward_mean=reward(0), entropy_mean=reward(3, gain=0.0), advantage_std=gap)
+    new = run(reward_mean=[*reward(1)[:30], *[0.1] * 30], entropy_mean=reward(4, gain=0.0), advantage_std=[0.9] * 60)
+    found = compared(base, new)
+    assert (found.success and found.success.metric, found.parting and found.parting.metric) == (
+        "reward_mean",
+        "advantage_std",
+    )
+    assert [chart.metric for chart in overlays(found)] == ["reward_mean", "entropy_mean", "advantage_std"]
 
 
 def test_short_runs_are_drawn_as_they_are_and_names_without_shared_folders() -> None:

@@ -157,7 +157,7 @@ def test_a_fix_is_copied(browser: Any, files: dict[str, Path]) -> None:
     context.close()
 
 
-def test_a_long_run_is_small_and_soon_there(browser: Any, tmp_path: Path) -> None:
+def test_a_long_run_gives_a_small_page_that_loads_fast(browser: Any, tmp_path: Path) -> None:
     path = tmp_path / "long.html"
     path.write_text(render("html", [example.diagnosis(run=example.run(2_400))], Options()), encoding="utf-8")
     assert path.stat().st_size < 1_000_000

@@ -10,7 +10,7 @@ from typing import Any
 from ...limits import spent
 from ...run import Run
 from ..aliases import resolve
-from ..document import Table, left_out, tables
+from ..document import Table, labelled, left_out, tables
 from ..input import Head, Input, Torn
 from ..row_buffer import Rows
 from ..row_kinds import flat
@@ -52,6 +52,7 @@ def read(file: Input) -> list[Run]:
     elif not isinstance(value, dict | list):
         value = salvaged(text)
         file.notes.append(Torn("the JSON is incomplete; the rows before the end were read"))
+    value = labelled(value)
     if isinstance(value, dict) and "log_history" in value:
         return [_trainer_state(file, value)]
     format = WANDB_SUMMARY if file.path.name == "wandb-summary.json" else FORMAT

@@ -237,7 +237,7 @@ class General:
         return bool(held or self._essay.document or self.rows.file.mapping)
 
     def _with_numbers(self, line: int, text: str) -> tuple[tuple[str, ...], _Taken | None]:
-        """Read a line with numbers: their names, and what is used from every similar line."""
+        """Return the names of the numbers in a line, and the part of all similar lines that is used."""
         calm, its_text = not self._waits(), _ITS_TEXT.search(text)
         sample = its_text is not None or _OF_A_SAMPLE.match(text) is not None
         given = text[: its_text.start()] if its_text else text

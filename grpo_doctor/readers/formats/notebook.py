@@ -1,4 +1,4 @@
-"""Reads the output of a notebook: tables and console.
+"""Reads the output of a notebook, or of its HTML export: tables and console.
 
 Trainers in notebooks show their metrics as an HTML table with one row per logging step. The outputs of each cell are
 read as a separate log, so a notebook that trains twice has two runs.
@@ -28,7 +28,12 @@ FORMAT = "notebook"
 _TOKEN = re.compile(r"<(/?)(table|tr|td|th|pre)\b[^<>]*>|<[^<>]*>|[^<]+|<", re.IGNORECASE)
 
 
+_PAGES = ("<!doctype html", "<html")
+
+
 def sniff(head: Head) -> int:
+    if head.text.lstrip("\ufeff \t\r\n")[:14].lower().startswith(_PAGES):
+        return 3
     if head.text.lstrip("\ufeff \t\r\n").startswith("{"):
         by_name = head.name.lower().endswith(".ipynb")
         return 3 if by_name or '"cell_type"' in head.text or '"nbformat"' in head.text else 0
@@ -36,7 +41,9 @@ def sniff(head: Head) -> int:
 
 
 def read(file: Input) -> list[Run]:
-    cells = list(_of_cells(loaded(file.text().strip("\ufeff \t\r\n"))))
+    text = file.text().strip("\ufeff \t\r\n")
+    page = text[:14].lower().startswith(_PAGES)
+    cells = [(part, _Said("", False, {})) for part in _of_page(text)] if page else list(_of_cells(loaded(text)))
     runs = [run for output, code in cells if output.strip() for run in _of_output(file, output, code)]
     told, _ = distinct(_once([run for run in runs if run.run_type != "none"]))
     if told:

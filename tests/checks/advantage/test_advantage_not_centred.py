@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from grpo_doctor.testing import run_check
+from grpo_doctor.testing import find, run_check
 
 
 def severity(normaliser: str | None = None, **columns: Any) -> str | None:
@@ -62,3 +62,9 @@ def test_how_alike_rewards_and_advantages_must_be(
     columns: dict[str, Any] = {name: [x] * 3 for name, x in zip(names, advantages + rewards, strict=True)}
     found = run_check("ADV006", thresholds={"same": 0.25}, **columns)
     assert (found.severity if found else None) == expected
+
+
+@pytest.mark.parametrize(("group_size", "why"), [(1, "each group has one response"), (2, "all have the same sign")])
+def test_a_group_of_one_response_has_no_baseline(group_size: int, why: str) -> None:
+    columns = {"advantage_mean": "0.2x3", "advantage_min": "0.1x3", "advantage_max": "0.3x3"}
+    assert why in find("ADV006", {"group_size": group_size}, **columns).message

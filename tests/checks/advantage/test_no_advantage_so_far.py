@@ -113,6 +113,6 @@ def test_a_proof_from_one_row_is_in_the_first_sentence() -> None:
     assert told.headline.startswith("The only row has no learning signal: every advantage is 0")
 
 
-def test_it_is_why_the_gradient_is_zero() -> None:
+def test_it_explains_a_gradient_of_0() -> None:
     told = diagnose(make_run(None, **rows(3, grad_norm="0")))
     assert (told.verdict, told.cause) == ("suspect", "ADV015")

@@ -148,6 +148,6 @@ def test_it_is_an_outcome_where_it_lasts(dead: str, kind: str) -> None:
     assert find("ADV003", zero_variance_share=dead, thresholds={"most": 0.75, "rows": 1}).kind == kind
 
 
-def test_it_began_where_more_than_half_of_the_groups_were_dead() -> None:
+def test_the_onset_is_where_more_than_half_of_the_groups_had_zero_variance() -> None:
     limits = {"rows": 1, "most": 0.75}
     assert find("ADV003", zero_variance_share="0.5x4 0.6x4 0.9x8", thresholds=limits).onset_step == 5

@@ -36,3 +36,12 @@ def test_it_fails_a_run_that_had_not_finished_or_learned(
     diagnosis = ended(tmp_path, before + f"{TRACE}KeyError: 'answer'\n", learns=False)
     assert [found[:2] for found in ends(diagnosis)] == [("END004", severity)]
     assert diagnosis.verdict == verdict
+
+
+def test_the_result_comes_before_the_end(tmp_path: Path) -> None:
+    crashed = ended(tmp_path, f"{TRACE}KeyError: 'answer'\n", learns=False)
+    assert crashed.cause == "END004"
+    assert crashed.headline.startswith("The reward has not risen in 40 steps")
+    assert crashed.headline.endswith("The run ended after step 40 with a traceback (line 41): KeyError: 'answer'.")
+    short = ended(tmp_path, f"{TRACE}KeyError: 'answer'\n", rows=3)
+    assert short.headline.endswith("at least 8 are needed for a verdict. Fix this exception, and start the run again.")

@@ -25,7 +25,7 @@ def test_an_answer_starts_the_count_again_and_small_raises_do_not_count() -> Non
     assert run_check("ENT005", {"entropy_coef": 0.01}, entropy_mean="0.3x51") is None
 
 
-def test_half_as_much_again_is_a_raise() -> None:
+def test_a_rise_by_half_counts_as_a_raise() -> None:
     assert run_check("ENT005", entropy_coef="0.5x5 0.75x25 1.125x21", entropy_mean="0.3x51") is not None
     assert run_check("ENT005", entropy_coef="0.5x5 0.74x25 1.125x21", entropy_mean="0.3x51") is None
 

@@ -77,7 +77,7 @@ def test_exactly_at_a_threshold(thresholds: dict[str, float], columns: dict[str,
     assert found.severity == severity
 
 
-def test_a_first_row_of_nothing_is_none_and_the_onset_is_above_its_level() -> None:
+def test_an_initial_value_of_0_is_ignored_for_the_onset() -> None:
     found = run_check("ENT003", entropy_mean="0 0.8x4 3.01x10")
     assert found is not None
     assert found.message == "Entropy rose from 0.8 to 3.01 nats."

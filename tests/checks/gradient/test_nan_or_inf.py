@@ -119,7 +119,7 @@ def test_a_loss_that_overflows_is_reported(fault: str, style: str, severity: str
 
 
 @pytest.mark.parametrize("style", [Left, Shifted, Packed, Turns])
-def test_a_loss_that_clamps_has_nothing_to_hear_and_an_exp_of_padding_gets_a_remark(style: type[Left]) -> None:
+def test_a_loss_that_clamps_is_silent_and_an_exp_of_padding_gets_a_remark(style: type[Left]) -> None:
     only = load().select(["GRD001"])
     assert run_probes(style(clamped=True).adapter("rollout", "loss"), catalogue=only).findings == []
     found = run_probes(style().adapter("rollout", "loss"), catalogue=only).findings

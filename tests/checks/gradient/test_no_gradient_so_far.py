@@ -25,7 +25,7 @@ def test_the_first_row_is_a_remark_and_the_second_a_warning() -> None:
         ({}, "on all 3 rows."),
     ],
 )
-def test_it_says_whether_there_was_a_signal(columns: dict[str, str], end: str) -> None:
+def test_the_message_states_whether_there_was_a_signal(columns: dict[str, str], end: str) -> None:
     given: dict[str, Any] = {"grad_norm": "0x3", **columns}
     assert find("GRD008", **given).message.endswith(end)
 

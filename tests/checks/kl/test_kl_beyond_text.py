@@ -11,7 +11,7 @@ def found(step: int, *kl: float) -> Finding | None:
     return next(iter(diagnose(run, catalogue=Catalogue([check_of("KL010")])).findings), None)
 
 
-def test_a_row_alone_is_enough() -> None:
+def test_a_single_row_is_enough() -> None:
     finding = found(180, 412.8)
     assert finding is not None
     assert (finding.severity, finding.kind, finding.onset_step, finding.cleared) == ("warning", "outcome", 180, False)

@@ -53,3 +53,8 @@ def test_it_stays_silent(settings: dict[str, float], kl: str) -> None:
 @pytest.mark.parametrize(("grad_norm", "fires"), [("0x10", False), ("0x5 0.1x5", False), ("0x4 0.1x6", True)])
 def test_a_policy_that_does_not_move_stays_at_its_reference(grad_norm: str, fires: bool) -> None:
     assert (run_check("KL003", kl="0x10", kl_coef="0.1x10", grad_norm=grad_norm) is not None) == fires
+
+
+def test_a_constant_of_one_digit_may_be_the_precision_that_is_printed() -> None:
+    assert run_check("KL003", kl="0.000001x20") is None
+    assert find("KL003", kl="0.0000012x20").severity == "warning"

@@ -9,7 +9,7 @@ from grpo_doctor.testing import check_of, find, run_check
 
 
 @pytest.mark.parametrize("then", ["3.6x20", "1x20"])
-def test_message_and_that_it_lasts_wherever_the_kl_goes(then: str) -> None:
+def test_message_and_no_clearing_when_the_kl_changes(then: str) -> None:
     found = find("KL006", kl=f"3.57 {then}")
     assert (found.severity, found.onset_step, found.detected_step, found.cleared) == ("error", 1, 1, False)
     assert found.message == (
@@ -120,7 +120,7 @@ def test_a_run_that_uses_no_kl_holds_no_reference(settings: dict[str, Any], seve
         ("0.6 0.7", "0.11 0.22", True),  # the second shows that rows are that far apart
     ],
 )
-def test_a_row_alone_within_an_epoch_is_barely_the_first(kl: str, epoch: str, fires: bool) -> None:
+def test_a_single_row_counts_as_the_first_up_to_a_tenth_of_an_epoch(kl: str, epoch: str, fires: bool) -> None:
     assert (run_check("KL006", kl=kl, epoch=epoch) is not None) is fires
 
 

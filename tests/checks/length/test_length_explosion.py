@@ -33,7 +33,7 @@ def test_length_explains_no_fall_without_more_truncation() -> None:
 
 
 @pytest.mark.parametrize(("long", "fires"), [("300x5 449x14", False), ("300x5 450x14", True), ("100x5 300x14", True)])
-def test_a_length_that_had_grown_before_the_reward_fell_is_not_what_it_fell_of(long: str, fires: bool) -> None:
+def test_earlier_growth_of_the_length_is_not_the_cause_of_the_fall(long: str, fires: bool) -> None:
     columns: dict[str, Any] = {"response_length_mean": f"100x1 {long}", "reward_mean": "0.1 0.6x5 0x14"}
     assert (run_check("LEN002", **columns) is not None) is fires
 
@@ -88,7 +88,7 @@ def test_invalid_by_a_quarter_more_and_the_onset_above_a_quarter_more() -> None:
     assert found.onset_step == 11
 
 
-def test_growth_with_a_gain_does_not_deny_it() -> None:
+def test_growth_with_a_reward_gain_is_not_flagged() -> None:
     cut = "0x4 0.3x36"
     found = run_check(
         "LEN002", response_length_mean="100x4 250x36", truncated_rate=cut, reward_mean="0.1x4 0.1x4 0.6x32"

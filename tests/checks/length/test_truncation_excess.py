@@ -75,7 +75,7 @@ def test_few_rewards_above_the_first_may_be_a_gain(reward: str, expected: str) -
     assert (found.severity if found else None) == expected
 
 
-def test_a_start_that_recovers_clears() -> None:
+def test_truncation_at_the_start_that_recovers_clears() -> None:
     falling = " ".join(str(round(0.7 - 0.05 * i, 2)) for i in range(14))
     found = run_check("LEN003", truncated_rate=f"{falling} 0.05x8", reward_mean="0.3x22")
     assert found is not None

@@ -14,8 +14,18 @@ def test_a_loss_that_stays_at_ln_2() -> None:
     finding = find("PRF002", loss="0.693x60", reward_margin="0.001 -0.001 0.002x58", learning_rate=RATE)
     assert (finding.severity, finding.onset_step) == ("warning", 1)
     assert finding.message == (
-        "The policy does not learn the preference pairs: after 60 rows the loss is 0.693 and the margin is 0.002."
+        "The policy does not learn the preference pairs: after 60 rows the loss is 0.693 and the margin is 0.002. The "
+        "learning rate is too low: at 5e-07, no margin exceeds 0.002."
     )
+    assert finding.evidence["too_low"]
+
+
+@pytest.mark.parametrize(
+    ("margin", "rate", "too_low"), [(0.009, 9e-6, True), (0.011, 9e-6, False), (0.009, 1e-5, False)]
+)
+def test_small_margins_at_a_low_rate_are_the_fault_of_the_rate(margin: float, rate: float, too_low: bool) -> None:
+    finding = find("PRF002", loss="0.693x60", reward_margin=[margin] * 60, learning_rate=[rate] * 60)
+    assert bool(finding.evidence["too_low"]) is too_low
 
 
 def test_margins_of_exactly_0_prove_that_nothing_has_moved() -> None:

@@ -17,7 +17,7 @@ def test_a_loss_of_0_for_most_of_the_run_is_what_it_suffers_from() -> None:
     )
 
 
-def test_a_run_that_ends_so_has_finished() -> None:
+def test_a_run_with_this_ending_has_finished() -> None:
     finding = find("PRF001", loss="0.69x12 5e-4x10")
     assert (finding.severity, finding.kind) == ("info", "risk")
     assert finding.message.startswith("The loss is near 0 (now 0.0005) on 10 of 22 rows: ")

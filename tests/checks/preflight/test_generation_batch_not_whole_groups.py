@@ -13,7 +13,7 @@ def test_message() -> None:
     )
 
 
-def test_message_where_the_processes_are_not_said() -> None:
+def test_message_without_a_declared_number_of_processes() -> None:
     found = find("CFG017", {"batch_a_process": 4, "group_size": 16}, loss="0")
     assert (found.severity, found.message) == (
         "info",

@@ -9,7 +9,7 @@ def test_message() -> None:
     found = find("CFG034", {"refused_rewards": "reward (missing: prompts)"}, loss="0")
     assert (found.severity, found.message) == (
         "error",
-        "The reward function reward (missing: prompts) has no **kwargs: the call raises a TypeError.",
+        "The reward function reward (missing: prompts) has no **kwargs, so the call raises a TypeError.",
     )
 
 

@@ -42,7 +42,7 @@ def test_greedy_rollouts_of_groups_are_recognised_by_another_check(
 
 
 @pytest.mark.parametrize(("actions", "severity"), [(1, "info"), (None, "warning")])
-def test_models_whose_tokens_are_actions_are_sampled_hot(actions: int | None, severity: str) -> None:
+def test_models_with_action_tokens_are_sampled_at_high_temperature(actions: int | None, severity: str) -> None:
     found = run_check("CFG004", {"of_actions": actions, "framework": "verl"}, temperature="1.6x9")
     assert found is not None
     assert found.severity == severity

@@ -13,7 +13,7 @@ def test_message() -> None:
     )
 
 
-def test_a_script_that_drops_what_it_knows_not_is_reported_so() -> None:
+def test_a_script_that_drops_unknown_arguments_is_reported() -> None:
     found = find("CFG015", {"unknown_settings": "beta_", "drops_unknown": 1}, loss="0")
     assert (found.severity, found.message) == (
         "info",

@@ -14,5 +14,5 @@ def test_a_counter_that_goes_back() -> None:
     )
 
 
-def test_a_counter_that_goes_on() -> None:
+def test_a_counter_that_continues() -> None:
     assert run_check("REC002", reward_mean="0.5x20") is None

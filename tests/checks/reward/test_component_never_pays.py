@@ -24,7 +24,7 @@ def test_a_component_that_stays_at_nothing_while_the_reward_rises() -> None:
 
 
 @pytest.mark.parametrize("share", [0.09, 0.11])
-def test_a_tenth_of_the_reward_is_something(share: float) -> None:
+def test_a_component_of_a_tenth_of_the_reward_counts(share: float) -> None:
     found = run_check("REW011", reward_mean=RISING, reward_components=beside(share * 0.72))
     assert (found is not None) == (share < 0.1)
 
@@ -74,7 +74,7 @@ def test_a_component_that_is_rarely_rewarded_counts_as_stuck(paid: Sequence[int]
 
 
 @pytest.mark.parametrize("name", ["soft_format_reward", "repetition_penalty", "int_reward_func", "length"])
-def test_form_and_penalties_are_passed_over(name: str) -> None:
+def test_formatting_and_penalties_are_ignored(name: str) -> None:
     assert run_check("REW011", reward_mean=RISING, reward_components=parts(correctness=1.0, **{name: 0.0})) is None
 
 
@@ -116,25 +116,3 @@ def test_a_kl_penalty_is_a_cost() -> None:
 
 def test_a_reward_that_has_not_risen_says_nothing() -> None:
     assert run_check("REW011", reward_mean="0.3x30", reward_components=[{"a": 0.3, "f": 0.0}] * 30) is None
-
-
-@pytest.mark.parametrize(
-    ("rows", "right", "fires"),
-    [
-        (39, [0.0] * 39, False),
-        (40, [0.0] * 40, True),
-        (40, [-1.0] * 40, True),
-        (40, [-1.0] * 39 + [-0.5], False),  # it moves, on a scale whose top may be 0
-        (40, [0.0] * 20 + [0.1] + [0.0] * 19, False),
-    ],
-)
-def test_correctness_that_is_never_rewarded_is_reported_for_a_flat_reward(
-    rows: int, right: list[float], fires: bool
-) -> None:
-    reward = [0.5, 0.6] * 20
-    parts = [{"compiles": r, "correctness_reward": c} for r, c in zip(reward, right, strict=False)]
-    found = run_check("REW011", reward_mean=reward[:rows], reward_components=parts)
-    assert (found is not None) is fires
-    if found:
-        told = "The reward is 0.55, but its component correctness_reward is almost always at its minimum."
-        assert found.message == told

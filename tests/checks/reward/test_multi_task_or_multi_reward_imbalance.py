@@ -39,7 +39,7 @@ def test_parts_that_rise_or_stay() -> None:
 
 
 @pytest.mark.parametrize(("name", "fires"), [("disagreement_penalty", False), ("correct", True)])
-def test_a_penalty_that_grows_is_the_price_of_the_others(name: str, fires: bool) -> None:
+def test_a_growing_penalty_is_not_an_imbalance(name: str, fires: bool) -> None:
     parts = [{"a": u, name: d - 0.45} for u, d in zip(UP, DOWN, strict=True)]
     assert (run_check("REW007", reward_mean=UP, reward_components=parts) is not None) == fires
 
@@ -48,7 +48,7 @@ def test_when_the_whole_reward_falls_it_is_not_an_imbalance() -> None:
     assert run_check("REW007", reward_mean=DOWN, reward_components=[{"b": d} for d in DOWN]) is None
 
 
-def test_format_that_buys_off_accuracy_at_the_same_total() -> None:
+def test_format_that_replaces_accuracy_at_the_same_total() -> None:
     accuracy = [max(0.0, 0.4 - 0.02 * i) + 0.002 * (i % 2) for i in range(40)]
     layout = [0.5 * min(1, 0.2 + 0.05 * i) for i in range(40)]
     found = find(

@@ -6,7 +6,7 @@ from grpo_doctor.testing import find, run_check
 RISE = "0.10 0.22 0.28 0.41 0.47 0.61 0.58 0.60 0.62 0.59 0.61 0.60 0.59 0.62 0.6 0.58 0.61 0.6 0.6 0.62"
 
 
-def test_a_cliff_to_the_floor() -> None:
+def test_a_sudden_fall_to_the_minimum() -> None:
     found = find("REW009", reward_mean=f"{RISE} 0.1x20")
     assert (found.severity, found.onset_step, found.cleared) == ("critical", 21, False)
     assert found.message == "The reward fell from 0.603 to 0.1 at step 21."

@@ -50,7 +50,7 @@ def test_a_log_with_a_row_every_ten_steps_is_judged_at_its_tenth_such_row() -> N
     )
 
 
-def test_far_below_a_reward_that_was_seen_it_is_dead() -> None:
+def test_a_constant_reward_far_below_an_earlier_one_gives_no_signal() -> None:
     columns: dict[str, Any] = {"reward_mean": "0.6x5 0.8x21", "reward_std": "0.2x5 0x21"}
     assert find("REW001", **columns, reward_max="0.8x26").severity == "warning"
     assert find("REW001", **columns, reward_max="1.0x5 0.8x21").severity == "error"

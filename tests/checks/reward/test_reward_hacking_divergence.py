@@ -12,13 +12,21 @@ FLAT = [0.30 + 0.01 * (i % 2) for i in range(30)]
 SECOND = "0.5x10 0.4x10 0.2x10 0.05x10"
 
 
-@pytest.mark.parametrize("metric", ["eval_score", "success_rate", "valid_rate"])
-def test_a_second_metric_that_falls_is_an_error(metric: str) -> None:
+@pytest.mark.parametrize(
+    ("metric", "name"),
+    [
+        ("eval_score", "the held-out score"),
+        ("success_rate", "the success rate"),
+        ("valid_rate", "the share of valid responses"),
+    ],
+)
+def test_a_second_metric_that_falls_is_an_error(metric: str, name: str) -> None:
     columns: dict[str, Any] = {metric: DOWN}
     found = find("REW002", reward_mean=UP, **columns)
     assert found.severity == "error"
     assert found.message == (
-        f"The reward rose from 0.264 to 0.726, but {metric} has fallen from its best, so the policy may be exploiting the reward function."
+        f"The reward rose from 0.223 to 0.726, but {name} fell from 0.744 to 0.266, so the policy may be exploiting the "
+        "reward function."
     )
 
 
@@ -30,7 +38,7 @@ def test_one_that_has_lost_less_is_a_warning_since_its_own_best() -> None:
 def test_a_metric_that_stays_at_0_is_a_warning() -> None:
     found = find("REW002", reward_mean=LONG, eval_score="0.05x40")
     assert found.severity == "warning"
-    assert "eval_score stays near 0" in found.message
+    assert "but the held-out score stays near 0" in found.message
     assert run_check("REW002", reward_mean=LONG, eval_score="0.051x40") is None
 
 

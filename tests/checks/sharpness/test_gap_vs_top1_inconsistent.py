@@ -17,6 +17,6 @@ def test_healthy_pairs(gap: str, p: str) -> None:
 
 
 @pytest.mark.parametrize(("gap", "p", "fires"), [("0", "0.75", False), ("0", "0.76", True), ("-0.1", "0.76", False)])
-def test_a_gap_of_zero_allows_a_half(gap: str, p: str, fires: bool) -> None:
+def test_a_logit_gap_of_0_allows_a_probability_of_one_half(gap: str, p: str, fires: bool) -> None:
     found = run_check("SHP003", thresholds={"slack": 0.25}, logit_gap=f"{gap}x5", top1_prob=f"{p}x5")
     assert (found is not None) is fires

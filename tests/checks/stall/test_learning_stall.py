@@ -38,7 +38,7 @@ def test_without_signal_it_is_an_error(columns: dict[str, Any], words: str) -> N
 
 
 @pytest.mark.parametrize(("dead", "severity"), [("6x60", "warning"), ("7x60", "error")])
-def test_a_fifth_of_live_groups_leaves_hope(dead: str, severity: str) -> None:
+def test_a_fifth_of_groups_with_differing_rewards_is_not_an_error(dead: str, severity: str) -> None:
     assert find("STL001", reward_mean=noisy(0.2), zero_variance_groups=dead, groups="8x60").severity == severity
 
 
@@ -102,7 +102,7 @@ def test_a_reward_at_its_floor_is_never_earned(rewards: str, severity: str | Non
         ("0.5x9", None, ""),
     ],
 )
-def test_a_few_rewards_that_were_never_another_than_nothing(rewards: str, severity: str | None, message: str) -> None:
+def test_a_few_rewards_that_were_always_0(rewards: str, severity: str | None, message: str) -> None:
     found = run_check("STL001", reward_mean=rewards)
     assert (found.severity if found and not found.cleared else None) == severity
     assert found is None or found.cleared or found.message == message

@@ -49,7 +49,7 @@ def test_degrees(losses: list[float], wanted: str | None) -> None:
     assert severity(loss=losses) == wanted
 
 
-def test_a_flat_loss_proves_no_learning() -> None:
+def test_a_flat_loss_is_no_evidence_of_learning() -> None:
     diagnosis = supervised(make_run(loss=FLAT * 11))
     assert diagnosis.verdict == "unproven"
 
@@ -112,7 +112,7 @@ def test_thresholds_of_a_loss_that_falls_again(thresholds: dict[str, float], los
     assert severity(thresholds, loss=loss) == wanted
 
 
-def test_it_says_since_when_the_loss_rises() -> None:
+def test_the_message_names_the_step_at_which_the_loss_began_to_rise() -> None:
     """Since step 31, which the median of five rows shows on step 33."""
     assert find("SUP001", loss="3x5 1x25 2.01x25").evidence["since"] == 31
 

@@ -13,7 +13,7 @@ def alternating(times: int) -> dict[str, Any]:
     }
 
 
-def test_it_needs_five_updates_out_of_health() -> None:
+def test_it_needs_five_updates_from_a_healthy_state() -> None:
     four = alternating(4)
     assert run_check("UPD001", fallback_rate=four["invalid_rate"], update_applied=four["update_applied"]) is None
     five = alternating(5)

@@ -12,7 +12,7 @@ def test_the_optimizer_counter_shows_an_empty_update() -> None:
     assert find("UPD002", update_applied="1x5", optimizer_step="1 1 1 1 1").onset_step == 2
 
 
-def test_lawful_zeros() -> None:
+def test_zeros_with_a_valid_reason_are_silent() -> None:
     assert run_check("UPD002", update_applied="1x8", weight_delta="0x8", learning_rate="0x8") is None
     assert run_check("UPD002", update_applied="1x8", weight_delta="0x8", grad_norm="0x8") is None
     assert run_check("UPD002", update_applied="0x8", weight_delta="0x8") is None

@@ -1,4 +1,4 @@
-"""``grpo-doctor share``: what stays, what goes, and that the log still reads."""
+"""``grpo-doctor convert --anonymize``: what stays, what goes, and that the log still reads."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_keys_and_numbers_stay_and_words_go(line: str, expected: str) -> None:
 def test_a_shared_log_reads_as_the_log_did(tmp_path: Path) -> None:
     lines = [f"{{'loss': {0.1 / i}, 'grad_norm': {i / 10}, 'reward': {i / 40}, 'kl': 0.01}}\n" for i in range(1, 21)]
     (tmp_path / "train.log").write_text("Loading my private model\n" + "".join(lines), encoding="utf-8")
-    done = CliRunner().invoke(app, ["share", str(tmp_path / "train.log")])
+    done = CliRunner().invoke(app, ["convert", str(tmp_path / "train.log"), "--anonymize"])
     assert done.exit_code == 0, done.output
     before, after = (read(tmp_path / name)[0] for name in ("train.log", "train.log.shared"))
     assert after.columns.keys() == before.columns.keys()
@@ -55,6 +55,6 @@ def test_a_shared_log_reads_as_the_log_did(tmp_path: Path) -> None:
 def test_a_log_that_cannot_be_shared_is_one_line(tmp_path: Path, content: bytes | None, said: str) -> None:
     if content is not None:
         (tmp_path / "x").write_bytes(content)
-    done = CliRunner().invoke(app, ["share", str(tmp_path / "x")])
+    done = CliRunner().invoke(app, ["convert", str(tmp_path / "x"), "--anonymize"])
     assert done.exit_code == 2
     assert said in done.stderr
