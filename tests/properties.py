@@ -10,7 +10,7 @@ import numpy as np
 from grpo_doctor.cli.analyze import Outcome, exit_code
 from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.diagnosis.check import Severity
-from grpo_doctor.diagnosis.remedy_gate import OPPOSED, senseless
+from grpo_doctor.diagnosis.remedy_gate import OPPOSED, SIGNS, senseless
 from grpo_doctor.diagnosis.verdict import BLUR, SLACK, Diagnosis, same_in_other_words
 from grpo_doctor.run import Run
 from grpo_doctor.series.reward_components import idle, parts_of
@@ -93,7 +93,7 @@ def strange_numbers(found: Diagnosis) -> list[str]:
     """The numbers of the first sentence that are not in the log, to the digits that are printed."""
     text = NOT_OF_THE_LOG.sub("", found.headline)
     told = [f for f in found.findings if f.message.removesuffix(".") in found.headline]
-    read = SUCCESS.union(*(load().checks[f.code].columns for f in told))
+    read = SUCCESS.union({"loss", *(sign.field for sign in SIGNS)}, *(load().checks[f.code].columns for f in told))
     ends = {np.inf, *(f.last_step for f in told if f.cleared)}  # a past finding keeps the numbers of its last row
     values, out = np.concatenate([known(found.run, read, end) for end in ends]), []
     for digits, percent in NUMBER.findall(text):

@@ -50,29 +50,24 @@ _NUMBER = re.compile(r"\d+")
 _OURS = (os.path.dirname(os.path.dirname(os.path.abspath(seams_module.__file__))), str(home("checks")))
 
 
+@dataclasses.dataclass
 class Result:
     """The result of one probe: a finding, a reason why it could not judge, or neither if the property holds."""
 
-    def __init__(
-        self,
-        check: Check,
-        finding: Finding | None = None,
-        why: str = "",
-        needs: list[str] | None = None,
-        unseen: bool = False,
-        withheld: bool = False,
-    ) -> None:
-        self.check, self.finding, self.why, self.needs = check, finding, why, needs or []
-        self.unseen = unseen
-        """Whether the most recently called entry point does not visibly use the adapter's model."""
-        self.inapplicable = False
-        """Whether the trainer has no part that the probe tests."""
-        self.withheld = withheld
-        """Whether the probe could not judge although the adapter provides everything that it needs."""
-        self.note = ""
-        """The probe's measurement for the report, with or without a finding."""
-        self.called: list[str] = []
-        """The adapter's own entry points that the probe called, most recent last."""
+    check: Check
+    finding: Finding | None = None
+    why: str = ""
+    needs: list[str] = dataclasses.field(default_factory=list)
+    unseen: bool = False
+    """Whether the most recently called entry point does not visibly use the adapter's model."""
+    inapplicable: bool = False
+    """Whether the trainer has no part that the probe tests."""
+    withheld: bool = False
+    """Whether the probe could not judge although the adapter provides everything that it needs."""
+    note: str = ""
+    """The probe's measurement for the report, with or without a finding."""
+    called: list[str] = dataclasses.field(default_factory=list)
+    """The adapter's own entry points that the probe called, most recent last."""
 
     @property
     def passed(self) -> bool:
@@ -363,21 +358,18 @@ def _one(
     except Undrawn:
         raise
     except Unjudged as reason:
-        withheld, needs = not isinstance(reason, NotApplicable), [str(reason)]
         if isinstance(reason, WrongShape):
             return Result(check, why=str(reason))
-        result = Result(check, why=str(reason), needs=needs, unseen=isinstance(reason, Unseen), withheld=withheld)
-        result.inapplicable = not withheld
-        return result
+        none, unseen = isinstance(reason, NotApplicable), isinstance(reason, Unseen)
+        return Result(check, None, str(reason), [str(reason)], unseen, inapplicable=none, withheld=not none)
     except TimeoutError as error:
         return Result(check, why=str(error))
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001  (user code may raise anything; the other probes must run)
         return Result(check, why=where(error))
-    result = Result(check, _finding(check, found) if found is not None and bool(found.when) else None)
-    result.note = "" if found is None else str(found.evidence.get("note", ""))
-    return result
+    finding = _finding(check, found) if found is not None and bool(found.when) else None
+    return Result(check, finding, note="" if found is None else str(found.evidence.get("note", "")))
 
 
 def _finding(check: Check, fires: Fires) -> Finding:
