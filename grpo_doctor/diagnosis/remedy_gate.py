@@ -69,7 +69,7 @@ REFUTED = (
 """Remedies that the evidence of this name rules out, each with the reason."""
 OPPOSED = (("lower-learning-rate", "raise-learning-rate"), ("drop-entropy-bonus", "entropy-bonus"))
 """Pairs of remedies of which a report gives only the first one offered."""
-BACK, CHECK = "roll-back", "check-the-reward"
+BACK = "roll-back"
 
 
 def refused(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

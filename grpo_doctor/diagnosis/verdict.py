@@ -24,7 +24,7 @@ from .early_indicators import Before, Moved, Recorded, before
 from .faq import answers_of
 from .framework import framework
 from .headline import ENOUGH, Facts, beyond_reference, evidence, headline, lost, planned_after, together
-from .remedy_gate import BACK, CHECK, built_in, contradicting, placed, senseless, unfounded
+from .remedy_gate import BACK, built_in, contradicting, placed, senseless, unfounded
 from .tables import before_next_run, tables_of
 from .wording import rendered
 
@@ -300,9 +300,8 @@ def _treat(
     log (``refuted``), or an earlier remedy rules out is withheld with the reason, as is a rival whose check has
     ``passed``.
 
-    The check of a reward that has always been constant comes first, then what most causes of the same effect ask for.
-    If probes proved the findings on the code, the probe's remedies come first. Remedies that the framework's trainer
-    already applies come last.
+    Remedies that most causes of the same effect ask for come first. If probes proved the findings on the code, the
+    probe's remedies come first. Remedies that the framework's trainer already applies come last.
     """
     ruled_out = [
         (remedy_id, f"{finding.code} {finding.name}: {because}", finding.explained_by)
@@ -312,7 +311,6 @@ def _treat(
     ruled_out += [(remedy_id, because, []) for remedy_id, because in refuted]
     given: dict[str, str] = {}
     writer = framework(run)
-    constant = {code for f in active if f.evidence.get("throughout") for code in (f.code, *f.explained_by)}
     for finding in findings:
         check = catalogue.checks[finding.code]
         head = check.advice.probe_remedies if run.run_type == "probe" else ()
@@ -327,8 +325,7 @@ def _treat(
         useful = [r for r in offered if r.id not in withheld and not (r.id == BACK and unfounded(finding))]
         causes = {code for f in active if finding.code in f.explained_by for code in f.explained_by}
         asked = Counter(r.id for code in causes for r in catalogue.checks[code].remedies)
-        first = CHECK if finding.code in constant else ""
-        useful.sort(key=lambda r: (r not in head, r.id != first, built_in(r, writer), -asked[r.id]))
+        useful.sort(key=lambda r: (r not in head, built_in(r, writer), -asked[r.id]))
         finding.remedies = [placed(r, finding) for r in useful]
         reasons = {r: because[:1].upper() + because[1:] for r, because in withheld.items()}
         finding.withheld = [Withheld(r.id, r.title, reasons[r.id]) for r in offered if r.id in reasons]
