@@ -10,8 +10,8 @@ import pytest
 from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.diagnosis.check import Finding, Severity
 from grpo_doctor.diagnosis.examine import diagnose
-from grpo_doctor.diagnosis.headline import shown, together
 from grpo_doctor.diagnosis.live import LiveDoctor
+from grpo_doctor.diagnosis.success import shown, together
 from grpo_doctor.diagnosis.verdict import Coverage, Diagnosis, diagnosis_of, learns
 from grpo_doctor.record import StepRecord
 from grpo_doctor.run import RunType, run_of

@@ -23,8 +23,9 @@ from .check import Confidence, Finding, Fires, Severity, Withheld
 from .early_indicators import Before, Moved, Recorded, before
 from .faq import answers_of
 from .framework import framework
-from .headline import ENOUGH, Facts, beyond_reference, evidence, headline, lost, planned_after, together
+from .headline import ENOUGH, Facts, headline, planned_after
 from .remedy_gate import BACK, built_in, contradicting, placed, senseless, unfounded
+from .success import beyond_reference, evidence, lost, together
 from .tables import before_next_run, tables_of
 from .wording import rendered
 

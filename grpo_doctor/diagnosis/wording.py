@@ -32,8 +32,13 @@ def steps(rows: float, span: float) -> str:
 
 
 def step_noun(rows: float, span: float) -> str:
-    """``step``, or ``logged step`` if the rows are several steps apart."""
-    return "logged step" if span >= rows else "step"
+    """``step``, or ``logged step`` if rows are several steps apart."""
+    return "logged step" if at_intervals(rows, span) else "step"
+
+
+def at_intervals(rows: float, span: float) -> bool:
+    """Return whether there are fewer rows than steps between the first and the last."""
+    return span >= rows
 
 
 def listed(words: Sequence[str]) -> str:

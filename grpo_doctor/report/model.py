@@ -17,10 +17,9 @@ from ..config import Suppression
 from ..diagnosis.catalogue import PREFLIGHT, load, report, report_names
 from ..diagnosis.check import Finding, Remedy, Severity, Step, Withheld
 from ..diagnosis.framework import FRAMEWORKS, framework
-from ..diagnosis.headline import logged_at_intervals
 from ..diagnosis.lab_results import stored
 from ..diagnosis.verdict import Diagnosis
-from ..diagnosis.wording import counted
+from ..diagnosis.wording import at_intervals, counted
 from ..run import Run, Sample, Table
 from .redaction import CLIP, clean, cleaned, one_line
 
@@ -299,7 +298,7 @@ def head(diagnosis: Diagnosis) -> list[tuple[str, str]]:
 
 def facts(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     """Return the header of a run: name and value. Findings about code or a configuration have no steps."""
-    apart = logged_at_intervals(diagnosis.run, diagnosis.steps)
+    apart = diagnosis.steps > 0 and at_intervals(diagnosis.steps, int(np.ptp(diagnosis.run.steps)))
     steps = counted(diagnosis.steps, "row" if apart else "step")
     if apart:
         steps += f" (steps {diagnosis.first_step} to {diagnosis.last_step})"

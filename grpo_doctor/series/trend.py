@@ -76,8 +76,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         rows: rows with a value.
-        first, now, best: level of the first window, of the last, and the highest; the first one ends where a series that
-            rose or fell begins to rise.
+        first, now, best: level of the first window, of the last, and the highest; the first one ends where a series
+            that rose or fell begins to rise.
         shown: the smallest detectable gain; NaN while unknown.
         lean: its rise as a share of the smallest detectable gain; above 1 for a gain, if a rise explains it better than
             autocorrelated noise.

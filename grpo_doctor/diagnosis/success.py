@@ -1,0 +1,151 @@
+"""What the success series of a run show: which of them gained or fell, and one sentence on it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+
+import numpy as np
+
+from ..run import RunType
+from ..series.trajectory import SUCCESS, TURNED
+from ..series.trend import FEW, HALF, LEAST, Outcome
+
+HELD_OUT = "eval_score"
+NAMES = SUCCESS | TURNED | {"reward_margin": "margin"}
+OF_PAIRS = {"success_rate": "reward accuracy", "eval_score": "held-out reward accuracy"}
+"""Names of the two series in preference training."""
+
+
+def names_of(run_type: RunType) -> Mapping[str, str]:
+    """Return the names of the success series."""
+    return NAMES | OF_PAIRS if run_type == "preference" else NAMES
+
+
+CONSTANT = 1e-6
+"""Share of its size up to which the changes of a series, and its noise, are rounding."""
+
+
+def lost(success: Mapping[str, Outcome]) -> list[str]:
+    """The series that fell from their best level; a held-out loss does not count if the held-out score rose."""
+    score = success.get("eval_score")
+    rose = score is not None and score.risen
+    return [name for name, o in success.items() if o.fallen and not (rose and name == "eval_loss")]
+
+
+def evidence(success: Mapping[str, Outcome], run_type: RunType) -> dict[str, Outcome]:
+    """The series that can show learning; the loss of a preference run also falls if no pair is ranked better."""
+    pairs = run_type == "preference" and not success.keys().isdisjoint(("success_rate", "reward_margin"))
+    return {name: o for name, o in success.items() if not (pairs and name == "loss")}
+
+
+def beyond_reference(success: Mapping[str, Outcome]) -> bool:
+    """Return whether a preference run has moved past its start by more than the noise, by its margin or, without one,
+    by its loss.
+
+    By convexity (Jensen), the loss is never smaller than that of the mean margin; a smaller one belongs to another
+    method, which starts elsewhere.
+    """
+    margin, loss = success.get("reward_margin"), success.get("loss")
+    if margin is not None and not math.isnan(margin.now):
+        own = loss is None or -loss.now + loss.shown >= np.logaddexp(0.0, -margin.now)
+        return bool(margin.now > margin.shown and own)
+    return loss is not None and -loss.now + loss.shown < math.log(2)
+
+
+def together(success: Mapping[str, Outcome]) -> list[str]:
+    """The reward (or the success rate) and the held-out score, if both together improved but neither alone.
+
+    They are measured on different responses, so their gains, as shares of the detectable gain, add up like the
+    quantiles of independent tests do: over the root of their number (Stouffer et al., The American Soldier, 1949). Each
+    counts for at most one gain and must reach half of one; a smaller reward gain is reported as flat.
+    """
+    trained = next((name for name in ("reward_mean", "success_rate") if name in success), None)
+    if trained is None or "eval_score" not in success:
+        return []
+    leans = [min(success[name].lean, 1.0) for name in (trained, "eval_score")]
+    return [trained, "eval_score"] if sum(leans) > math.sqrt(2) and min(leans) > HALF else []
+
+
+def shown(success: Mapping[str, Outcome], learning: bool, run_type: RunType = "rl") -> str:
+    """One sentence on what the success series show, with the held-out score."""
+    names, success = names_of(run_type), evidence(success, run_type)
+    said, told = _claim(success, names, learning, run_type)
+    return f"{said}{'' if HELD_OUT in told else _held_out(success, names)}."
+
+
+def _claim(
+    success: Mapping[str, Outcome], names: Mapping[str, str], learning: bool, run_type: RunType
+) -> tuple[str, Collection[str]]:
+    """Return what the success series show, and the series that it names."""
+    fell = lost(success)
+    improved = f"The {'model' if run_type == 'supervised' else 'policy'} improved"
+    for name, o in success.items():
+        if o.gained and not o.fallen:
+            first, now = _levels(name, o)
+            moved = f"the {names[name]} {'fell' if name in TURNED else 'rose'} from {first:.3g} to {now:.3g}"
+            if fell:
+                back = "rose again" if fell[0] in TURNED else "fell back"
+                return f"No evidence of learning: {moved}, but the {names[fell[0]]} {back}", (name, *fell)
+            best = f", after a best level of {abs(o.best):.3g}" if o.best - o.now > o.shown else ""
+            return f"{improved}: {moved}{best}", (name,)
+    for name, o in success.items():
+        if o.risen and not o.fallen:
+            first, now = _levels(name, o)
+            return f"The {names[name]} is near its maximum: {now:.3g} ({first:.3g} at the start)", (name,)
+    if learning and (pair := together(success)):
+        went = " and ".join(f"the {names[n]} rose from {success[n].first:.3g} to {success[n].now:.3g}" for n in pair)
+        return f"{improved}: {went}, which together exceeds the noise", pair
+    if learning and (beyond := _beyond_start(success)):
+        return f"{improved}: {beyond}", ()
+    none = "No evidence of learning"
+    for name, o in success.items():
+        if o.solved and not o.fallen and o.rows >= LEAST:
+            near = f"the {names[name]} was near its maximum from the start ({o.first:.3g}, {o.now:.3g} now)"
+            return f"{none}: {near}", (name,)
+    for name, o in success.items():
+        if o.shown == o.shown:
+            return f"{none}: {_flat(names[name], o, *_levels(name, o))}", (name,)
+    few = "too few recognised values" if success else "no recognised values"
+    return f"{none}: the log has {few} of the reward, the success rate or a held-out score", ()
+
+
+def _held_out(success: Mapping[str, Outcome], names: Mapping[str, str]) -> str:
+    """Return what the held-out score did, with the number of its values while they are few; empty if there is none."""
+    o = success.get(HELD_OUT)
+    if o is None or o.rows < 2:
+        return ""
+    few = f" ({o.rows} evaluations)" if o.shown != o.shown else ""
+    went = "rose" if o.gained else "fell" if o.fallen else "changed"
+    return f", and the {names[HELD_OUT]} {went} from {o.first:.3g} to {o.now:.3g}{few}"
+
+
+def _beyond_start(success: Mapping[str, Outcome]) -> str:
+    """Return the sentence on how far a preference run is past its start; empty if it records neither a margin nor a
+    loss."""
+    if (margin := success.get("reward_margin")) is not None:
+        return f"the margin is {margin.now:.3g}, above the initial value 0 of a preference run"
+    if (loss := success.get("loss")) is not None:
+        return f"the loss is {-loss.now:.3g}, below the initial value ln 2 (0.693) of a preference run"
+    return ""
+
+
+def _flat(name: str, o: Outcome, first: float, now: float) -> str:
+    """Return what a series without a gain shows: that it is constant, that it is short, or the size of its noise."""
+    if max(abs(first - now), o.shown) <= CONSTANT * max(abs(now), CONSTANT):
+        return f"the {name} is {now:.3g} on all {o.rows} rows"
+    if o.first - o.now > o.shown and o.rows >= FEW:
+        worse = f"the {name} {'fell' if now < first else 'rose'} from {first:.3g} to {now:.3g}"
+        return f"{worse}, by more than noise (smallest detectable change: {o.shown:.2g})"
+    changed = f"the {name} changed from {first:.3g} to {now:.3g}"
+    if f"{first:.3g}" == f"{now:.3g}":
+        changed = f"the {name} is {now:.3g} at the start and at the end"
+    if o.rows < FEW:
+        return f"{changed}, but {o.rows} values are too few to distinguish a change from noise"
+    return f"{changed} (smallest detectable change: {o.shown:.2g})"
+
+
+def _levels(name: str, o: Outcome) -> tuple[float, float]:
+    """The first and the last level, as recorded. They are computed as 0 minus the level, because -0.0 would print its
+    sign."""
+    return (0 - o.first, 0 - o.now) if name in TURNED else (o.first, o.now)
