@@ -237,7 +237,7 @@ class _Step:
 
     @property
     def answered(self) -> float:
-        """Share of complete responses with a marked answer."""
+        """Share of complete examined responses that have a marked answer."""
         return _mean(self._column("answered"))
 
     def text_fields(self, tools: bool = False, answers: bool = False) -> dict[str, Any]:
@@ -337,9 +337,7 @@ def _measured(sample: Sample) -> dict[str, float]:
     measured["chars"] = len(text)
     measured["tokens"] = _number(sample.tokens)
     measured["aborted_rate"] = lost = _lost(sample)
-    if not lost:
-        measured["valid_rate"] = _valid(sample, text, sample.prompt or "")
-        measured["answered"] = math.nan if sample.finish == "length" else any(marker in text for marker in MARKERS)
+    measured["valid_rate"] = math.nan if lost else _valid(sample, text, sample.prompt or "")
     measured["truncated_rate"] = math.nan if sample.finish is None else sample.finish == "length"
     measured["turns_per_response"] = _number(sample.turns)
     measured["success_rate"] = _number(sample.success)
@@ -378,14 +376,14 @@ def _written(text: str) -> bool:
 def _examined(sample: Sample) -> dict[str, float]:
     """Return the measures of a text, which take most of the time."""
     text, prompt = sample.response, sample.prompt or ""
-    whole = (
-        sample.finish != "length" and sample.valid is not False
-    )  # otherwise the format may be the reason for a reward of 0
+    # the reward of a response that is cut, or lacks the format, may be 0 for that reason
+    whole = sample.finish != "length" and sample.valid is not False
     answer = final_answer(text) if whole and sample.reference else None
     return {
         "repetition_rate": sample.finish == "loop" or repeats(text),
         "prompt_echo_rate": echoes(text, prompt) if prompt else math.nan,
         "refusal_rate": refuses(text),
+        "answered": any(marker in text for marker in MARKERS) if whole and _written(text) else math.nan,
         "agrees": _number(None if answer is None else agrees(answer, sample.reference or ())),
     }
 

@@ -76,7 +76,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         rows: rows with a value.
-        first, now, best: level of the first window, of the last, and the highest.
+        first, now, best: level of the first window, of the last, and the highest; the first one ends where a series that
+            rose or fell begins to rise.
         shown: the smallest detectable gain; NaN while unknown.
         lean: its rise as a share of the smallest detectable gain; above 1 for a gain, if a rise explains it better than
             autocorrelated noise.
@@ -151,8 +152,7 @@ class Standing:
 
     @cached_property
     def first(self) -> float:
-        begun, now = self._quarters
-        return self._start if now > begun else begun
+        return self._start if self.risen or self.fallen else self._quarters[0]
 
     @cached_property
     def now(self) -> float:
@@ -171,7 +171,7 @@ class Standing:
         begun, now = self._quarters
         if not now > begun:
             return False  # regardless of the noise
-        return self.lean > 1 and now - self.first > LEAST_GAIN * max(abs(self.first), abs(now))
+        return self.lean > 1 and now - self._start > LEAST_GAIN * max(abs(self._start), abs(now))
 
     @cached_property
     def lean(self) -> float:
@@ -188,7 +188,7 @@ class Standing:
 
     @cached_property
     def risen(self) -> bool:
-        return self.gained or (self.solved and self.first < SOLVED * self._top <= self.now)
+        return self.gained or (self.solved and self._start < SOLVED * self._top <= self.now)
 
     @cached_property
     def fallen(self) -> int:
@@ -285,7 +285,7 @@ class Standing:
         detectable gain. But the first level ends at a rise within the first quarter that noise does not explain.
         """
         begun, now = self._quarters
-        if not self._lengths:
+        if not (self._lengths and now > begun):
             return begun
         windows = self._lengths if now - begun > self.shown / 2 else (self._low_start,)
         levels = {k: self._level(0, k) for k in windows if k}
