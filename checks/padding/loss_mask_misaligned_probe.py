@@ -141,7 +141,10 @@ def _of_loss(
     found = push.pushes(loss, model, made, responses)
     if not all(bool(p.trained.all()) for p in found):  # the clip may stop a token at one sign of its advantage
         opposite = push.pushes(loss, model, made, responses, signs=[-sign for sign in push.SIGNS])
-        found = [p._replace(trained=p.trained | o.trained) for p, o in zip(found, opposite, strict=True)]
+        found = [
+            p._replace(trained=p.trained | o.trained, aimed=p.aimed.where(p.trained, o.aimed))
+            for p, o in zip(found, opposite, strict=True)
+        ]
     found = [p for p in found if bool(p.trained.any())]
     penalised = push.moved_by_reference(loss, model, reference, made, responses)
     _count(found, [p.outside for p in penalised] or [0] * len(found), count)

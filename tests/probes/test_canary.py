@@ -89,9 +89,9 @@ def test_everything_is_restored() -> None:
 
 
 def test_an_adapter_without_a_loop_says_what_is_missing() -> None:
-    with pytest.raises(AdapterError, match="needs model, optimizer, and step"):
+    with pytest.raises(AdapterError, match="needs: model, optimizer, and step"):
         canary(Reference().adapter("render", "mask"))
-    with pytest.raises(AdapterError, match="needs rollout"):
+    with pytest.raises(AdapterError, match="needs: rollout"):
         canary(Reference().adapter("loss"))
 
 
