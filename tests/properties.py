@@ -10,7 +10,7 @@ import numpy as np
 from grpo_doctor.cli.analyze import Outcome, exit_code
 from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.diagnosis.check import Severity
-from grpo_doctor.diagnosis.remedy_gate import OPPOSED, senseless
+from grpo_doctor.diagnosis.remedy_gate import OPPOSED, SIGNS, senseless
 from grpo_doctor.diagnosis.verdict import BLUR, SLACK, Diagnosis, same_in_other_words
 from grpo_doctor.run import Run
 from grpo_doctor.series.reward_components import idle, parts_of
@@ -27,7 +27,7 @@ NUMBER = re.compile(r"(?<![\w.-])(-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)(%?)(?![\w])")
 NOT_OF_THE_LOG = re.compile(
     r"\(smallest detectable[^)]*\)|at least \d+ times|last \d+ (?:logged )?steps|over the last ten rows|\(line \d+\).*|"
     r"\d+% of the responses are truncated(?= at the length limit \(estimated)|\d+ or \d+ rows|\(\d+ values\)|"
-    r"at least \d+ are needed|would give \S+|at most [\d.]+%|usual range \([^)]*\)|published recipes use .*|\bln 2 \(0.693\)|\([A-Z]{3}\d{3}\):|\bp = \S+|of the last \d+|Early indicators?: .*"
+    r"at least \d+ (?:are needed|values)|repeated \d+ times|would give \S+|at most [\d.]+%|usual range \([^)]*\)|published recipes use .*|\bln 2 \(0.693\)|\([A-Z]{3}\d{3}\):|\bp = \S+|of the last \d+|Early indicators?: .*"
 )
 """Thresholds, noise, estimates, expectations, codes, medians before a fall, counts of what was read in another way or not
 at all, and text of the log itself."""
@@ -93,7 +93,9 @@ def strange_numbers(found: Diagnosis) -> list[str]:
     """The numbers of the first sentence that are not in the log, to the digits that are printed."""
     text = NOT_OF_THE_LOG.sub("", found.headline)
     told = [f for f in found.findings if f.message.removesuffix(".") in found.headline]
-    read = SUCCESS.union(*(load().checks[f.code].columns for f in told))
+    read = SUCCESS.union(
+        {"loss", "reward_components", *(sign.field for sign in SIGNS)}, *(load().checks[f.code].columns for f in told)
+    )
     ends = {np.inf, *(f.last_step for f in told if f.cleared)}  # a past finding keeps the numbers of its last row
     values, out = np.concatenate([known(found.run, read, end) for end in ends]), []
     for digits, percent in NUMBER.findall(text):

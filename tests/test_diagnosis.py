@@ -98,7 +98,7 @@ def test_no_problem_found_is_not_said_next_to_an_outcome_at_info() -> None:
     assert told.verdict == "unproven"
     assert told.headline.startswith("No evidence of learning")
     assert "but only its formatting components have ever been above 0." in told.headline
-    assert told.headline.endswith("Score a right response with equation_reward yourself: it must be above 0.")
+    assert told.headline.endswith("Score a correct response with equation_reward: it must get more than 0.")
 
 
 def test_a_gain_with_a_loss_elsewhere_is_not_reported_as_learning() -> None:
@@ -454,9 +454,9 @@ NOISE = [0.3, 0.5, 0.4] * 10
     [
         (
             {},
-            "Evaluate on the same held-out prompts every few steps, or use more prompts per step: both lower the noise.",
+            "To reduce the noise, evaluate on the same held-out prompts every few steps, or use more prompts per step.",
         ),
-        ({"kl": [5e-4] * 30}, "Raise the learning rate: the KL to the reference is 0.0005 nats/token."),
+        ({"kl": [5e-4] * 30}, "Raise the learning rate, because the KL to the reference is 0.0005 nats/token."),
         ({"kl": [0.002] * 30, "zero_variance_share": [0.6] * 30}, "identical rewards."),
         ({"truncated_rate": [0.11] * 30, "kl": [5e-4] * 30}, "11% of the responses are truncated."),
         ({"reward_mean": NOISE[:9]}, "Continue the run until at least 12 values of the reward are logged."),
@@ -482,7 +482,7 @@ def test_held_out_scores_are_quoted_though_they_are_few() -> None:
 def test_components_that_never_pay_are_named_where_the_run_does_not_learn() -> None:
     parts = [{"soft_format": 0.0, "strict_format": 0.0, "length_penalty": 0.0, "answer": 1.0}] * 30
     flat = diagnose(make_run(reward_mean=NOISE, reward_components=parts))
-    assert "The reward components soft_format, strict_format are 0 on all rows." in flat.headline
+    assert "The reward components soft_format and strict_format are 0 on all rows." in flat.headline
     learns = diagnose(make_run(reward_mean=[0.2 + 0.02 * i for i in range(30)], reward_components=parts))
     assert "components" not in learns.headline
 

@@ -3,7 +3,7 @@ from grpo_doctor.series import Column, message_of, row, seen
 
 _EXCEPTIONS = (
     "a traceback", "a failed API call", "a worker crash", "a native crash", "a timeout", "an NCCL error",
-    "a failed checkpoint write", "an error repeated",
+    "a failed checkpoint write", "a repeated error",
 )  # fmt: skip
 """Endings that no other check covers."""
 

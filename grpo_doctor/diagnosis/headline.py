@@ -16,7 +16,7 @@ from .check import Confidence, Finding, Severity
 from .early_indicators import Before, Columns
 from .remedies import shared_remedies
 from .remedy_gate import refused, signs
-from .wording import counted, number
+from .wording import counted, listed, number
 
 if TYPE_CHECKING:
     from .verdict import Verdict
@@ -147,7 +147,8 @@ def planned_after(run: Run, last: int | None) -> int:
 
 def _never_paid(idle: Mapping[str, bool]) -> str:
     """Return the names of the components that are at their minimum on almost all rows."""
-    names = ", ".join(map(printable, [*idle][:SHOWN])) + (f" and {len(idle) - SHOWN} more" if len(idle) > SHOWN else "")
+    more = [f"{len(idle) - SHOWN} more"] if len(idle) > SHOWN else []
+    names = listed([*map(printable, [*idle][:SHOWN]), *more])
     one = len(idle) == 1
     how = "0 on all rows" if all(idle.values()) else f"at {'its' if one else 'their'} minimum on almost all rows"
     return f"The reward component{'' if one else 's'} {names} {'is' if one else 'are'} {how}."
@@ -212,11 +213,11 @@ def _next_step(facts: Facts) -> str:
     if run.reading is not None and run.reading.decides:
         return "Name the column of the reward: --map 'NAME=reward_mean'."
     if facts.idle:
-        return f"Score a right response with {printable(next(iter(facts.idle)))} yourself: it must be above 0."
+        return f"Score a correct response with {printable(next(iter(facts.idle)))}: it must get more than 0."
     gate = dict(refused(run.settings))
     for remedy, (holds, level) in signs(facts.column).items():
         if holds and remedy not in gate:
-            return f"{shared_remedies()[remedy].title}: {level}."
+            return f"{shared_remedies()[remedy].title}, because {level}."
     if any(o.solved for o in facts.success.values()):
         return "Use harder prompts, or stop: there is little left to gain."
     if any(o.first - o.now > o.shown for o in facts.success.values()):
@@ -226,7 +227,7 @@ def _next_step(facts: Facts) -> str:
         return f"Log {MISSING[run.run_type]} of each step."
     if facts.success[flat].rows < FEW:
         return f"Continue the run until at least {FEW} values of the {NAMES[flat]} are logged."
-    return "Evaluate on the same held-out prompts every few steps, or use more prompts per step: both lower the noise."
+    return "To reduce the noise, evaluate on the same held-out prompts every few steps, or use more prompts per step."
 
 
 def _nothing_read(run: Run) -> str:

@@ -54,12 +54,11 @@ DECLARED = (
     Declared("raise-learning-rate", ("learning_rate",), lambda x: x > 1e-4, "the learning rate is already {value:g}"),
 )
 CONSTANT = (
-    "filter-dead-groups", "raise-group-size", "temperature-one", "match-difficulty", "lower-learning-rate",
+    "raise-response-limit", "filter-dead-groups", "raise-group-size", "temperature-one", "match-difficulty",
+    "lower-learning-rate",
 )  # fmt: skip
-"""Remedies that are withheld if the reward has been constant since the first row, because they have no effect until
-the reward function works."""
-UNPAID = (*CONSTANT, "raise-response-limit")
-"""The same if no response has got the task reward, although others than the truncated ones could."""
+"""Remedies that are withheld if the reward has been constant since the first row, or the task reward never above 0,
+because they have no effect until the reward function works."""
 REFUTED = (
     ("too_low", "lower-learning-rate", "the learning rate is too low"),
     ("solved", "check-the-reward", "the task is solved"),
@@ -112,10 +111,8 @@ def senseless(
     def shown(name: str) -> bool:
         return any(finding.evidence.get(name) for finding in findings)
 
-    if shown("throughout"):
+    if unpaid or shown("throughout"):
         yield from ((remedy, "the reward is constant, so check the reward function first") for remedy in CONSTANT)
-    if unpaid:
-        yield from ((remedy, "no response has got the task reward, so check its function first") for remedy in UNPAID)
     for name, remedy, because in REFUTED:
         if shown(name) and not (name == "graded" and idle):
             yield remedy, because

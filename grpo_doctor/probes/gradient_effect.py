@@ -252,8 +252,7 @@ def _changed(
             policy.append(forward.logits)
             return None
         others.append(forward)
-        noise = torch.randn(forward.logits.shape, generator=torch.Generator().manual_seed(1))
-        return forward.logits + noise.to(forward.logits) if len(others) - 1 == changed else None
+        return forward.logits + _noise(forward) if len(others) - 1 == changed else None
 
     fixed_chance()
     with without_dropout(models[0]), ending_at_logits(), forwards(models, handle):
@@ -261,6 +260,10 @@ def _changed(
         if value.requires_grad:
             torch.autograd.backward(value)
     return [logits.grad.float() for logits in policy if logits.grad is not None], others
+
+
+def _noise(forward: Forward) -> Tensor:
+    return torch.randn(forward.logits.shape, generator=torch.Generator().manual_seed(1)).to(forward.logits)
 
 
 def moved_by_reference(
@@ -283,10 +286,8 @@ def moved_by_reference(
     apart = Apart(places)
 
     def other(forward: Forward) -> Tensor | None:
-        if not apart(forward) or (own is not None and forward.module is not own):
-            return None
-        noise = torch.randn(forward.logits.shape, generator=torch.Generator().manual_seed(1))
-        return forward.logits + 0.3 * noise.to(forward.logits)
+        away = not apart(forward) or (own is not None and forward.module is not own)
+        return None if away else forward.logits + 0.3 * _noise(forward)
 
     none = torch_of([0.0] * len(responses), model)
     with without_dropout(model):

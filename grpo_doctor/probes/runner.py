@@ -50,29 +50,24 @@ _NUMBER = re.compile(r"\d+")
 _OURS = (os.path.dirname(os.path.dirname(os.path.abspath(seams_module.__file__))), str(home("checks")))
 
 
+@dataclasses.dataclass
 class Result:
     """The result of one probe: a finding, a reason why it could not judge, or neither if the property holds."""
 
-    def __init__(
-        self,
-        check: Check,
-        finding: Finding | None = None,
-        why: str = "",
-        needs: list[str] | None = None,
-        unseen: bool = False,
-        withheld: bool = False,
-    ) -> None:
-        self.check, self.finding, self.why, self.needs = check, finding, why, needs or []
-        self.unseen = unseen
-        """Whether the most recently called entry point does not visibly use the adapter's model."""
-        self.inapplicable = False
-        """Whether the trainer has no part that the probe tests."""
-        self.withheld = withheld
-        """Whether the probe could not judge although the adapter provides everything that it needs."""
-        self.note = ""
-        """The probe's measurement for the report, with or without a finding."""
-        self.called: list[str] = []
-        """The adapter's own entry points that the probe called, most recent last."""
+    check: Check
+    finding: Finding | None = None
+    why: str = ""
+    needs: list[str] = dataclasses.field(default_factory=list)
+    unseen: bool = False
+    """Whether the most recently called entry point does not visibly use the adapter's model."""
+    inapplicable: bool = False
+    """Whether the trainer has no part that the probe tests."""
+    withheld: bool = False
+    """Whether the probe could not judge although the adapter provides everything that it needs."""
+    note: str = ""
+    """The probe's measurement for the report, with or without a finding."""
+    called: list[str] = dataclasses.field(default_factory=list)
+    """The adapter's own entry points that the probe called, most recent last."""
 
     @property
     def passed(self) -> bool:
@@ -110,8 +105,8 @@ def run_probes(
     unfinished = [r for r in results if r.why and not r.needs]
     run.notes += [r.note for r in results if r.note]
     run.notes += _told_once(unfinished)
-    useless = _useless(adapter, results, whole=len(catalogue.checks) == len(load().checks))
-    run.notes += [*useless, *_lacking(adapter, results)]
+    useless, lacking = _unused(adapter, results, whole=len(catalogue.checks) == len(load().checks))
+    run.notes += [*useless, *lacking]
     findings = [r.finding for r in results if r.finding is not None]
     passed = sum(r.passed for r in results)
     skipped = [{"code": r.check.code, "needs": r.needs or [r.why]} for r in results if r.why]
@@ -200,36 +195,29 @@ def _told_once(unfinished: list[Result]) -> list[str]:
     return [f"{', '.join(f'{r.check.code} {r.check.name}' for r in some)}: {some[0].why}" for some in alike.values()]
 
 
-def _useless(adapter: Adapter, results: list[Result], whole: bool) -> list[str]:
-    """Return one line for each entry point of the adapter that did not contribute to any judgement, with the reason.
+def _unused(adapter: Adapter, results: list[Result], whole: bool) -> tuple[list[str], list[str]]:
+    """Return one line for each entry point of the adapter that did not contribute to any judgement, with the reason,
+    and one line for each that no probe called because the adapter lacks a related object.
 
     With ``whole``, every probe was run, so entry points that were never called also count.
     """
-    lines = []
+    useless, lacking = [], []
     for name in adapter.seams:
         tried = [r for r in results if name in r.called]
         blind = [r for r in tried if r.unseen and r.called[-1] == name]
         asked = [r for r in results if name in r.check.probe_arguments]
-        if not tried and asked and all(r.needs and {*r.needs} <= {*RESOURCES} for r in asked):
-            continue
+        if asked and all(r.needs and {*r.needs} <= {*RESOURCES} for r in asked):
+            needed = ", ".join(dict.fromkeys(n for r in asked for n in r.needs))
+            lacking.append(f"The entry point {name} was not probed: the adapter does not provide {needed}.")
+            if not tried:
+                continue
         if not tried and any(r.inapplicable for r in asked):
             continue  # a reference without a KL term
         why = next((r.why for r in blind or tried or asked if r.why), "no probe uses it")
         judged = any(not r.needs for r in tried) and 2 * len(blind) < len(tried)  # exceptions are reported anyway
         if not judged and (tried or whole):
-            lines.append(f"The entry point {name} was provided but could not be used: {why}.")
-    return lines
-
-
-def _lacking(adapter: Adapter, results: list[Result]) -> list[str]:
-    """Return one line for each entry point that no probe called because the adapter lacks a related object."""
-    lines = []
-    for name in adapter.seams:
-        asked = [r for r in results if name in r.check.probe_arguments]
-        if asked and all(r.needs and {*r.needs} <= {*RESOURCES} for r in asked):
-            needed = ", ".join(dict.fromkeys(n for r in asked for n in r.needs))
-            lines.append(f"The entry point {name} was not probed: the adapter does not provide {needed}.")
-    return lines
+            useless.append(f"The entry point {name} was provided but could not be used: {why}.")
+    return useless, lacking
 
 
 def _counted(adapter: Adapter, called: dict[str, tuple[Any, ...]], slowest: list[float]) -> Adapter:
@@ -363,21 +351,18 @@ def _one(
     except Undrawn:
         raise
     except Unjudged as reason:
-        withheld, needs = not isinstance(reason, NotApplicable), [str(reason)]
         if isinstance(reason, WrongShape):
             return Result(check, why=str(reason))
-        result = Result(check, why=str(reason), needs=needs, unseen=isinstance(reason, Unseen), withheld=withheld)
-        result.inapplicable = not withheld
-        return result
+        none, unseen = isinstance(reason, NotApplicable), isinstance(reason, Unseen)
+        return Result(check, None, str(reason), [str(reason)], unseen, inapplicable=none, withheld=not none)
     except TimeoutError as error:
         return Result(check, why=str(error))
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001  (user code may raise anything; the other probes must run)
         return Result(check, why=where(error))
-    result = Result(check, _finding(check, found) if found is not None and bool(found.when) else None)
-    result.note = "" if found is None else str(found.evidence.get("note", ""))
-    return result
+    finding = _finding(check, found) if found is not None and bool(found.when) else None
+    return Result(check, finding, note="" if found is None else str(found.evidence.get("note", "")))
 
 
 def _finding(check: Check, fires: Fires) -> Finding:

@@ -31,8 +31,10 @@ def _shown(value: Any) -> str:
         return _shown(value.tolist()) if short else f"<{' x '.join(map(str, value.shape))}>"
     if isinstance(value, list | tuple):
         limit = _ROWS if any(isinstance(v, list | tuple | str | dict) for v in value) else _WIDE
-        parts = [_shown(v) for v in value[:limit]]
-        return f"[{', '.join(parts)}{', …' if len(value) > limit else ''}]"
+        parts = [_shown(v) for v in value]
+        if len(parts) > limit:  # a padded row may be padded on either side
+            parts[limit // 2 : -limit // 2] = ["…"]
+        return f"[{', '.join(parts)}]"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{k!r}: {_shown(v)}" for k, v in value.items()) + "}"
     if isinstance(value, float):

@@ -167,7 +167,7 @@ def _unsigned(errors: Mapping[int, str], logged: Mapping[str, list[tuple[int, st
     often = max(logged.values(), key=len, default=[])
     if len(often) >= _OFTEN and often[-1][0] == last:
         line, raised = often[0]
-        return Ending(kind="exception", what=f"an error repeated {len(often)} times", line=line, raised=raised)
+        return Ending(kind="exception", what="a repeated error", line=line, raised=raised)
     line, raised = max(errors.items(), default=(0, ""))
     return Ending(kind="exception", what="an exception", line=line, raised=raised) if ": " in raised else None
 

@@ -232,7 +232,7 @@ def first_screen(main: Finding, diagnosis: Diagnosis, gpu_cost: float | None = N
         "cause" if main.role == "cause" else "finding": f"{main.code} {main.name} ({main.severity})",
         "when": when(first) if since(first) == since(main) else f"{when(first)}; {main.code} {since(main)}",
         "lost": cost(diagnosis, gpu_cost),
-        "last call": str(main.evidence.get("crafted", "")),
+        "input": str(main.evidence.get("crafted", "")),
         "confidence": sure(main),
         "do this": main.action,
     }

@@ -76,7 +76,7 @@ def test_a_setting_that_cannot_be_tested_names_the_reason() -> None:
     for one in lines:
         one.settings = {k: v for k, v in one.settings.items() if v is not None}
     assert tried(lines).untried == {
-        "name": "20 different words, too many to compare",
+        "name": "20 different values, too many to compare",
         "seed": "a random seed",
         "few": "declared by only 3 runs (minimum 6)",
     }

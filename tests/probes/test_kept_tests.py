@@ -81,6 +81,8 @@ def test_calls_are_written_as_code() -> None:
     code = as_code("loss", ["hi"], [[5, 6, 7], [8]], torch.tensor([1.0, -0.5]))
     assert code == "loss(prompts=['hi'], responses=[[5, 6, 7], [8]], advantages=[1, -0.5])"
     assert as_code("mask", [list(range(99))], [[1]]).startswith("mask(prompts=[[0, 1, 2, 3,")
+    padded = as_code("mask", [[0] * 10 + [7] * 10], [[1]])
+    assert padded.startswith("mask(prompts=[[0, 0, 0, 0, 0, 0, …, 7, 7, 7, 7, 7, 7]]")
     assert as_code("logprobs", torch.ones(2, 3, 4), torch.ones(2, 3)).startswith("logprobs(input_ids=<2 x 3 x 4>")
 
 

@@ -95,7 +95,7 @@ ROWS = "".join(f"step {i} | reward 0.{i:02d} | loss 0.5\n" for i in range(1, 31)
         ),
         (
             "".join(f"client:{i} [ERROR] Request {i} failed with code 400\n" for i in range(3)),
-            "an error repeated 3 times",
+            "a repeated error",
             31,
             "Request 0 failed with code 400; ",
         ),
@@ -148,7 +148,8 @@ def test_a_run_too_short_to_judge_says_how_it_ended(tmp_path: Path) -> None:
         tmp_path, "train.log", "".join(ROWS.splitlines(True)[:2]) + "run.sh: line 44: 225 Killed   python x.py\n"
     )
     assert diagnose(run).headline == (
-        "Only 2 rows were logged; at least 8 are needed for a verdict. The log ends with a kill signal (line 3)."
+        "Only 2 rows were logged (reward 0.01, then 0.02); at least 8 are needed for a verdict. "
+        "The log ends with a kill signal (line 3). Continue the run."
     )
 
 

@@ -37,8 +37,8 @@ _STEP_ALONE = re.compile(
 """A line that only names a step: a heading."""
 _STEPPED = re.compile(r"['\"](?:global_)?step['\"]:")
 """The counter of a row that names its own step."""
-_BELOW = 2
-"""Maximum distance in lines of a row from its heading."""
+_HEADING, _BELOW = 80, 2
+"""Maximum number of bytes of a heading, and maximum distance in lines of a row from it."""
 _FEWEST = 5
 """Minimum number of rows of an RL training in other lines, in addition to the rows of a known trainer."""
 _AGREE = "rollout_"
@@ -147,7 +147,7 @@ class _Console:
         """Whether a known trainer prints here, so that other lines need not be searched."""
         self._origins: dict[bytes, int] = {}
         self._recent: deque[tuple[int, bytes]] = deque(maxlen=1 + _BELOW)
-        """The last lines with their numbers."""
+        """The last lines that are as short as a heading, with their numbers."""
         self.headed = False
         """Whether rows have their step in such a line above them."""
         self._early: list[tuple[dict[str, Any], int, float | None]] = []
@@ -172,7 +172,8 @@ class _Console:
             self.trl.reach(line, self.bars.position, self.bars.total)
             if self._known and _BRACE not in raw:
                 return
-        self._recent.append((line, raw))
+        if len(raw) < _HEADING:
+            self._recent.append((line, raw))
         if self._looks or not self.general.quick(line, raw):
             self._take(line, decoded(raw))
             self._settle()
