@@ -29,7 +29,7 @@ def test_the_dual_log_is_suspect_and_was_so_before_any_update() -> None:
     assert diagnosis.headline == (
         "Entropy was 0.032 nats on the first row, before any update (sampled at temperature "
         "0.75). The cause is an earlier training stage or the sampler, not the entropy coefficient or the group "
-        "size."
+        "size. Only 4 rows were logged (reward 0.499, then 0.52)."
     )
     assert [rival.name for rival in diagnosis.findings[0].rivals][:3] == [
         "an overtrained or uniform supervised stage",

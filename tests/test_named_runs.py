@@ -29,7 +29,7 @@ def test_r028_is_nan_with_the_infinities_of_its_gradient_before_it() -> None:
     diagnosis = diagnose(run_named("R028"))
     assert (diagnosis.verdict, diagnosis.cause, found(diagnosis, "GRD001").onset_step) == ("failing", "GRD001", 195)
     spike = found(diagnosis, "GRD002")
-    assert (spike.onset_step <= 184, spike.severity) == (True, "error")
+    assert (spike.onset_step <= 184, spike.severity) == (True, "warning")  # the held-out score rose first
 
 
 @pytest.mark.parametrize("name", ["R006", "R029"])

@@ -54,7 +54,7 @@ def test_the_option_is_a_test_that_fails_with_the_report(folder: Path) -> None:
     assert ended.returncode == 1
     assert "2 failed, 2 passed" in ended.stdout
     assert "GRD001" in ended.stdout
-    assert "nothing could be judged" in ended.stdout
+    assert "UNJUDGED" in ended.stdout
     assert "Traceback" not in ended.stdout
 
 

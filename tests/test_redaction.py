@@ -378,6 +378,7 @@ COMMANDS: list[list[str]] = [
     ["convert", LOG, f"{OUT}/records.jsonl"],
     ["convert", LOG, f"{OUT}/records.csv"],
     ["convert", LOG, f"{OUT}/shared", "--anonymize"],
+    ["share", LOG, "--out", f"{OUT}/copy"],
     ["preflight", CONFIG],
     ["settings", CONFIG],
     *(["settings", CONFIG, "-f", name] for name in ("html", "json")),

@@ -130,7 +130,7 @@ def zero_variance_groups(
         critical=grave & (dead >= 1.0),
         clear=3,
         suffered=lasting,
-        onset=where(total(dead <= half) > 0, began(alarm | never, dead > half, step), baseline(step, 1)),
+        onset=where(baseline(dead_share) > half, baseline(step, 1), began(alarm | never, dead > half, step)),
         share=dead,
         steps=words(steps, rows, step - previous(step, rows - 1)),
         expected=expected,

@@ -72,4 +72,5 @@ def collapse_after_zero_step(
         "The rollout collapsed after {updates} without any change of the weights, so optimisation is not the cause.",
         hold=(1, 1),
         updates=words(lambda n: counted(int(n), "update"), happened),
+        times=happened,
     )

@@ -48,6 +48,7 @@ COMMANDS = {
     "explain": Command("explain:explain", hidden=True),
     "new-check": Command("new_check:new_check", hidden=True),
     "new-adapter": Command("probe:new_adapter", hidden=True),
+    "share": Command("share:share", hidden=True),
     "faults": Command("run:faults", hidden=True),
     "mcp": Command("agent:mcp", hidden=True),
     "init": Command("agent:init", hidden=True),

@@ -16,6 +16,7 @@ from ..extras import install
 from ..report import output
 from ..report.redaction import cleaned, csv_cell, redact, visible_json
 from . import common
+from .share import share
 
 if TYPE_CHECKING:
     from ..run import Run
@@ -52,7 +53,7 @@ def convert(
     from ..readers import read
 
     if anonymize:
-        _anonymize(source, None if str(target) == "-" else target)
+        share(source, None if str(target) == "-" else target)
         return
     kind = to or target.suffix.lstrip(".").lower() or "jsonl"
     if kind not in FORMATS:
@@ -74,23 +75,6 @@ def convert(
                 file.writelines(made)
             if kind == "jsonl":
                 _write_settings(run, target.with_name("config.json"))
-
-
-def _anonymize(log: Path, named: Path | None) -> None:
-    """Write a copy of a log that keeps its keys and numbers, to LOG.shared unless a file is named."""
-    from ..report.anonymize import shared
-
-    target = named or log.with_name(log.name + ".shared")
-    with common.plain_errors():
-        try:
-            text = log.read_text(encoding="utf-8")
-        except UnicodeDecodeError:
-            common.fail(f"{log}: not a text file; `grpo-doctor convert {log} records.jsonl` writes its numbers")
-        except OSError as error:
-            common.fail(f"{log}: cannot be read: {error.strerror}")
-        common.refuse_inputs([target], [log])
-        common.replace_file(target, shared(text), named=named is not None)
-    common.say(f"wrote {target}: keys and numbers of {log}; review it before sharing")
 
 
 def _chosen(runs: list[Run], source: Path, number: int | None) -> Run:

@@ -198,9 +198,9 @@ def _next_step(facts: Facts) -> str:
     active = [f for f in (*facts.findings, facts.crash) if f is not None and not f.cleared]
     if noted := worst_of([f for f in active if f.level > Severity.INFO or (facts.short and f.kind == "outcome")]):
         return f"{noted.action}."
-    if facts.short:
-        if run.ending and run.ending.kind == "exception":
-            return "Fix this exception, and start the run again."
+    if facts.short and run.ending and run.ending.kind == "exception":
+        return "Fix this exception, and start the run again."
+    if facts.short and facts.rows:
         return "Log every step." if at_intervals(facts.rows, int(np.ptp(run.steps))) else "Continue the run."
     if run.reading is not None and run.reading.decides:
         return "Name the column of the reward: --map 'NAME=reward_mean'."
@@ -258,4 +258,5 @@ def too_few(facts: Facts) -> str:
     levels = [f"{name} {went}" for name, values in series.items() if (went := _went(values))]
     shown = f" ({'; '.join(levels)})" if levels else ""
     logged = f"{counted(facts.rows, 'row')} {'was' if facts.rows == 1 else 'were'} logged"
-    return f"Only {logged}{shown}; at least {ENOUGH} are needed for a verdict."
+    needed = f"; at least {ENOUGH} are needed for a verdict" if facts.verdict == "unjudged" else ""
+    return f"Only {logged}{shown}{needed}."

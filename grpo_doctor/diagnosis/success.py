@@ -1,4 +1,4 @@
-"""What the success series of a run show: which of them gained or fell, and one sentence on it."""
+"""States in one sentence what the success series of a run show."""
 
 from __future__ import annotations
 

@@ -298,7 +298,7 @@ def head(diagnosis: Diagnosis) -> list[tuple[str, str]]:
 
 def facts(diagnosis: Diagnosis) -> list[tuple[str, str]]:
     """Return the header of a run: name and value. Findings about code or a configuration have no steps."""
-    apart = diagnosis.steps > 0 and at_intervals(diagnosis.steps, int(np.ptp(diagnosis.run.steps)))
+    apart = diagnosis.steps > 1 and at_intervals(diagnosis.steps, int(np.ptp(diagnosis.run.steps)))
     steps = counted(diagnosis.steps, "row" if apart else "step")
     if apart:
         steps += f" (steps {diagnosis.first_step} to {diagnosis.last_step})"

@@ -26,7 +26,7 @@ def test_help_shows_seven_commands_and_two_to_try() -> None:
     assert shown(cli.TRY) == ["run", "demo"]
     text = CliRunner().invoke(cli.app, ["--help"]).output
     names = {line.split()[1] for line in text.splitlines() if line.startswith("│ ") and line[2] != " "}
-    assert names & {"explain", "new-check", "mcp", "init", "faults", "new-adapter"} == set()
+    assert names & {"explain", "new-check", "share", "mcp", "init", "faults", "new-adapter"} == set()
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,7 @@ def unjudged() -> Diagnosis:
         [],
         run=Run("empty.log", "unknown", "none"),
         verdict="unjudged",
-        headline="No training metrics were recognised, so nothing could be judged.",
+        headline="No training metrics were recognised, so there is no verdict.",
         coverage=coverage(ran=0, fired=0, passed=0, skipped=[], unread_keys=[]),
         settings={},
         notes=["the file is empty"],

@@ -21,7 +21,7 @@ def test_a_gain_that_is_mostly_form_is_a_remark() -> None:
     found = find("REW018", reward_mean=reward, reward_components=parts)
     assert (found.severity, found.kind) == ("info", "remark")
     assert found.message == (
-        "The reward rose from 0.315 to 0.8, mostly through formatting: the other components rose from 0.119 to 0.2."
+        "The reward rose from 0.255 to 0.8, mostly through formatting: the other components rose from 0.109 to 0.2."
     )
 
 

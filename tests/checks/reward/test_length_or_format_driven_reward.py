@@ -68,7 +68,7 @@ def test_a_reward_that_rises_by_its_form_alone() -> None:
     found = find("REW003", **rewards(RIGHT))
     assert (found.severity, found.kind, found.cleared) == ("warning", "outcome", False)
     assert found.message == (
-        "The reward rose from 0.771 to 1.43 through formatting alone: the other components changed from 0.327 to 0.327."
+        "The reward rose from 0.657 to 1.43 through formatting alone: the other components changed from 0.327 to 0.327."
     )
     assert run_check("REW003", **rewards(RIGHT, "soft_format")) is None  # nothing is known of anything else
 

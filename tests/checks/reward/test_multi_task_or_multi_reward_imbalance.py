@@ -30,7 +30,7 @@ def test_the_headline_names_the_part_that_fell() -> None:
     parts = [{"a": 2 * u, "b": d} for u, d in zip(UP, DOWN, strict=True)]
     told = diagnose(make_run(None, reward_mean=[sum(p.values()) for p in parts], reward_components=parts))
     assert (told.verdict, told.outcome) == ("suspect", "REW007")
-    assert told.headline == "The reward rose from 1.48 to 2.08, but its component b fell far below its best value."
+    assert told.headline == "The reward rose from 1.43 to 2.08, but its component b fell far below its best value."
 
 
 def test_parts_that_rise_or_stay() -> None:
