@@ -511,3 +511,20 @@ def test_a_log_without_a_result_that_ends_early_is_reported_as_that(planned: int
     assert (f"The log ends at step 30 of {planned}." in short.headline) is told
     learns = diagnose(make_run({"max_steps": planned}, reward_mean=[0.2 + 0.02 * i for i in range(30)]))
     assert "The log ends" not in learns.headline
+
+
+@pytest.mark.parametrize(
+    ("loss", "verdict", "said"),
+    [
+        ("9.7->7x40", "unproven", "but no evidence of learning: the log has no recognised values of the margin"),
+        ("0.69->0.55x40", "healthy", "The policy improved: the loss is 0.566, below the initial value ln 2"),
+    ],
+)
+def test_a_loss_alone_proves_learning_in_preference_training_only_below_that_of_equal_margins(
+    loss: str, verdict: str, said: str
+) -> None:
+    run = make_run({}, loss=loss)
+    run.run_type = "preference"
+    diagnosis = diagnose(run)
+    assert said in diagnosis.headline
+    assert diagnosis.verdict == verdict

@@ -15,7 +15,7 @@ from .check import Confidence, Finding, Severity
 from .early_indicators import Before, Columns
 from .remedies import shared_remedies
 from .remedy_gate import refused, signs
-from .success import NAMES, lost, names_of, shown
+from .success import NAMES, evidence, lost, names_of, shown
 from .wording import at_intervals, counted, listed, number
 
 if TYPE_CHECKING:
@@ -214,7 +214,8 @@ def _next_step(facts: Facts) -> str:
         return "Use harder prompts, or stop: there is little left to gain."
     if any(o.first - o.now > o.shown for o in facts.success.values()):
         return f"{shared_remedies()[KEEP].title}."
-    flat = next((name for name, o in facts.success.items() if o.shown == o.shown), None)
+    known = evidence(facts.success, run.run_type)
+    flat = next((name for name, o in known.items() if o.shown == o.shown), None)
     if flat is None:
         return f"Log {MISSING[run.run_type]} of each step."
     if facts.success[flat].rows < FEW:

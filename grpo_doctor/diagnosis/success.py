@@ -35,8 +35,7 @@ def lost(success: Mapping[str, Outcome]) -> list[str]:
 
 def evidence(success: Mapping[str, Outcome], run_type: RunType) -> dict[str, Outcome]:
     """The series that can show learning; the loss of a preference run also falls if no pair is ranked better."""
-    pairs = run_type == "preference" and not success.keys().isdisjoint(("success_rate", "reward_margin"))
-    return {name: o for name, o in success.items() if not (pairs and name == "loss")}
+    return {name: o for name, o in success.items() if not (run_type == "preference" and name == "loss")}
 
 
 def beyond_reference(success: Mapping[str, Outcome]) -> bool:
@@ -69,15 +68,16 @@ def together(success: Mapping[str, Outcome]) -> list[str]:
 
 def shown(success: Mapping[str, Outcome], learning: bool, run_type: RunType = "rl") -> str:
     """One sentence on what the success series show, with the held-out score."""
-    names, success = names_of(run_type), evidence(success, run_type)
+    names = names_of(run_type)
     said, told = _claim(success, names, learning, run_type)
     return f"{said}{'' if HELD_OUT in told else _held_out(success, names)}."
 
 
 def _claim(
-    success: Mapping[str, Outcome], names: Mapping[str, str], learning: bool, run_type: RunType
+    recorded: Mapping[str, Outcome], names: Mapping[str, str], learning: bool, run_type: RunType
 ) -> tuple[str, Collection[str]]:
     """Return what the success series show, and the series that it names."""
+    success = evidence(recorded, run_type)
     fell = lost(success)
     improved = f"The {'model' if run_type == 'supervised' else 'policy'} improved"
     for name, o in success.items():
@@ -96,7 +96,7 @@ def _claim(
     if learning and (pair := together(success)):
         went = " and ".join(f"the {names[n]} rose from {success[n].first:.3g} to {success[n].now:.3g}" for n in pair)
         return f"{improved}: {went}, which together exceeds the noise", pair
-    if learning and (beyond := _beyond_start(success)):
+    if learning and (beyond := _beyond_start(recorded)):
         return f"{improved}: {beyond}", ()
     none = "No evidence of learning"
     for name, o in success.items():
@@ -107,7 +107,8 @@ def _claim(
         if o.shown == o.shown:
             return f"{none}: {_flat(names[name], o, *_levels(name, o))}", (name,)
     few = "too few recognised values" if success else "no recognised values"
-    return f"{none}: the log has {few} of the reward, the success rate or a held-out score", ()
+    measures = "margin, the reward accuracy" if run_type == "preference" else "reward, the success rate"
+    return f"{none}: the log has {few} of the {measures} or a held-out score", ()
 
 
 def _held_out(success: Mapping[str, Outcome], names: Mapping[str, str]) -> str:

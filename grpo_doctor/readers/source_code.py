@@ -7,7 +7,13 @@ import re
 import warnings
 from typing import Any
 
-_RL = re.compile(r"GRPO|GSPO|RLOO|PPO|REINFORCE|OnlineDPO", re.IGNORECASE)
+from ..run import RunType
+
+_KINDS: tuple[tuple[RunType, re.Pattern[str]], ...] = (
+    ("rl", re.compile(r"GRPO|GSPO|RLOO|PPO|REINFORCE|OnlineDPO", re.IGNORECASE)),
+    ("preference", re.compile(r"DPO|ORPO|KTO|CPO|SimPO", re.IGNORECASE)),
+)
+"""Kinds of training by the class of the trainer; the first that matches counts."""
 _CONFIGURES = re.compile(r"(?:Config|Arguments|Args|Trainer|SamplingParams|get_peft_model|from_pretrained)$")
 _LONGEST = 1 << 18
 """Maximum size of a cell in characters."""
@@ -22,8 +28,9 @@ class SourceCode:
         self._named: dict[str, Any] = {}
 
     @property
-    def trains_rl(self) -> bool:
-        return bool(_RL.search(self.trainer))
+    def trains(self) -> RunType | None:
+        """Return the kind of training if it is not supervised."""
+        return next((kind for kind, name in _KINDS if name.search(self.trainer)), None)
 
     def see(self, text: str) -> None:
         """Process a cell; a cell that is not Python is ignored."""

@@ -53,6 +53,13 @@ def test_a_grpo_table_without_rewards_is_not_a_supervised_training(tmp_path: Pat
     assert plain.run_type == "supervised"
 
 
+def test_a_table_of_preference_training_without_margins_is_not_a_supervised_training(tmp_path: Path) -> None:
+    for trainer in ("DPOTrainer", "ORPOTrainer", "KTOTrainer"):
+        run = run_of(tmp_path, "a.ipynb", notebook(f"trainer = {trainer}(model)", table("Training Loss")))
+        assert run.run_type == "preference"
+        assert f"its code uses {trainer}, but its table has no margin; log the margin too" in run.notes
+
+
 def test_the_code_says_that_an_adapter_is_trained(tmp_path: Path) -> None:
     """Its reference is the base model, so the supervised stage in the adapter is not a fault (KL006)."""
     adapted = "model = FastLanguageModel.get_peft_model(model, r = rank)\n"

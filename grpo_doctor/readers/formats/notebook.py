@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...run import Run
+from ...run import Run, RunType
 from ..input import Head, Input, NotRead
 from ..reader import read_input
 from ..settings import declared, setting_value
@@ -43,7 +43,7 @@ def sniff(head: Head) -> int:
 def read(file: Input) -> list[Run]:
     text = file.text().strip("\ufeff \t\r\n")
     page = text[:14].lower().startswith(_PAGES)
-    cells = [(part, _Said("", False, {})) for part in _of_page(text)] if page else list(_of_cells(loaded(text)))
+    cells = [(part, _Said("", None, {})) for part in _of_page(text)] if page else list(_of_cells(loaded(text)))
     runs = [run for output, code in cells if output.strip() for run in _of_output(file, output, code)]
     told, _ = distinct(_once([run for run in runs if run.run_type != "none"]))
     if told:
@@ -120,9 +120,9 @@ def _of_output(file: Input, output: str, code: _Said) -> list[Run]:
         for key, value in code.settings.items():
             if (name := declared(key)) is not None and (held := setting_value(name, value)) is not None:
                 run.settings.setdefault(name, held)
-        if code.trains_rl and run.run_type == "supervised":
-            run.run_type = "rl"
-            run.notes.append(f"its code uses {code.trainer}, but its table has no reward; log the reward too")
+        if code.trains and run.run_type == "supervised":
+            run.run_type, lacks = code.trains, "margin" if code.trains == "preference" else "reward"
+            run.notes.append(f"its code uses {code.trainer}, but its table has no {lacks}; log the {lacks} too")
     return runs
 
 
@@ -130,7 +130,7 @@ class _Said(NamedTuple):
     """The settings in the code up to a cell."""
 
     trainer: str
-    trains_rl: bool
+    trains: RunType | None
     settings: dict[str, Any]
 
 
@@ -143,7 +143,7 @@ def _of_cells(notebook: Any) -> Iterator[tuple[str, _Said]]:
             continue
         if cell.get("cell_type") == "code":
             code.see(_joined(cell.get("source")))
-        said = _Said(code.trainer, code.trains_rl, dict(code.settings))
+        said = _Said(code.trainer, code.trains, dict(code.settings))
         outputs = cell.get("outputs")
         console = []
         for output in outputs if isinstance(outputs, list) else ():
