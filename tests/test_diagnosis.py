@@ -460,12 +460,30 @@ NOISE = [0.3, 0.5, 0.4] * 10
         ({"kl": [0.002] * 30, "zero_variance_share": [0.6] * 30}, "identical rewards."),
         ({"truncated_rate": [0.11] * 30, "kl": [5e-4] * 30}, "11% of the responses are truncated."),
         ({"reward_mean": NOISE[:9]}, "Continue the run until at least 12 values of the reward are logged."),
+        (
+            {"reward_mean": NOISE[:11], "kl": "0.0002x11"},
+            "Continue the run until at least 12 values of the reward are logged.",
+        ),
         ({"reward_mean": NOISE[:3]}, "Continue the run."),
         ({"reward_mean": [0.97, 0.93, 0.95] * 10}, "Use harder prompts, or stop: there is little left to gain."),
     ],
 )
 def test_a_run_without_evidence_ends_with_the_next_step(columns: dict[str, Any], step: str) -> None:
     assert diagnose(make_run(**{"reward_mean": NOISE, **columns})).headline.endswith(step)
+
+
+@pytest.mark.parametrize(
+    ("detectable", "said"),
+    [
+        (211, ", but consecutive values are correlated, and such noise can drift as far."),
+        (213, " (smallest detectable change: 2.1e+02)."),
+    ],
+)
+def test_a_rise_that_only_correlated_noise_explains_is_not_below_the_detectable_change(
+    detectable: float, said: str
+) -> None:
+    rise = Outcome(rows=30, first=158, now=370, shown=detectable, lean=0.9)
+    assert shown({"reward_mean": rise}, False) == f"No evidence of learning: the reward changed from 158 to 370{said}"
 
 
 def test_a_learning_rate_that_is_already_high_is_not_raised() -> None:

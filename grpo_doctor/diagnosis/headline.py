@@ -206,6 +206,10 @@ def _next_step(facts: Facts) -> str:
         return "Name the column of the reward: --map 'NAME=reward_mean'."
     if facts.idle:
         return f"Score a correct response with {printable(next(iter(facts.idle)))}: it must get more than 0."
+    known = evidence(facts.success, run.run_type)
+    flat = next((name for name, o in known.items() if o.shown == o.shown), None)
+    if flat is not None and known[flat].rows < FEW:
+        return f"Continue the run until at least {FEW} values of the {NAMES[flat]} are logged."
     gate = dict(refused(run.settings))
     for remedy, (holds, level) in signs(facts.column).items():
         if holds and remedy not in gate:
@@ -214,12 +218,8 @@ def _next_step(facts: Facts) -> str:
         return "Use harder prompts, or stop: there is little left to gain."
     if any(o.first - o.now > o.shown for o in facts.success.values()):
         return f"{shared_remedies()[KEEP].title}."
-    known = evidence(facts.success, run.run_type)
-    flat = next((name for name, o in known.items() if o.shown == o.shown), None)
     if flat is None:
         return f"Log {MISSING[run.run_type]} of each step."
-    if facts.success[flat].rows < FEW:
-        return f"Continue the run until at least {FEW} values of the {NAMES[flat]} are logged."
     return "To reduce the noise, evaluate on the same held-out prompts every few steps, or use more prompts per step."
 
 
