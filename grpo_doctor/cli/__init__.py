@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import sys
@@ -171,6 +172,7 @@ def main() -> None:
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="replace")
     gc.set_threshold(COLLECT_AT)
+    atexit.register(gc.freeze)  # Python would search all objects for garbage once more at exit
     words = with_command(sys.argv[1:])
     if words[:1] != ["probe"] or not hasattr(os, "fork"):
         _run(words)
