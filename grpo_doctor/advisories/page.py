@@ -17,24 +17,13 @@ def page() -> str:
     """Return the page: a summary by package, then each advisory, the severe ones first."""
     template = environment(Path(__file__).parent, html=False).get_template("page.md.j2")
     ordered = sorted(advisories(), key=lambda one: ORDER.index(one.severity))
-    return template.render(advisories=ordered, counts=_counts, conditions=_conditions, quoted=_quoted, link=_link)
+    return template.render(advisories=ordered, counts=_counts, link=_link)
 
 
 def _counts(these: Iterable[Advisory]) -> str:
     """Return the cells with the number of advisories of each severity."""
     counted = Counter(one.severity for one in these)
     return " | ".join(str(counted[level]) for level in ORDER)
-
-
-def _conditions(one: Advisory) -> str:
-    """Return the conditions under which a version is affected, as the end of a sentence."""
-    needed = [_quoted([text]) for text in (*one.when, *one.opt_in, *one.environment)] + [one.where] * bool(one.where)
-    needed += [f"not `{text}`" for text in one.unless]
-    return f", if {' and '.join(needed)}" if needed else ""
-
-
-def _quoted(texts: Iterable[str]) -> str:
-    return " and ".join(f"`{text}`" for text in texts)
 
 
 def _link(source: str) -> str:
