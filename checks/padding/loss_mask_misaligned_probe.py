@@ -99,11 +99,10 @@ def _of_masks(mask: Any, own: list[list[int]], words: list[int], eos: int | None
     craft = probes.crafted_inputs
     infinite = 0
     orders = [
-        (own, [1, 2, 6, 3], 3),
-        (own[::-1], [2, 1, 5, 4], 2),
-        (own[:1], [9], 2),
-        (own[-1:], [1], 2),
-        ([own[0]] * 2, [4, 1], 1),
+        *((own[::direction], lengths, endings) for direction, lengths, endings in craft.ORDERS),
+        (own[:1], (9,), 2),
+        (own[-1:], (1,), 2),
+        ([own[0]] * 2, (4, 1), 1),
     ]
     for rows, lengths, endings in orders:
         limit = None
@@ -137,7 +136,7 @@ def _of_loss(
 ) -> Fires | None:
     """Count the tokens that the loss excludes and includes; fire if it is shifted or depends on padding."""
     push = probes.gradient_effect
-    made, responses = push.four(render, tokenizer, model, prompts, [4, 2, 5, 3])
+    made, responses = push.four(render, tokenizer, model, prompts)
     found = push.pushes(loss, model, made, responses)
     if not all(bool(p.trained.all()) for p in found):  # the clip may stop a token at one sign of its advantage
         opposite = push.pushes(loss, model, made, responses, signs=[-sign for sign in push.SIGNS])

@@ -20,11 +20,10 @@ from torch import Tensor
 from . import gradient_effect
 from .crafted_inputs import device_of, pad_left, rendered, special_ids
 from .entry_points import Unjudged
+from .gradient_effect import LENGTHS, LONGER
 from .intercept import logits_of
 from .loss_trials import advantages_of
 
-LENGTHS, LONGER = (3, 5, 2, 4), (5, 7, 4, 6)
-"""Response lengths of four samples, in two batches."""
 INSIDE = 5e-4
 """Log-ratio of one token within every usual clip bound, also as the mean over a response (3e-4)."""
 SEARCHED = 1e-5, 2.0
@@ -311,7 +310,7 @@ class _Whole:
         self.loss, self.model = loss, model
         self.render, self.tokenizer, self.prompts = render, tokenizer, prompts
         self._made: dict[tuple[int, ...], tuple[list[Any], list[Any], list[Tensor]]] = {}
-        some = gradient_effect.four(render, tokenizer, model, prompts, LENGTHS)
+        some = gradient_effect.four(render, tokenizer, model, prompts)
         measured = gradient_effect.temperature_of(loss, model, *some)
         self.temperature = measured or float(settings.get("temperature") or 1.0)
 
