@@ -44,8 +44,8 @@ class KnownForwards:
     @contextmanager
     def used(self) -> Iterator[None]:
         """Serve forward passes inside the block from the cache if no gradient needs to pass through them."""
-        self._parts.clear()
-        self._restored = {id(w): w._version for m in self.models for w in _weights(m)}
+        self._parts = {id(m): (_modules(m), _weights(m)) for m in self.models}
+        self._restored = {id(w): w._version for _, weights in self._parts.values() for w in weights}
         with around("forward", self.models, self._forward):
             yield
 
@@ -56,7 +56,7 @@ class KnownForwards:
         if any(value.requires_grad if isinstance(value, Tensor) else type(value) not in _PLAIN for _, value in given):
             return None
         if id(module) not in self._parts:
-            self._parts[id(module)] = [*module.modules()], _weights(module)
+            self._parts[id(module)] = _modules(module), _weights(module)
         parts, weights = self._parts[id(module)]
         norms = fingerprint(weights)
         settings = [tuple(v for v in vars(m).values() if type(v) in _PLAIN) for m in parts]
@@ -101,14 +101,18 @@ def _equal(one: Any, other: Any) -> bool:
     """Return whether two models have the same modules, configuration and weights."""
     if one is other:
         return True
-    if _kinds(one) != _kinds(other) or repr(getattr(one, "config", None)) != repr(getattr(other, "config", None)):
+    if _kind(one) != _kind(other):
         return False
     pairs = zip(_weights(one), _weights(other), strict=True)
     return all(a.dtype == b.dtype and a.device == b.device and torch.equal(a, b) for a, b in pairs)
 
 
-def _kinds(model: Any) -> list[type]:
-    return [*map(type, model.modules())] if isinstance(model, torch.nn.Module) else [type(model)]
+def _kind(model: Any) -> tuple[list[type], str]:
+    return [*map(type, _modules(model))], repr(getattr(model, "config", None))
+
+
+def _modules(model: Any) -> list[torch.nn.Module]:
+    return [*model.modules()] if isinstance(model, torch.nn.Module) else [model]
 
 
 SAMPLED = 2**12
