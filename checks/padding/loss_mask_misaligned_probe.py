@@ -89,7 +89,7 @@ def _of_whole(
     except probes.Unjudged:
         if probes.from_loss.derived(mask):
             raise  # otherwise the trainer's own mask has been judged
-    if found is None and isinstance(rollout, probes.from_rollout.Rolled):
+    if found is None and not count["wrong"] and isinstance(rollout, probes.from_rollout.Rolled):
         return _of_turns(loss, model, rollout, tokenizer, prompts, turns)
     return found
 
@@ -245,11 +245,12 @@ def _of_turns(loss: Any, model: Any, rollout: Any, tokenizer: Any, prompts: Any,
         said = probes.multi_turn.spoken(rollout, model, tokenizer, prompts, turns)
     except probes.Unjudged:
         return None  # one turn, or the turns cannot be separated
-    foreign, missed, _ = probes.multi_turn.of_loss(loss, model, said)
-    if not (foreign or missed):
-        return None
+    try:
+        foreign, missed, _ = probes.multi_turn.of_loss(loss, model, said)
+    except probes.Unjudged as reason:  # the mask of one turn has been judged
+        return fires(False, "", note=f"PAD002 does not cover conversations of several turns: {reason}.")
     return fires(
-        True,
+        foreign + missed > 0,
         "In multi-turn rollouts the loss trains {foreign} tokens that the policy did not generate and skips {missed} "
         "that it generated.",
         foreign=foreign,
