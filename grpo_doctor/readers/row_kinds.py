@@ -238,7 +238,8 @@ def run_type(fields: Iterable[str], keys: Iterable[str], *, counted: bool = Fals
         return "evaluation"
     if known - _COMMON - set(TEXT_FIELDS):
         return "rl"
-    tasks = [found for key in keys if not is_eval(key) and (found := words(key)) & _OF_TASKS]
+    named = [words(key) for key in keys if not is_eval(key)]
+    tasks = [found for found in named if found & _OF_TASKS]
     trains = known & UPDATED or (counted and any("train" in found for found in tasks))
     if "success_rate" in known and tasks and trains:
         return "rl"
@@ -248,4 +249,6 @@ def run_type(fields: Iterable[str], keys: Iterable[str], *, counted: bool = Fals
         return "supervised"
     if "eval_score" in known and any(key.startswith(OF_VERL) for key in keys):
         return "rl"  # the scores of a running training, exported without the rest
+    if counted and "success_rate" in known and any({"train", "accuracy"} <= found for found in named):
+        return "supervised"
     return "evaluation" if known & {"eval_score", "success_rate"} else "none"

@@ -28,6 +28,7 @@ _OF_CONTROL = (
 """Framework column of control runs, which the ``kind`` column calls ``rl``."""
 CORRECTED = {
     "R139": (207, "207 lines '[step N] rewards=[...]', 38 of them with an update"),
+    "R210": (60, "steps 1 to 60, one mapping each"),
     "R211": (45, "45 lines 'Percentage of correct examples' of training, iterations 0 to 44, and 9 of evaluations"),
     "R213": (113, "113 rows of training; the last line of the first run, step 50, is its final validation alone"),
     "R215": (29, "29 rows of training; step 30 is the final validation alone"),

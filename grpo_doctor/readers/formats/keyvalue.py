@@ -12,14 +12,14 @@ import math
 import re
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import lru_cache, partial
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from ...run import Run
-from ..aliases import GUESSED, counts_as, is_step, is_weak, of_another, resolve, words
+from ..aliases import GUESSED, WEAK_STEP_KEYS, counts_as, is_step, is_weak, of_another, resolve, words
 from ..input import Input, NotRead, decoded
 from ..reading import chosen
 from ..row_buffer import Numbers, Rows
@@ -66,9 +66,12 @@ _HELD_OUT = re.compile(
 )
 """Start of an evaluation line, whose metrics are not those of training."""
 _ANNOUNCED = re.compile(
-    r"\b(?:evaluating|validating|running (?:evaluation|validation))\b(?:[^\w:=]*$|\s?(?:\.\.\.|…))", re.IGNORECASE
+    r"\b(?:evaluating|validating|running (?:evaluation|validation))\b"
+    r"(?:[^\w:=]*$|\s?(?:\.\.\.|…)|[^:=]{1,40}\bepoch \d{1,6}/\d{1,6}\W*$)",
+    re.IGNORECASE,
 )
-"""End of a line (except for the text after its dots) that announces an evaluation; the next metrics belong to it."""
+"""End of a line (except for the text after its dots) that announces an evaluation, also by its epoch, as DeepSpeed-Chat
+does; the next metrics belong to it."""
 _OF_A_SAMPLE = re.compile(
     r"\W*(?:sample|completion|response|candidate|generation|answer)\s?[#(\[]?\s?\d{0,6}(?:/\d{1,6})?[)\]]?\s?[:|]",
     re.IGNORECASE,
@@ -329,11 +332,14 @@ class General:
             names = tuple("step" if mapped.get(name) == "step" else name for name in names)
         if not _BARE.keys().isdisjoint(names) and (any(map(_of_rl, names)) or _bare_reward(text, names)):
             names = tuple(_BARE.get(name, name) for name in names)
-        told = any(name in mapped or is_metric(name) for name in names if name)
+        begins = _HELD_OUT.search(text, 0, 120) is not None
+        held_out = begins or self._announced
+        metrics = {name for name in names if is_metric(name) or (held_out and is_metric(f"eval/{name}"))}
+        told = bool(metrics) or any(name in mapped for name in names)
         self._announced &= not self._follows or (told and not any(map(is_step, names)))
         self._follows = told
-        if told and (self._announced or _HELD_OUT.search(text, 0, 120)):
-            names = tuple(f"eval/{name}" if is_metric(name) and "eval" not in words(name) else name for name in names)
+        if told and (begins or self._announced):
+            names = tuple(f"eval/{name}" if name in metrics and "eval" not in words(name) else name for name in names)
         return names, told
 
     def _headline(
@@ -342,7 +348,9 @@ class General:
         """Process a line without a metric: it names the step of the lines below it, declares settings, or holds unknown
         names."""
         epoch = next((at for at, name in enumerate(names) if counts_as(name, "epoch")), None)
-        for heads, counts in ((self._heads, is_step), (self._weak_heads, is_weak)):
+        kinds: list[Callable[[str], bool]] = [is_step, *(partial(counts_as, word=word) for word in WEAK_STEP_KEYS)]
+        for counts in kinds:
+            heads = self._heads if counts is is_step else self._weak_heads
             for at, name in enumerate(names):
                 if counts(name) and not declared(name):
                     unread = tuple(name for name in names if not is_step(name) and not is_weak(name))
