@@ -14,7 +14,16 @@ from ..run import Run, RunBuilder
 from ..series.reward_components import of_form
 from .aliases import GUESSED, OF_BATCHES, resolve, words
 from .input import NotRead
-from .row_kinds import EVALUATED, SHARES, SINGLE_PROMPT, is_eval, of_whole_runs, possible, run_type
+from .row_kinds import (
+    EVALUATED,
+    SHARES,
+    SINGLE_PROMPT,
+    is_eval,
+    is_preference,
+    of_whole_runs,
+    possible,
+    run_type,
+)
 from .steps import continued, of_rows, repeated, restarted
 
 if TYPE_CHECKING:
@@ -327,9 +336,10 @@ def _components(rows: Rows, run: Run, columns: Columns, n: int) -> None:
     names = [column.label for column in rows.components.values()]
     if "reward_mean" not in columns and len(names) == 1:
         (key,) = rows.components
-        columns["reward_mean"] = rows.components[key].full(n)
-        run.mapping[key] = "reward_mean"
-        run.notes.append(f"{key} is the only reward key and is used as the reward")
+        of_pairs = "accuracy" in words(key) and is_preference(rows.seen)
+        run.mapping[key] = "success_rate" if of_pairs else "reward_mean"
+        columns.setdefault(run.mapping[key], rows.components[key].full(n))
+        run.notes.append(f"{key} is the only reward key and is used as the {'accuracy' if of_pairs else 'reward'}")
         return
     table = np.column_stack([column.full(n) for column in rows.components.values()])
     column = np.full(n, None, object)

@@ -159,11 +159,12 @@ _PAIRS_OF_LLAMA_FACTORY = {"percentage", "remaining_time", "total_steps", "accur
 hiyouga/LLaMA-Factory, src/llamafactory/train/callbacks.py."""
 
 
-def _is_preference(keys: set[str]) -> bool:
+def is_preference(keys: set[str]) -> bool:
     """Return whether the keys describe pairs, chosen and rejected: ``rewards_chosen`` and ``rejected_logps``."""
-    if PREFERENCE_KEYS & keys or keys >= _PAIRS_OF_LLAMA_FACTORY:
+    names = {key.lower().replace(" ", "_") for key in keys}
+    if PREFERENCE_KEYS & names or keys >= _PAIRS_OF_LLAMA_FACTORY:
         return True
-    paired = [low for key in keys if _OF_A_PAIR.search(low := key.lower())]
+    paired = [name for name in names if _OF_A_PAIR.search(name)]
     return any("chosen" in low or "accepted" in low for low in paired) and any("reject" in low for low in paired)
 
 
@@ -225,7 +226,7 @@ def run_type(fields: Iterable[str], keys: Iterable[str], *, counted: bool = Fals
     """Return the kind of training that the fields and keys of a log indicate; ``counted`` is whether its rows are
     numbered."""
     keys = set(keys)
-    if _is_preference(keys):
+    if is_preference(keys):
         return "preference"
     known = set(fields)
     if of_an_environment(keys) and not known & UPDATED:

@@ -297,8 +297,8 @@ def repeated(steps: np.ndarray, columns: Mapping[str, np.ndarray]) -> np.ndarray
 
 
 def restarted(repeated: np.ndarray, steps: np.ndarray, trains: np.ndarray) -> list[int]:
-    """Return the training rows whose step comes again because the run was restarted; if this is so for most steps, it
-    is how the log counts."""
+    """Return the training rows whose step comes again because the run was restarted: they are few, or have the first
+    step of a run that was started several times. Otherwise, this is how the log counts."""
     again = repeated[trains[repeated] & trains[repeated - 1]]
-    begun = np.cumsum(np.diff(steps, prepend=math.nan) != 0)
-    return again.tolist() if 2 * len(np.unique(begun[again])) < begun.max(initial=0) else []
+    first = bool((steps[again] == steps[0]).all()) and np.count_nonzero(np.diff(steps)) > 1
+    return again.tolist() if first or len(again) <= 0.1 * len(trains) else []

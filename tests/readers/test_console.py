@@ -478,6 +478,31 @@ def test_a_mapping_of_only_the_mismatch_joins_the_lines_with_metrics(tmp_path: P
     assert {name: pytest.approx(values) for name, values in wanted.items()} == known(run)
 
 
+@pytest.mark.parametrize(
+    "heading",
+    ["Step {}:", "Iteration {}/9:", "[2026-01-01 10:00:00] Metrics at step {}:", "Training step {} completed:"],
+)
+def test_a_heading_with_a_colon_names_the_step_of_the_lines_below_it(tmp_path: Path, heading: str) -> None:
+    text = "".join(f"{heading.format(2 * i)}\n  reward: 0.{i}\n  kl: 0.01\n" for i in range(1, 6))
+    run = run_of(tmp_path, "x.log", text)
+    assert (run.steps.tolist(), known(run)["reward_mean"]) == ([2, 4, 6, 8, 10], REWARD["reward_mean"])
+
+
+@pytest.mark.parametrize(
+    ("row", "accuracy"),
+    [
+        ("Step {i}/9, Loss: 0.6, Margin: 0.0{i}, Accuracy: 5{i}.00%\n", [0.51, 0.52, 0.53, 0.54, 0.55]),
+        (
+            "step {i} | loss 0.6 | chosen_rewards 0.1 | rejected_rewards 0.0 | reward_acc 0.{i}\n",
+            [0.1, 0.2, 0.3, 0.4, 0.5],
+        ),
+    ],
+)
+def test_the_names_of_pairs_are_those_of_preference_training(tmp_path: Path, row: str, accuracy: list[float]) -> None:
+    run = run_of(tmp_path, "x.log", lines(row))
+    assert (run.run_type, known(run)["success_rate"]) == ("preference", accuracy)
+
+
 @pytest.mark.parametrize("heading", ["Step {}", "--- step: {} ---", "[Global step {}/900]"])
 def test_a_heading_names_the_step_of_the_mapping_below_it(tmp_path: Path, heading: str) -> None:
     row = "{{'loss': 0.5, 'reward': 0.{}, 'kl': 0.01}}\nsome text\n"

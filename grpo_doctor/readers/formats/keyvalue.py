@@ -26,7 +26,7 @@ from ..row_buffer import Numbers, Rows
 from ..row_kinds import OF_RL, OF_SETTINGS, component
 from ..settings import declared
 from ..steps import excursions
-from .line_templates import RULE, Template, figures, key, silent, start_of
+from .line_templates import RULE, Template, figures, key, silent
 from .pairs import NUMBER, counter_first, pairs, picked, plain, said
 from .prose_filter import Essay
 from .repeated_lines import SAYS_ENOUGH, Shape, counts_up, is_metric, says
@@ -49,6 +49,8 @@ _LETTERS = re.compile(r"[^\W\deE_]")
 """Characters that a line of numbers alone does not contain, except exponents."""
 _LEAST_NAMELESS = 3
 """Minimum number of lines of numbers without a name, if nothing else is read."""
+_SHORTEST_START = 8
+"""Minimum number of characters, without numbers, of a line that marks the start of a program."""
 _STARTS, _SAME_START = 3, 0.2
 """Number of lines at a program's start, and their share of all such lines, from which the program counts as
 restarted."""
@@ -146,8 +148,8 @@ class General:
         self._order = self._origin = 0
         self._processes: dict[str, int] = {}
         self._nameless = array("q")
-        self._startup: set[int] = set()
-        self._starting: set[int] = set()
+        self._startup: set[bytes] = set()
+        self._starting: set[bytes] = set()
         self._rowed = False
         self._starts: list[int] = []
         self._breaks = array("q")
@@ -181,8 +183,8 @@ class General:
                 self._rows_begin()
         else:
             self._follows &= not template.numbered
-            if template.start is not None:
-                self._see_start(template.start)
+            if self._startup or not self._rowed:
+                self._see_start(of)
             if template.parts:
                 self._part_blocks()
         if template.shape is not None:
@@ -198,8 +200,6 @@ class General:
         if len(self._templates) >= _MOST_SHAPES:
             often = {k: t for k, t in self._templates.items() if t.lines > 1 or t.shape is not None}
             self._templates = often if len(often) < 0.5 * _MOST_SHAPES else {}
-        text = template.text
-        template.start = start_of(self._without_prefix(decoded(text)).encode() if text[:1] in _PREFIXED else text)
         self._templates[of] = template
 
     def _learn(self, given: str, text: str, names: tuple[str, ...], taken: _Taken) -> None:
@@ -223,12 +223,13 @@ class General:
             return
         if "ating" in text and _ANNOUNCED.search(text):
             self._announced, self._follows = True, False
-        heading = _HEADING.fullmatch(text) if text.rstrip()[-1:] == ":" else None
+        heading = _heading(text)
         if heading is not None or not NUMBER.search(text):
             self._without_numbers(text, heading)
+            self._see_start(key(given.encode()))
             told: tuple[tuple[str, ...], _Taken | None] = (), _Taken()
         else:
-            told = self._with_numbers(line, text)
+            told = self._with_numbers(line, text, key(given.encode()))
         names, taken = told
         self._listens = self._waits()
         if plain and taken is not None and not self._listens:
@@ -239,7 +240,7 @@ class General:
         held = self._path or self._announced
         return bool(held or self._essay.document or self.rows.file.mapping)
 
-    def _with_numbers(self, line: int, text: str) -> tuple[tuple[str, ...], _Taken | None]:
+    def _with_numbers(self, line: int, text: str, words_only: bytes) -> tuple[tuple[str, ...], _Taken | None]:
         """Return the names of the numbers in a line, and the part of all similar lines that is used."""
         calm, its_text = not self._waits(), _ITS_TEXT.search(text)
         sample = its_text is not None or _OF_A_SAMPLE.match(text) is not None
@@ -263,7 +264,7 @@ class General:
         elif sample:
             return names, None
         else:
-            self._see_start(start_of(text.encode()))
+            self._see_start(words_only)
             taken = self._headline(line, text, names, values, picks)
         if not calm or taken is None or taken.shape is None:
             return names, taken if calm else None
@@ -291,7 +292,6 @@ class General:
                 self._path_origin = self._origin
         elif self._origin == self._path_origin:
             self._path.clear()
-        self._see_start(start_of(text.encode()))
         if RULE.match(text):
             self._part_blocks()
 
@@ -300,12 +300,13 @@ class General:
         if not self._breaks or self._breaks[-1] != self._order:
             self._breaks.append(self._order)
 
-    def _see_start(self, words_only: int | None) -> None:
+    def _see_start(self, words_only: bytes) -> None:
         """Note lines that a program printed before its first row and that repeat, because it was restarted there."""
-        if words_only is not None and not self._rowed:
-            self._startup.add(words_only) if len(self._startup) < _MOST_OTHERS else None
-        elif words_only in self._startup:
-            self._starting.add(words_only)
+        if self._rowed:
+            if words_only in self._startup:
+                self._starting.add(words_only)
+        elif len(words_only) >= _SHORTEST_START and len(self._startup) < _MOST_OTHERS:
+            self._startup.add(words_only)
 
     def _rows_begin(self) -> None:
         """Begin a row, which confirms a restart of a program that had not ended."""
@@ -599,6 +600,13 @@ class General:
             named["epoch"] = table.shape[1] - 1
         of_run = ~np.isnan(timeline.steps[at]) & (shape.evaluates() | (counted >= timeline.begins))
         return _Part(named, *(part[of_run] for part in (table, at, counted, lines, timeline.steps[at])))
+
+
+def _heading(text: str) -> re.Match[str] | None:
+    """Return the heading of statistics in a line; ``Step 3:`` counts the lines below it instead."""
+    found = _HEADING.fullmatch(text) if text.rstrip()[-1:] == ":" else None
+    counts = found is not None and any(is_step(name) or is_weak(name) for name in pairs(text)[0])
+    return None if counts else found
 
 
 def _detached(text: str) -> str:
