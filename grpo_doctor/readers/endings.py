@@ -124,7 +124,7 @@ def words(end: Ending, rows: int) -> str:
 def events(end: Ending) -> list[Event]:
     """Return an ending as an event, after that of a training which had finished before."""
     finished = [Event(kind="finished", line=end.line)] if end.after_training else []
-    return [*finished, Event(kind="end", message=end.described, line=end.line)]
+    return [*finished, Event(kind=end.kind, message=end.described, line=end.line)]
 
 
 def ending(lines: Iterable[tuple[int, str]], last_row: int) -> Ending | None:
