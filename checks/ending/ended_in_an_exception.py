@@ -1,6 +1,7 @@
 from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, message_of, row, seen
 
+
 @check("END004", kind="risk", severity="warning", confidence="high", run_types=("rl", "supervised", "preference"))
 def ended_in_an_exception(step: Column, events: Column, *, rows: int = 8) -> Fires:
     """The run ended with an exception.
