@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..run import Run, not_finite_any_longer
 from ..series.noise_model import median
 from ..series.trajectory import printable
-from ..series.trend import FEW, Outcome
+from ..series.trend import FEW, MATTERS, NOTHING, Outcome
 from .check import Confidence, Finding, Severity
 from .early_indicators import Before, Columns
 from .remedies import shared_remedies
@@ -110,7 +111,8 @@ def failing_sentence(outcome: Finding | None, cause: Finding | None, before: Bef
     if cause is not None and cause.columns and set(cause.columns) == set(outcome.columns):
         return cause.message  # Both use the same series, so one repeats the other.
     if cause is not None:
-        return f"{outcome.message} Likely cause ({cause.code}): {cause.message}"
+        proven = "Cause" if cause.sureness is Confidence.HIGH else "Likely cause"
+        return f"{outcome.message} {proven} ({cause.code}): {cause.message}"
     if outcome.evidence.get("throughout"):
         return f"{outcome.message} Check the reward function and answer extraction first."
     return f"{outcome.message}{before.sentence()}"
@@ -167,7 +169,7 @@ def _overview(facts: Facts) -> str:
         differ = f"{run.reading.rows} or {run.reading.other_rows} rows, with different rewards"
         return f"The log can be read in two ways that give different results ({differ}), so the run is not judged."
     told = facts.shown
-    if past := earlier(facts.findings):
+    if past := earlier(facts.findings, facts.success):
         return f"{told} {past}{but}"
     if verdict == "unproven":
         troubled = lost(facts.success) or any(f.kind == "outcome" for f in active)
@@ -231,9 +233,16 @@ def _nothing_read(run: Run) -> str:
     return f"No training metrics were recognised, so there is no verdict{unread and f' ({unread})'}."
 
 
-def earlier(findings: list[Finding]) -> str:
-    """Return the most severe cleared problem, if it was at least a warning."""
-    worst = worst_of([f for f in findings if f.cleared and f.level >= Severity.WARNING])
+def earlier(findings: list[Finding], success: Mapping[str, Outcome]) -> str:
+    """Return the most severe cleared problem, if it was at least a warning; not a fall that is small next to the gain
+    of the run."""
+    series = {NAMES[name]: o for name, o in success.items()}
+
+    def small(evidence: Mapping[str, Any]) -> bool:
+        o = series.get(evidence.get("what", ""), NOTHING)
+        return bool(evidence.get("best", math.nan) - evidence.get("now", 0.0) < MATTERS * (o.best - o.first))
+
+    worst = worst_of([f for f in findings if f.cleared and f.level >= Severity.WARNING and not small(f.evidence)])
     if worst is None:
         return ""
     return f"No problem is active now. Earlier problem (until step {worst.last_step}): {worst.message}"
