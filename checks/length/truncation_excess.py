@@ -88,10 +88,11 @@ def truncation_excess(
       requires a logged share, or mean lengths that are all equal
 
     It is not an error if the reward has gained, or is at 80% of its maximum and differs within a batch, or if
-    truncation is falling (Kendall's tau over those rows below -0.4). If more than 80% are truncated by a logged share, a gain must exceed what formatting
-    explains. If the reward has formatting components and others, the others must have gained. If only the sum is known,
-    it must have gained half a standard deviation of single rewards. On a scale of 0 to 1 that is 0.25 if no spread is
-    recorded; on another scale without a recorded spread, every detectable gain counts.
+    truncation is falling (Kendall's tau over those rows below -0.4). If more than 80% are truncated by a logged share,
+    a gain must exceed what formatting explains. If the reward has formatting components and others, the others must
+    have gained. If only the sum is known, it must have gained half a standard deviation of single rewards. On a scale
+    of 0 to 1 that is 0.25 if no spread is recorded; on another scale without a recorded spread, every detectable gain
+    counts.
 
     Severity is **info** if truncation has no visible cost: at most half of the responses are truncated, recently and
     over the whole run, and the reward has not fallen, or the reward has gained. If over 80% are truncated, recently
