@@ -583,3 +583,13 @@ def test_an_ending_in_the_first_sentences_is_no_note(tmp_path: Path) -> None:
     (told,) = map(diagnose, read(log))
     assert "with a traceback (line 10): KeyError: 'answer'" in told.headline
     assert not [note for note in told.notes if "traceback" in note]
+
+
+@pytest.mark.parametrize(("top", "said"), [(-1.85, "13), after a best level of -1.85."), (-1.9, "14).")])
+def test_a_best_level_far_above_the_first_and_the_last_is_reported(top: float, said: str) -> None:
+    levels = np.r_[np.full(20, -2.0), np.full(20, top), np.full(20, -2.0)] + 0.1 * np.tile([1, -1, -1, 1], 15)
+    reward = Trajectory()
+    for step, value in enumerate(levels):
+        reward.push(value, step)
+    flat = "No evidence of learning: the reward is -2.01 at the start and at the end (smallest detectable change: 0."
+    assert shown({"reward_mean": reward.outcome}, learning=False) == f"{flat}{said}"

@@ -88,8 +88,7 @@ def _claim(
             if fell:
                 back = "rose again" if fell[0] in TURNED else "fell back"
                 return f"No evidence of learning: {moved}, but the {names[fell[0]]} {back}", (name, *fell)
-            best = f", after a best level of {abs(o.best):.3g}" if o.best - o.now > o.shown else ""
-            return f"{improved}: {moved}{best}", (name,)
+            return f"{improved}: {moved}{_after_best(name, o)}", (name,)
     for name, o in success.items():
         if o.risen and not o.fallen:
             first, now = _levels(name, o)
@@ -106,7 +105,8 @@ def _claim(
             return f"{none}: {near}", (name,)
     for name, o in success.items():
         if o.shown == o.shown:
-            return f"{none}: {_flat(names[name], o, *_levels(name, o))}", (name,)
+            better = _after_best(name, o) if o.best - o.first > o.shown else ""
+            return f"{none}: {_flat(names[name], o, *_levels(name, o))}{better}", (name,)
     few = "too few recognised values" if success else "no recognised values"
     measures = "margin, the reward accuracy" if run_type == "preference" else "reward, the success rate"
     return f"{none}: the log has {few} of the {measures} or a held-out score", ()
@@ -132,6 +132,12 @@ def _beyond_start(success: Mapping[str, Outcome]) -> str:
     if (loss := success.get("loss")) is not None:
         return f"the loss is {0 - loss.now:.3g}, below the initial value ln 2 (0.693) of a preference run"
     return ""
+
+
+def _after_best(name: str, o: Outcome) -> str:
+    """Return the best level if the last one is below it by more than a detectable change."""
+    best = 0 - o.best if name in TURNED else o.best
+    return f", after a best level of {best:.3g}" if o.best - o.now > o.shown else ""
 
 
 def _flat(name: str, o: Outcome, first: float, now: float) -> str:
