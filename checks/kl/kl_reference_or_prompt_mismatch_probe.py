@@ -26,7 +26,7 @@ def probe_reference(
     it fires; this is correct but not a problem.
 
     ## Thresholds of the probe
-    - `limit`: k3 between policy and reference, nats per token, up to which they count as equal.
+    - `limit`: k3 KL between policy and reference, nats per token, up to which they count as equal.
     - `low_precision`: the same if a module computes in half precision.
     """
     craft = probes.crafted_inputs

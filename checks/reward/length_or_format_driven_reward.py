@@ -47,10 +47,10 @@ def length_or_format_driven_reward(
     the possible rise. It must have started below 0.8. This is an outcome, too.
 
     **Length**: the check correlates the **changes** from row to row of mean reward and mean response length over the
-    last 30 rows that have both. It fires if longer responses get more reward, the squared correlation is above 0.5, and
-    both have grown since the start. It does not compare levels, because two rising series always correlate in levels.
-    It does not report a negative correlation, which is normal in healthy runs whose wrong answers ramble to the limit
-    (squared correlation 0.64 and 0.69 in two of them).
+    last 30 rows that record both. It fires if longer responses get more reward, the squared correlation is above 0.5,
+    and both have grown since the start. It does not compare levels, because two rising series always correlate in
+    levels. It does not report a negative correlation, which is normal in healthy runs whose wrong answers ramble to the
+    limit (squared correlation 0.64 and 0.69 in two of them).
 
     The onset is the first row of the first such window.
 
