@@ -65,7 +65,7 @@ def probe_reference(
     mismatch = craft.k3(torch.cat(policy), torch.cat(reference).to(policy[0]))
     return fires(
         not mismatch <= (limit if precision.half is None else low_precision),
-        "Before any update the policy is {mismatch:.3g} nats per token away from the reference.",
+        "Before any update, the policy is {mismatch:.3g} nats per token away from the reference.",
         mismatch=mismatch,
     )
 

@@ -38,10 +38,10 @@ def length_or_format_driven_reward(
     """The reward gain comes from response length or formatting alone.
 
     ## What it sees
-    **Form**: the reward has gained (`series.trajectory`), but components other than form (format, tags, length,
-    penalties; recognised by name) can account for less than a third of the gain. They have not gained, and their noise
-    leaves no room for more. They must also have had room to improve: a component at 80% of its best row does not count
-    as failing. The finding is an outcome, because there is no evidence that the policy learned the task.
+    **Formatting**: the reward has gained (`series.trajectory`), but components other than formatting (format, tags,
+    length, penalties; recognised by name) can account for less than a third of the gain. They have not gained, and
+    their noise leaves no room for more. They must also have had room to improve: a component at 80% of its best row
+    does not count as failing. The finding is an outcome, because there is no evidence that the policy learned the task.
 
     **Success**: the reward has gained, but the success rate has not: even with its noise, its gain is below a tenth of
     the possible rise. It must have started below 0.8. This is an outcome, too.

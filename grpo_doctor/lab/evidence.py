@@ -295,7 +295,7 @@ def _cell(runs: Sequence[Row]) -> str:
 NAMED = """Every run was checked live, one record at a time, and compared with checks that receive only its reward.
 Figures are medians over the seeds. *Lead* is the minimum number of steps by which the fault is named earlier, and its
 share of the run. If records do not show a
-fault, the probe in that column proves it on the code (`grpo-doctor probe`)."""
+fault, the probe in that column detects it in the code (`grpo-doctor probe`)."""
 
 
 NAMES = ["named by", "probe", "at step", "reward alone", "lead", "cause at the end", "other causes"]

@@ -55,7 +55,7 @@ def latest(x: Column) -> Column:
 
 
 def baseline(x: Column, rows: int = 5) -> Column:
-    """Median of the first ``rows`` known values; NaN until there are so many."""
+    """Median of the first ``rows`` known values; NaN until there are that many."""
     return _remembered(cells.First() if rows == 1 else cells.Baseline(rows), x)
 
 
