@@ -4,7 +4,7 @@ from grpo_doctor.series import Column, message_of, seen
 
 @check("END001", kind="outcome", severity="error", confidence="high", run_types=("rl", "supervised", "preference"))
 def crashed_by_numbers(step: Column, events: Column) -> Fires:
-    """The run crashed on a NaN or infinite number.
+    """The run crashed on a NaN or infinite value.
 
     ## What it sees
     According to the last lines of the log, after the last row of metrics, sampling rejected NaN or infinite

@@ -53,8 +53,8 @@ def success_never_comes(
     No finding.
 
     ## Known false alarms
-    Tasks with rare success in small batches, in which successes come late. The finding clears with the first success,
-    or with the first held-out score above the minimum.
+    Tasks where success is rare in small batches and comes late. The finding clears with the first success, or with the
+    first held-out score above the minimum.
 
     ## Remedy
     First check that a correct answer counts as correct. Then use easier prompts, a supervised start, or partial credit.
