@@ -1,6 +1,9 @@
 from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, message_of, seen
 
+KINDS = ("interrupted", "time limit", "killed")
+"""Kinds of endings that are not failures of the run."""
+
 
 @check("END005", kind="remark", severity="info", confidence="high", run_types=("rl", "supervised", "preference"))
 def stopped_from_outside(step: Column, events: Column) -> Fires:
@@ -41,11 +44,10 @@ def stopped_from_outside(step: Column, events: Column) -> Fires:
     ## Sources
     Slurm's `CANCELLED AT ... DUE TO TIME LIMIT`; SIGTERM of Kubernetes and spot machines.
     """
-    ended = seen(events, "end", "an interrupt", "a time limit", "a kill signal", "a preemption") > 0
     return fires(
-        ended,
+        seen(events, *KINDS) > 0,
         "The run was stopped after step {step:.0f} by {what}.",
         hold=(1, 1),
         step=step,
-        what=message_of(events, "end"),
+        what=message_of(events, *KINDS),
     )

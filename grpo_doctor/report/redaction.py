@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 CLIP = 2000
-"""Maximum length of one text in characters; a log line may have 100 KB."""
+"""Maximum length of one text in characters; a log line may be 100 KB long."""
 REDACTED = "[redacted]"
 RANDOM_LENGTH = 32
 """Minimum length in characters of a word that is redacted because it looks random."""
