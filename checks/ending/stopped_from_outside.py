@@ -1,9 +1,6 @@
 from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, message_of, seen
 
-KINDS = ("interrupted", "time limit", "killed")
-"""Kinds of endings that are not failures of the run."""
-
 
 @check("END005", kind="remark", severity="info", confidence="high", run_types=("rl", "supervised", "preference"))
 def stopped_from_outside(step: Column, events: Column) -> Fires:
@@ -45,9 +42,9 @@ def stopped_from_outside(step: Column, events: Column) -> Fires:
     Slurm's `CANCELLED AT ... DUE TO TIME LIMIT`; SIGTERM of Kubernetes and spot machines.
     """
     return fires(
-        seen(events, *KINDS) > 0,
+        seen(events, "interrupted", "time limit", "killed") > 0,
         "The run was stopped after step {step:.0f} by {what}.",
         hold=(1, 1),
         step=step,
-        what=message_of(events, *KINDS),
+        what=message_of(events, "interrupted", "time limit", "killed"),
     )
