@@ -81,7 +81,7 @@ class Advisory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """Return package, operator and version of each condition on the environment."""
         return tuple(_requirement(text) for text in self.environment)
 
-    def condition(self, code: str = "{}") -> str:
+    def conditions_in_words(self, code: str = "{}") -> str:
         """Return all conditions as one phrase; ``code`` is how an expression is written."""
         stated = [*self.when, *self.opt_in, *self.environment]
         words = [code.format(text) for text in stated] + [self.where] * bool(self.where)

@@ -61,7 +61,7 @@ def _lines(one: Advisory, whole: bool) -> Iterator[str]:
     yield f"{one.id} {one.package} {one.range} ({one.severity}): {one.title}"
     if not whole:
         return
-    if conditions := one.condition():
+    if conditions := one.conditions_in_words():
         yield f"    applies if {conditions}"
     yield f"    symptom: {one.symptom}"
     yield f"    effect: {one.effect}"
