@@ -197,8 +197,8 @@ more than two standard errors. It **helps** if the run ends lower but above the 
 **makes it worse** if it ends below the untreated fault by as much, and otherwise has **no effect**. A fault that
 reaches {whole:.0%} without treatment is not treated. The runs
 are short and the model is tiny, so such a fault may still do harm in longer or larger runs. A rollback discards the
-failing steps: from its checkpoint, the run repeats the reference run bit for bit, only later, and has not yet reached
-its end. So its score is taken from the reference run, without new training.
+failing steps: from its checkpoint, the run repeats the reference run bit for bit, but later, so it has not yet reached
+the end. Its score is therefore taken from the reference run, without new training.
 
 The command in a row repeats that row in a few minutes; `make lab` repeats everything. `docs/evidence/lab.parquet` in
 the repository contains every run; this page, its picture and every quoted figure are generated from it. The
