@@ -1,6 +1,6 @@
 """Writes docs/messages.md: every sentence that a check can put into a report, with sample values.
 
-The sentences are read from the source of the checks, so those of probes and comparisons are there too.
+The sentences are read from the source of the checks, so those of probes and comparisons are included.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Texts(NamedTuple):
 
 
 def sample(message: str) -> str:
-    """A message with sample values."""
+    """Return a message with sample values."""
     values: dict[str, object] = {}
     for _, name, spec, _ in Formatter().parse(message):
         if name:
@@ -83,7 +83,7 @@ def _literals(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
 
 
 def _part(node: ast.expr) -> str:
-    """A part of an f-string: its words, or a placeholder that names the value."""
+    """Return a part of an f-string: its words, or a placeholder that names the value."""
     if isinstance(node, ast.Constant):
         return str(node.value)
     assert isinstance(node, ast.FormattedValue)
@@ -101,7 +101,7 @@ def _unique(found: list[str]) -> list[str]:
 
 
 def entry(check: Check) -> str:
-    """The part of the page on one check."""
+    """Return the section of the page on one check."""
     found = texts(check)
     lines = [f"## {check.code} {check.name}", "", check.title, ""]
     lines += [f"- {sample(sentence)}" for sentence in found.sentences]

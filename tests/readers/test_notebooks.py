@@ -31,7 +31,7 @@ def table(*columns: str) -> str:
     return f"<table><tr><th>Step</th>{''.join(f'<th>{c}</th>' for c in columns)}</tr>{rows}</table>"
 
 
-def test_the_code_says_the_settings_and_the_trainer(tmp_path: Path) -> None:
+def test_the_code_shows_the_settings_and_the_trainer(tmp_path: Path) -> None:
     run = run_of(tmp_path, "a.ipynb", notebook(TRAINER, table("Training Loss", "reward", "kl")))
     wanted = {"learning_rate": 5e-6, "group_size": 6, "max_new_tokens": 1024, "temperature": 0.9}
     assert wanted.items() <= run.settings.items()
@@ -60,7 +60,7 @@ def test_a_table_of_preference_training_without_margins_is_not_a_supervised_trai
         assert f"its code uses {trainer}, but its table has no margin; log the margin too" in run.notes
 
 
-def test_the_code_says_that_an_adapter_is_trained(tmp_path: Path) -> None:
+def test_the_code_shows_that_an_adapter_is_trained(tmp_path: Path) -> None:
     """Its reference is the base model, so the supervised stage in the adapter is not a fault (KL006)."""
     adapted = "model = FastLanguageModel.get_peft_model(model, r = rank)\n"
     for code, trained in ((adapted, True), ("peft_config = LoraConfig(r=8)\n", True), ("", None)):

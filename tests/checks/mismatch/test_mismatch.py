@@ -1,4 +1,4 @@
-"""Each check of the family one step before its boundary, at it with its message, and silent on an agreeing batch."""
+"""Each check of the family: one step before its boundary, at it with its message, and silent on a batch that agrees."""
 
 from typing import Any
 

@@ -17,7 +17,7 @@ def test_a_policy_that_moved_may_collapse() -> None:
     assert run_check("UPD004", valid_rate="1 0 1 0 1 0", policy_movement_kl="0.02x6") is None
 
 
-def test_a_movement_that_was_not_recorded_says_nothing_of_the_next_step() -> None:
+def test_an_unrecorded_movement_does_not_affect_the_next_step() -> None:
     sparse = "0.001 nan 0.001 nan 0.001 nan"
     assert run_check("UPD004", valid_rate="1 1 1 1 1 1", policy_movement_kl=sparse) is None
     assert run_check("UPD004", valid_rate="0 1 0 1 0 1 0", policy_movement_kl=f"{sparse} 0.001") is None
