@@ -45,11 +45,11 @@ def crashed_by_numbers(step: Column, events: Column) -> Fires:
     huggingface/transformers: "probability tensor contains either `inf`, `nan` or element < 0" is raised by
     `torch.multinomial`.
     """
-    ended = seen(events, "end", "a numerical failure") > 0
+    ended = seen(events, "numerical failure") > 0
     return fires(
         ended,
         "The run crashed after step {step:.0f} with {what}.",
         hold=(1, 1),
         step=step,
-        what=message_of(events, "end"),
+        what=message_of(events, "numerical failure"),
     )

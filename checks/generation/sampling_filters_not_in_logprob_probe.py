@@ -49,7 +49,7 @@ def probe_seams(
     - `filtered`: the same, for an error.
     """
     craft = probes.crafted_inputs
-    rows = [ids for _, ids in craft.rendered(render, prompts)] * 4
+    rows = [ids for _, ids in craft.rendered(render, prompts)] * 2
     ids, real = craft.pad_left(rows, craft.special_ids(tokenizer).pad, craft.device_of(model))
     held, precise = probes.model_modes.held_in_eval(model), probes.intercept.precision()
     engine = probes.scripted_sampler.sampling_as_asked()

@@ -98,7 +98,7 @@ def gradient_accumulation_overwrites(
     if "micro_batches" not in inspect.signature(backward).parameters:
         if loss is None or token_mean_meant:
             raise probes.NotApplicable("backward does not accept micro_batches")
-        return _of_own_parts(loss, model, *probes.gradient_effect.four(render, tokenizer, model, prompts, [4, 2, 5, 3]))
+        return _of_own_parts(loss, model, *probes.gradient_effect.four(render, tokenizer, model, prompts))
     with probes.intercept.precision() as precision:
         cosine, ratio = _split(backward, model, *_made(render, tokenizer, model, prompts, [4] * 4))
     limit = limit if precision.half is None else low_precision

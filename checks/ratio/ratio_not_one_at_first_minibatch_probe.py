@@ -141,7 +141,7 @@ def _stopped(loss: Any, model: Any, render: Any, tokenizer: Any, prompts: Any) -
     """Return how many of the tokens are lowered by a negative advantage but not raised by a positive one, which only a
     ratio above the clip bound explains; or the reverse, in samples whose other tokens move both ways."""
     push = probes.gradient_effect
-    made, responses = push.four(render, tokenizer, model, prompts, [4, 3, 5, 4])
+    made, responses = push.four(render, tokenizer, model, prompts)
     up, down = ([s * sign for s in push.SIGNS] for sign in (1.0, -1.0))
     one, other = (push.pushes(loss, model, made, responses, signs=signs) for signs in (up, down))
     stopped = tokens = 0
@@ -159,7 +159,7 @@ def _uneven(loss: Any, model: Any, render: Any, tokenizer: Any, prompts: Any) ->
     """Fires if the sampler's log-probabilities give the tokens of one response different weights before any update,
     other than by a discount; None if they give no weights."""
     push = probes.gradient_effect
-    made, responses = push.four(render, tokenizer, model, prompts, [5, 4, 6, 5])
+    made, responses = push.four(render, tokenizer, model, prompts, push.LONGER)
     with probes.intercept.precision() as precision:
         found = push.sampler_weights(loss, model, made, responses, FAR)
     apart = 1.1 if precision.half is None else 2.0

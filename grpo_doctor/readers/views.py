@@ -52,9 +52,9 @@ def distinct(runs: list[Run]) -> tuple[list[Run], dict[str, str]]:
     for run in sorted(told, key=_fullness, reverse=True):
         same = views.of(run)
         if same is None and (half := next((other for other in views.kept if _halves(other, run)), None)) is not None:
-            half.columns |= {name: column for name, column in run.columns.items() if name not in half.columns}
-            half.mapping |= run.mapping
+            _adopt(half, run)
             half.unread |= run.unread
+            half.ending = half.ending or run.ending
             half.run_type = "rl"
             half.notes.append(
                 f"{run.source} has the other half of this run: rollouts and updates are logged separately"
@@ -81,11 +81,14 @@ _FEWEST = 3
 
 
 def _halves(run: Run, other: Run) -> bool:
-    """Return whether two files in one folder are the rollouts and the updates of one run: they have the same steps and
-    no common field."""
+    """Return whether two files in one folder are the rollouts and the updates of one run: they have no common field,
+    and the same steps, except for a last one that only one of them has."""
     if Path(file_of(run.source)).parent != Path(file_of(other.source)).parent or len(run) < _FEWEST:
         return False
-    if not np.array_equal(run.steps, other.steps) or run.columns.keys() & other.columns.keys() & (_ROLLED | _UPDATED):
+    rows = min(len(run), len(other))
+    if max(len(run), len(other)) > rows + 1 or not np.array_equal(run.steps[:rows], other.steps[:rows]):
+        return False
+    if run.columns.keys() & other.columns.keys() & (_ROLLED | _UPDATED):
         return False
     rolled = [bool(one.columns.keys() & _ROLLED) for one in (run, other)]
     updated = [bool(one.columns.keys() & _UPDATED) for one in (run, other)]
