@@ -12,8 +12,8 @@ INTRODUCTION = """# Advisories
 Known bugs of RL trainers and of the libraries that they use. `grpo-doctor preflight`, `analyze`, `probe` and `attach`
 report those that affect a run (check CFG039). `grpo-doctor advisories PACKAGE==VERSION` lists those of a version.
 
-An advisory counts where the version is in its range and each condition is known to hold. Where a condition or the
-version is not known, one line says so. Severity: an error means that the run learns nothing or the wrong thing, a
+An advisory applies if the version is in its range and each condition is known to hold. If a condition or the
+version is not known, one line states that. Severity: an error means that the run learns nothing or the wrong thing, a
 warning that it is biased or may fail, an info that only a log is wrong."""
 FILTER = """<p><label>Filter: <input id="advisory-filter" type="search" placeholder="trl error lora"></label>
 <span id="advisory-count"></span></p>
