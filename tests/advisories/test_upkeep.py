@@ -96,7 +96,7 @@ def test_reproduces_at_releases_inside_and_after_the_range(case: Case) -> None:
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """A repository whose fix was taken over into the patch release of an older branch."""
+    """A repository whose fix was backported to the patch release of an older branch."""
 
     def git(*words: str) -> None:
         who = ("-c", "user.name=a", "-c", "user.email=a@b")

@@ -1,4 +1,4 @@
-"""Declared settings of configurations: found in every syntax, pointed at by line; what was not read is said."""
+"""Declared settings of configurations: found in every syntax, with their lines; what was not read is reported."""
 
 import json
 from pathlib import Path
