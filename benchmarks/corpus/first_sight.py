@@ -17,6 +17,7 @@ from datetime import date
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 from grpo_doctor.diagnosis.examine import diagnose
 from grpo_doctor.readers import ReadError, read
@@ -101,7 +102,7 @@ def is_faulty(expected: set[str]) -> bool:
 def main() -> None:
     """Adds a set to the stored rows and prints the table."""
     labels, folder = map(Path, sys.argv[1:3])
-    rows = [*stored(), *judged(labels, folder, len(stored()) + 1)]
+    rows: list[dict[str, Any]] = [*stored(), *judged(labels, folder, len(stored()) + 1)]
     with STORED.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
