@@ -254,6 +254,12 @@ def test_evaluations_are_counted_by_the_number_after_their_sign(tmp_path: Path) 
     assert known(run_of(tmp_path, "train.log", text))["eval_score"] == [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]
 
 
+def test_a_rule_below_a_headline_does_not_separate_it_from_its_lines(tmp_path: Path) -> None:
+    text = lines("Epoch {i}/5\n----------\ntrain loss: 0.{i} val loss: 0.7\nval acc: 0.{i}\n\n")
+    run = run_of(tmp_path, "x.log", text)
+    assert (run.steps.tolist(), known(run)["loss"]) == ([1, 2, 3, 4, 5], LOSS["loss"])
+
+
 def test_a_value_below_an_announced_evaluation_is_held_out(tmp_path: Path) -> None:
     block = "***** Evaluating perplexity, Epoch {e}/9 *****\nppl: {e}.5\nBeginning of Epoch {n}/9, Total Batches 46\n"
     run = run_of(tmp_path, "train.log", "".join(block.format(e=e, n=e + 1) for e in range(6)))
