@@ -36,13 +36,17 @@ def probe_trained_ids(mask: Any, render: Any, tokenizer: Any, model: Any = None,
     pad, eos = craft.special_ids(tokenizer)[:2]
     rows = changed = dropped = added = 0
     shown = ""
-    for lengths in ([2, 3, 4, 6], [6, 2, 5, 3]):
+    for direction, lengths, endings in craft.ORDERS:
         limit = None
-        for ending in range(3 if eos is not None else 1):
+        for ending in range(endings if eos is not None else 1):
             case = craft.endings(lengths[: len(own)], eos, limit)[ending]
-            batch, responses = probes.generations.put_through(mask, own, craft.said(words, case, eos), eos)
+            given = own[::direction]
+            try:
+                batch, responses = probes.generations.put_through(mask, given, craft.said(words, case, eos), eos)
+            except probes.NotFinite:
+                continue  # a response that is only an end token leaves an empty mask, which PAD002 reports
             limit = batch.input_ids.shape[1] - max(map(len, own))  # a fixed width, which only truncated responses fill
-            for n, (prompt, response) in enumerate(zip(own, responses, strict=True)):
+            for n, (prompt, response) in enumerate(zip(given, responses, strict=True)):
                 if craft.left_out(batch, n, response, eos):
                     continue  # overlong responses that are filtered by design
                 rows += 1

@@ -25,7 +25,7 @@ def probe_extremes(
     response, or of every padding token, in the forward passes with gradient, in those without, or in both. A trainer
     that rejects such a batch with an exception also passes.
     """
-    made, responses = probes.gradient_effect.four(render, tokenizer, model, prompts, [3, 5, 2, 4])
+    made, responses = probes.gradient_effect.four(render, tokenizer, model, prompts)
 
     def breaks(by: float, **where: bool) -> bool:
         return not probes.extreme_logprobs.finite(loss, [model, reference], made, responses, by, **where)

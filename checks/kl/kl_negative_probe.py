@@ -39,7 +39,7 @@ def probe_sign(
     if backward is None or render is None or model is None or tokenizer is None:
         return _of_objective(objective)
     if reference is None:
-        return _of_anchor(loss, model, *probes.gradient_effect.four(render, tokenizer, model, prompts, [3, 5, 2, 4]))
+        return _of_anchor(loss, model, *probes.gradient_effect.four(render, tokenizer, model, prompts))
     if not any(own is not other for own, other in zip(model.parameters(), reference.parameters(), strict=False)):
         raise probes.Unjudged("reference and model share their weights")
     found = probes.loss_trials.divergence_cosine(backward, model, reference, render, tokenizer, prompts)

@@ -57,7 +57,7 @@ def probe_mask(
     found = _of_whole(mask, whole, rollout, turns, count) if judged else None
     return found or fires(
         count["wrong"] > 0,
-        "In {wrong} of {rows} samples the loss mask is wrong: it excludes {missed} response tokens (first token: "
+        "In {wrong} of {rows} samples, the loss mask is wrong: it excludes {missed} response tokens (first token: "
         "{first}, last token: {last}) and includes {extra} prompt or padding tokens.",
         **count,
     )
@@ -89,7 +89,7 @@ def _of_whole(
     except probes.Unjudged:
         if probes.from_loss.derived(mask):
             raise  # otherwise the trainer's own mask has been judged
-    if found is None and isinstance(rollout, probes.from_rollout.Rolled):
+    if found is None and not count["wrong"] and isinstance(rollout, probes.from_rollout.Rolled):
         return _of_turns(loss, model, rollout, tokenizer, prompts, turns)
     return found
 
@@ -99,11 +99,10 @@ def _of_masks(mask: Any, own: list[list[int]], words: list[int], eos: int | None
     craft = probes.crafted_inputs
     infinite = 0
     orders = [
-        (own, [1, 2, 6, 3], 3),
-        (own[::-1], [2, 1, 5, 4], 2),
-        (own[:1], [9], 2),
-        (own[-1:], [1], 2),
-        ([own[0]] * 2, [4, 1], 1),
+        *((own[::direction], lengths, endings) for direction, lengths, endings in craft.ORDERS),
+        (own[:1], (9,), 2),
+        (own[-1:], (1,), 2),
+        ([own[0]] * 2, (4, 1), 1),
     ]
     for rows, lengths, endings in orders:
         limit = None
@@ -137,7 +136,7 @@ def _of_loss(
 ) -> Fires | None:
     """Count the tokens that the loss excludes and includes; fire if it is shifted or depends on padding."""
     push = probes.gradient_effect
-    made, responses = push.four(render, tokenizer, model, prompts, [4, 2, 5, 3])
+    made, responses = push.four(render, tokenizer, model, prompts)
     found = push.pushes(loss, model, made, responses)
     if not all(bool(p.trained.all()) for p in found):  # the clip may stop a token at one sign of its advantage
         opposite = push.pushes(loss, model, made, responses, signs=[-sign for sign in push.SIGNS])
@@ -246,12 +245,13 @@ def _of_turns(loss: Any, model: Any, rollout: Any, tokenizer: Any, prompts: Any,
         said = probes.multi_turn.spoken(rollout, model, tokenizer, prompts, turns)
     except probes.Unjudged:
         return None  # one turn, or the turns cannot be separated
-    foreign, missed, _ = probes.multi_turn.of_loss(loss, model, said)
-    if not (foreign or missed):
-        return None
+    try:
+        foreign, missed, _ = probes.multi_turn.of_loss(loss, model, said)
+    except probes.Unjudged as reason:  # the mask of one turn has been judged
+        return fires(False, "", note=f"PAD002 does not cover conversations of several turns: {reason}.")
     return fires(
-        True,
-        "In multi-turn rollouts the loss trains {foreign} tokens that the policy did not generate and skips {missed} "
+        foreign + missed > 0,
+        "In multi-turn rollouts, the loss trains {foreign} tokens that the policy did not generate and skips {missed} "
         "that it generated.",
         foreign=foreign,
         missed=missed,

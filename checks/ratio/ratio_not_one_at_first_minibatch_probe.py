@@ -47,7 +47,7 @@ def probe_ratio(
         if stopped:
             return fires(
                 True,
-                "Before the first update the clip removes the gradient of {stopped} of {tokens} tokens, so their "
+                "Before the first update, the clip removes the gradient of {stopped} of {tokens} tokens, so their "
                 "ratio is not 1.",
                 error=True,
                 stopped=stopped,
@@ -75,7 +75,7 @@ def probe_ratio(
             drops = not off_one()[1]
         return fires(
             True,
-            "Before any update the ratio differs from 1 by {ratio:.3g} on average"
+            "Before any update, the ratio differs from 1 by {ratio:.3g} on average"
             + (": dropout acts in the loss." if drops else "."),
             warning=True,
             error=mode is not None and not drops,
@@ -141,7 +141,7 @@ def _stopped(loss: Any, model: Any, render: Any, tokenizer: Any, prompts: Any) -
     """Return how many of the tokens are lowered by a negative advantage but not raised by a positive one, which only a
     ratio above the clip bound explains; or the reverse, in samples whose other tokens move both ways."""
     push = probes.gradient_effect
-    made, responses = push.four(render, tokenizer, model, prompts, [4, 3, 5, 4])
+    made, responses = push.four(render, tokenizer, model, prompts)
     up, down = ([s * sign for s in push.SIGNS] for sign in (1.0, -1.0))
     one, other = (push.pushes(loss, model, made, responses, signs=signs) for signs in (up, down))
     stopped = tokens = 0
@@ -159,7 +159,7 @@ def _uneven(loss: Any, model: Any, render: Any, tokenizer: Any, prompts: Any) ->
     """Fires if the sampler's log-probabilities give the tokens of one response different weights before any update,
     other than by a discount; None if they give no weights."""
     push = probes.gradient_effect
-    made, responses = push.four(render, tokenizer, model, prompts, [5, 4, 6, 5])
+    made, responses = push.four(render, tokenizer, model, prompts, push.LONGER)
     with probes.intercept.precision() as precision:
         found = push.sampler_weights(loss, model, made, responses, FAR)
     apart = 1.1 if precision.half is None else 2.0
@@ -171,7 +171,7 @@ def _uneven(loss: Any, model: Any, render: Any, tokenizer: Any, prompts: Any) ->
         if float(size.max() / size.min()) > apart and float(steps.max() / steps.min()) > apart:
             return fires(
                 True,
-                "Before any update the tokens of one response have importance weights that differ by a factor of "
+                "Before any update, the tokens of one response have importance weights that differ by a factor of "
                 "{factor:.2g}: sampler and loss give the same tokens different log-probabilities.",
                 error=True,
                 factor=float(size.max() / size.min()),

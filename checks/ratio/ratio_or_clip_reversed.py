@@ -86,7 +86,7 @@ def ratio_or_clip_reversed(
         return _judged(lambda far: _of_objective(objective, far), declared, takes_old="epsilon" in declared)
     if loss is None or render is None or model is None or tokenizer is None:
         raise probes.NotApplicable("needs objective, or loss with render, model and tokenizer")
-    samples = probes.gradient_effect.four(render, tokenizer, model, prompts, [3, 5, 2, 4])
+    samples = probes.gradient_effect.four(render, tokenizer, model, prompts)
     return _of_loss(loss, model, *samples, declared)
 
 

@@ -164,6 +164,11 @@ def endings(lengths: Sequence[int], eos: int | None, limit: int | None = None) -
     return [ended, [(longest, False) if n == max(lengths) else (n, True) for n in lengths], cut]
 
 
+ORDERS = ((1, (1, 2, 6, 3), 3), (-1, (2, 1, 5, 4), 2))
+"""Batches that several probes share, so that their forward passes are computed once: the order of the prompts, the
+response lengths, and how many of the `endings` are tried."""
+
+
 def said(words: Ids, lengths: Sequence[tuple[int, bool]], eos: int | None) -> list[Ids]:
     """Return canary responses of these lengths: those that end with EOS, and the truncated ones."""
     rows = canaries(words, [n for n, _ in lengths])

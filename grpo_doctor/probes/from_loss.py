@@ -17,7 +17,7 @@ from .crafted_inputs import batch_of, canaries, device_of, plain_ids, response_l
 from .entry_points import Adapter, Batch, Ids, NotApplicable, NotFinite, Prompt, Unjudged, Unseen
 from .from_rollout import Remembering
 from .gradient_effect import LOUD, beside, in_ratio, temperature_of
-from .intercept import Forward, language_model, watched
+from .intercept import Forward, back_to_logits, language_model, watched
 from .known_forwards import fingerprint
 from .loss_trials import spread
 from .sample_layout import Sample, located
@@ -78,9 +78,7 @@ class Lost:
         """Return the policy's forward passes of a loss at these advantages, with their gradients, and the passes
         without a gradient."""
         with watched(self.adapter.model, self.adapter.reference) as seen:
-            value = self.loss(self.prompts, self.responses, advantages)
-            if value.requires_grad:
-                torch.autograd.backward(value)
+            back_to_logits(self.loss(self.prompts, self.responses, advantages), seen)
         policy = [f for f in seen if f.logits.requires_grad]
         if not policy:
             raise Unseen("loss makes no forward pass of the adapter's model with visible ids and logits")

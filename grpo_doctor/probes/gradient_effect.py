@@ -18,13 +18,16 @@ from .crafted_inputs import canaries, plain_ids, rendered, special_ids
 from .entry_points import Ids, Prompt, Unjudged
 from .forced_draws import OLDER
 from .generations import scripted_sampling
-from .intercept import Forward, ending_at_logits, forwards, language_model, watched
+from .intercept import Forward, back_to_logits, ending_at_logits, forwards, language_model, watched
 from .loss_trials import spread, torch_of
 from .model_modes import fixed_chance, without_dropout
 from .sample_layout import Sample, located
 
 SIGNS = (1.0, 1.0, -1.0, -1.0)
 """Advantages of four samples. They are centred, and every shift, reversal or interleaving of the rows changes them."""
+
+LENGTHS, LONGER = (3, 5, 2, 4), (5, 7, 4, 6)
+"""Response lengths of four samples, in two batches."""
 
 MIXES = 1
 """A random state in which shuffling four samples moves some of them to a position of the other sign."""
@@ -53,7 +56,7 @@ def four(
     tokenizer: Any,
     model: Any,
     prompts: Sequence[Prompt] | None,
-    lengths: Sequence[int],
+    lengths: Sequence[int] = LENGTHS,
 ) -> tuple[list[Prompt], list[Ids]]:
     """Return four prompts (the first is the shortest, the last the longest, the others are unsorted) and different
     canary responses of these lengths, including EOS."""
@@ -153,9 +156,7 @@ def detached(loss: Callable[..., Tensor], models: Sequence[Any], *samples: Any) 
     """Return the positions, among all passes of a loss, of the passes that are made with a gradient and then
     detached."""
     with watched(*models) as seen:
-        value = loss(*samples)
-        if value.requires_grad:
-            torch.autograd.backward(value)
+        back_to_logits(loss(*samples), seen)
     if all(f.logits.grad is None for f in seen):
         return frozenset()
     return frozenset(n for n, f in enumerate(seen) if f.logits.requires_grad and f.logits.grad is None)
@@ -242,24 +243,22 @@ def _changed(
 ) -> tuple[list[Tensor], list[Forward]]:
     """Return the gradients on the policy's logits when one pass without gradient has other logits, and the unmodified
     passes."""
-    policy: list[Tensor] = []
+    policy: list[Forward] = []
     others: list[Forward] = []
     apart = Apart(places)
 
     def handle(forward: Forward) -> Tensor | None:
         if not apart(forward):
             forward.logits.retain_grad()
-            policy.append(forward.logits)
+            policy.append(forward)
             return None
         others.append(forward)
         return forward.logits + _noise(forward) if len(others) - 1 == changed else None
 
     fixed_chance()
     with without_dropout(models[0]), ending_at_logits(), forwards(models, handle):
-        value = loss(*samples)
-        if value.requires_grad:
-            torch.autograd.backward(value)
-    return [logits.grad.float() for logits in policy if logits.grad is not None], others
+        back_to_logits(loss(*samples), policy)
+    return [f.logits.grad.float() for f in policy if f.logits.grad is not None], others
 
 
 def _noise(forward: Forward) -> Tensor:
@@ -379,9 +378,7 @@ def _gradients(loss: Callable[..., Tensor], model: torch.nn.Module, *samples: An
     rows."""
     fixed_chance(MIXES)
     with watched(model) as seen:
-        value = loss(*samples)
-        if value.requires_grad:
-            torch.autograd.backward(value)
+        back_to_logits(loss(*samples), seen)
     return [(f, f.logits.grad.float()) for f in seen if f.logits.grad is not None]
 
 

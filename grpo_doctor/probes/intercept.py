@@ -395,6 +395,14 @@ def watched(*models: Any) -> Iterator[list[Forward]]:
         yield seen
 
 
+def back_to_logits(value: Tensor, seen: Sequence[Forward]) -> None:
+    """Leave the gradient of a loss on the logits of these passes; a gradient of 0 on every weight of a model takes as
+    long as a forward pass."""
+    logits = [f.logits for f in seen if f.logits.requires_grad]
+    if value.requires_grad and logits:
+        torch.autograd.backward(value, inputs=logits)
+
+
 @contextmanager
 def scripted_logits(model: Any, row: Callable[[int, Forward], Tensor]) -> Iterator[None]:
     """Make every forward pass return the logits ``row(n, forward)`` (V,) at all positions, after n passes.

@@ -35,11 +35,17 @@ class KnownForwards:
         """Kinds of calls that are never cached."""
         self._parts: dict[int, tuple[list[torch.nn.Module], list[Tensor]]] = {}
         """The modules and weights of each model."""
+        self._restored: dict[int, int] = {}
+        """The version of each weight of the models at the start of the block, where all have their first values."""
+        self._first = {id(m): id(next(one for one in self.models if _equal(one, m))) for m in self.models}
+        """For each model, the first one that has the same weights at the start of the block, usually the policy for its
+        reference."""
 
     @contextmanager
     def used(self) -> Iterator[None]:
         """Serve forward passes inside the block from the cache if no gradient needs to pass through them."""
-        self._parts.clear()
+        self._parts = {id(m): (_modules(m), _weights(m)) for m in self.models}
+        self._restored = {id(w): w._version for _, weights in self._parts.values() for w in weights}
         with around("forward", self.models, self._forward):
             yield
 
@@ -50,13 +56,14 @@ class KnownForwards:
         if any(value.requires_grad if isinstance(value, Tensor) else type(value) not in _PLAIN for _, value in given):
             return None
         if id(module) not in self._parts:
-            self._parts[id(module)] = [*module.modules()], [*module.parameters(), *module.buffers()]
+            self._parts[id(module)] = _modules(module), _weights(module)
         parts, weights = self._parts[id(module)]
         norms = fingerprint(weights)
         settings = [tuple(v for v in vars(m).values() if type(v) in _PLAIN) for m in parts]
-        versions = [(id(w), w._version) for w in weights]
+        changes = [w._version - self._restored.get(id(w), -1) for w in weights]
         inputs = tuple((name, _bytes(value)) for name, value in given)
-        return id(module), inputs, *settings, *versions, norms, torch.is_autocast_enabled(weights[0].device.type)
+        own = [*changes, *map(id, weights)] if any(changes) else [self._first.get(id(module), id(module))]
+        return type(module), inputs, *settings, *own, norms, torch.is_autocast_enabled(weights[0].device.type)
 
     def _forward(self, call: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
         kind = id(module), module.training, len(args), *sorted(kwargs)
@@ -74,12 +81,10 @@ class KnownForwards:
         for found in PRECISIONS:
             found.half = found.half or precise.half
         logits = logits_in(known)
-        output = copy.deepcopy(known, {id(logits): logits.clone()})  # a tensor's own deepcopy takes ten times as long
         trained = [w for w in self._parts[id(module)][1] if w.requires_grad]
-        if not trained or not torch.is_grad_enabled():
-            return output
         scored: Any = _Scored.apply
-        return with_logits(output, scored(logits_in(output), *trained))
+        fresh = scored(logits, *trained) if trained and torch.is_grad_enabled() else logits.clone()
+        return with_logits(copy.deepcopy(known, {id(logits): logits}), fresh)  # a tensor's own deepcopy is slow
 
     def _keep(self, key: Any, output: Any, precise: Precision) -> None:
         self._known[key] = output, precise
@@ -88,9 +93,36 @@ class KnownForwards:
             self._size -= logits_in(self._known.popitem(last=False)[1][0]).nbytes
 
 
+def _weights(model: Any) -> list[Tensor]:
+    return [*model.parameters(), *model.buffers()] if isinstance(model, torch.nn.Module) else []
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Return whether two models have the same modules, configuration and weights."""
+    if one is other:
+        return True
+    if _kind(one) != _kind(other):
+        return False
+    pairs = zip(_weights(one), _weights(other), strict=True)
+    return all(a.dtype == b.dtype and a.device == b.device and torch.equal(a, b) for a, b in pairs)
+
+
+def _kind(model: Any) -> tuple[list[type], str]:
+    return [*map(type, _modules(model))], repr(getattr(model, "config", None))
+
+
+def _modules(model: Any) -> list[torch.nn.Module]:
+    return [*model.modules()] if isinstance(model, torch.nn.Module) else [model]
+
+
+SAMPLED = 2**12
+"""Values of a weight that its fingerprint covers: an update changes them all."""
+
+
 def fingerprint(weights: Sequence[Tensor]) -> tuple[float, ...]:
-    """Return the norm of each weight, which also shows a change that autograd does not count."""
-    floating = [w for w in weights if w.is_floating_point()]
+    """Return the norm of a part of each weight, which also shows a change that autograd does not count."""
+    floating = [w.detach() for w in weights if w.is_floating_point()]
+    floating = [w if w.numel() <= SAMPLED else w.flatten()[:: w.numel() // SAMPLED] for w in floating]
     return tuple(torch.stack(torch._foreach_norm(floating, dtype=torch.float32)).tolist())
 
 

@@ -18,13 +18,12 @@ import torch
 from torch import Tensor
 
 from . import gradient_effect
-from .crafted_inputs import device_of, pad_left, rendered, special_ids
+from .crafted_inputs import device_of, flat_ids, pad_left, special_ids
 from .entry_points import Unjudged
+from .gradient_effect import LENGTHS, LONGER
 from .intercept import logits_of
 from .loss_trials import advantages_of
 
-LENGTHS, LONGER = (3, 5, 2, 4), (5, 7, 4, 6)
-"""Response lengths of four samples, in two batches."""
 INSIDE = 5e-4
 """Log-ratio of one token within every usual clip bound, also as the mean over a response (3e-4)."""
 SEARCHED = 1e-5, 2.0
@@ -311,8 +310,8 @@ class _Whole:
         self.loss, self.model = loss, model
         self.render, self.tokenizer, self.prompts = render, tokenizer, prompts
         self._made: dict[tuple[int, ...], tuple[list[Any], list[Any], list[Tensor]]] = {}
-        some = gradient_effect.four(render, tokenizer, model, prompts, LENGTHS)
-        measured = gradient_effect.temperature_of(loss, model, *some)
+        made, responses = gradient_effect.four(render, tokenizer, model, prompts)
+        measured = gradient_effect.temperature_of(loss, model, made[:1] * len(made), responses)
         self.temperature = measured or float(settings.get("temperature") or 1.0)
 
     def weights(self, lengths: Sequence[int], log_ratios: Sequence[float]) -> list[Tensor]:
@@ -338,12 +337,13 @@ class _Whole:
         tokens."""
         if lengths not in self._made:
             made, responses = gradient_effect.four(self.render, self.tokenizer, self.model, self.prompts, lengths)
+            made = made[:1] * len(made)  # the shortest prompt: the form of a loss does not depend on prompts
             self._made[lengths] = made, responses, self._shares(made, responses)
         return self._made[lengths]
 
     def _shares(self, made: list[Any], responses: list[Any]) -> list[Tensor]:
         """Return (1 - p) / temperature of each response token."""
-        ids = [[*own, *r] for (_, own), r in zip(rendered(self.render, made), responses, strict=True)]
+        ids = [[*flat_ids(self.render(p)), *r] for p, r in zip(made, responses, strict=True)]
         rows, real = pad_left(ids, special_ids(self.tokenizer).pad, device_of(self.model))
         with torch.no_grad():
             table = (logits_of(self.model, rows, real)[:, :-1].float() / self.temperature).softmax(-1)

@@ -160,22 +160,24 @@ def _short_of(headline: str, results: list[Result], useless: list[str], adapter:
         return "unjudged", f"{counted(len(unfinished), 'probe')} could not finish. {passed}"
     codes, proven = {r.check.code: r.why for r in withheld}, {r.check.code for r in results if r.passed}
     neither = {r.check.code for r in results} - proven - codes.keys()
-    unseen = [name for name, proving in CORE.items() if {*proving} <= neither]
-    if unseen:
-        headline += f" Not probed: {', '.join(unseen)}."
-    if not withheld:
-        return "healthy", headline
-    named = ", ".join(f"{r.check.code} {r.check.name}" for r in withheld[:NAMED])
-    rest = f" and {len(withheld) - NAMED} more" if len(withheld) > NAMED else ""
+    unseen = ", ".join(name for name, proving in CORE.items() if {*proving} <= neither)
+    left = f" Not probed: {unseen}." if unseen else ""
     open_ = {
         name: next(c for c in proving if c in codes)
         for name, proving in CORE.items()
         if codes.keys() & {*proving} and not proven & {*proving}
     }
-    if not open_:
-        return "healthy", f"{headline} Not judged: {named}{rest}."
-    why = "; ".join(f"{name} ({code}: {codes[code]})" for name, code in open_.items())
-    return "unproven", f"No defect was found, but these properties could not be judged: {why}. {passed}"
+    if open_:
+        why = "; ".join(f"{name} ({code}: {codes[code]})" for name, code in open_.items())
+        return "unproven", f"No defect was found, but these properties could not be judged: {why}.{left} {passed}"
+    if unseen and not proven & {code for proving in CORE.values() for code in proving}:
+        return "unproven", f"No defect was found, but no core property was probed: {unseen}. {passed}"
+    headline += left
+    if not withheld:
+        return "healthy", headline
+    named = ", ".join(f"{r.check.code} {r.check.name}" for r in withheld[:NAMED])
+    rest = f" and {len(withheld) - NAMED} more" if len(withheld) > NAMED else ""
+    return "healthy", f"{headline} Not judged: {named}{rest}."
 
 
 def _without_dead_ends(results: list[Result]) -> None:
@@ -370,7 +372,7 @@ def _finding(check: Check, fires: Fires) -> Finding:
     return Finding(
         code=check.code,
         name=check.name,
-        kind="defect",  # it is proven on the code, whatever kind the same check has on records
+        kind="defect",  # the code itself proves it, whatever kind the same check has on records
         severity=str(max(levels, default=check.probe_severity)),
         confidence="high",
         onset_step=0,

@@ -127,7 +127,7 @@ def conclude(run: Run, end: Ending | None) -> None:
     run.notes.insert(0, f"the log ends with {end.described}; {holds}")
     if len(run):
         finished = [Event(kind="finished", line=end.line)] if end.after_training else []
-        ended = Event(kind="end", message=end.described, line=end.line)
+        ended = Event(kind=end.kind, message=end.described, line=end.line)
         run.events.setdefault(len(run) - 1, []).extend([*finished, ended])
 
 

@@ -164,7 +164,7 @@ def _hashes(run: Run) -> list[int]:
 
 
 _MOST_HASHES = 256
-"""Number of figures of a run above which only a quarter of them is used."""
+"""Number of hashes per run above which only a quarter of them is used."""
 
 
 def _three_digits(values: np.ndarray) -> np.ndarray:
@@ -231,7 +231,7 @@ def _contradict(one: Run, other: Run) -> bool:
 
 
 def _of_whole(run: Run) -> dict[str, Any]:
-    """Return the settings of a part that are those of the whole run: not the number of its responses."""
+    """Return the settings of a part that also hold for the whole run; its number of responses does not."""
     return {name: value for name, value in run.settings.items() if name != "responses"}
 
 

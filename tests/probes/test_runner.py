@@ -293,9 +293,24 @@ def test_a_module_that_is_named_like_an_entry_point_is_none(tmp_path: Path) -> N
     assert list(load_adapter(path).seams) == ["advantages"]
 
 
-def test_nothing_judged_is_exit_code_3(tmp_path: Path) -> None:
-    path = tmp_path / "empty.py"
-    path.write_text("def sync():\n    pass\n", encoding="utf-8")
+@pytest.mark.parametrize(
+    ("names", "verdict", "words"),
+    [
+        (("advantages",), "unproven", "no core property was probed: the loss mask, ratio and clip, KL, padding. All"),
+        (("render", "mask"), "healthy", "hold. Not probed: ratio and clip, KL, padding."),
+    ],
+)
+def test_a_trainer_without_any_core_property_is_unproven(names: tuple[str, ...], verdict: str, words: str) -> None:
+    diagnosis = run_probes(Reference().adapter(*names))
+    assert (diagnosis.verdict, words in diagnosis.headline) == (verdict, True), diagnosis.headline
+
+
+@pytest.mark.parametrize(
+    "body", ["def sync():\n    pass", "def advantages(rewards):\n    return rewards - rewards.mean(1, keepdim=True)"]
+)
+def test_nothing_judged_and_no_core_property_are_exit_code_3(tmp_path: Path, body: str) -> None:
+    path = tmp_path / "part.py"
+    path.write_text(f"{body}\n", encoding="utf-8")
     assert CliRunner().invoke(app, ["probe", str(path)]).exit_code == 3
 
 

@@ -156,6 +156,19 @@ def test_the_mask_has_another_name_too() -> None:
     assert [f.code for f in run_probes(adapter, catalogue=load().select(["PAD006"])).findings] == ["PAD006"]
 
 
+class Cut(Turns):
+    """The loss has room for one turn."""
+
+    def loss(self, prompts: Any, responses: Any, advantages: torch.Tensor) -> torch.Tensor:
+        return super().loss(prompts, [row[:10] for row in responses], advantages)
+
+
+def test_a_mask_of_one_turn_is_judged_where_the_loss_does_not_take_whole_conversations() -> None:
+    diagnosis = run_probes(Cut().adapter("rollout", "loss"), catalogue=load().select(["PAD002"]))
+    assert diagnosis.coverage.passed_codes == ["PAD002"]
+    assert "PAD002 does not cover conversations of several turns: " in str(diagnosis.notes)
+
+
 def test_one_turn_and_an_environment_that_never_answers_are_not_judged() -> None:
     skipped = probed(Tools(), "env_mask").coverage.skipped[-1]
     assert skipped["code"] == "PAD006"

@@ -136,7 +136,7 @@ def test_warnings_that_prove_something_are_events(tmp_path: Path, row: str) -> N
     assert [(step, e.kind, e.message, e.line) for step, e in run.all_events()] == [
         (1, "log-warning", warning, 1),
         (5, "log-warning", error, 7),
-        (5, "end", f"a numerical failure (line 7): {error}", 7),
+        (5, "numerical failure", f"a numerical failure (line 7): {error}", 7),
     ]
 
 

@@ -268,7 +268,7 @@ class General:
         return names, _located(taken, given, text) if picks else None
 
     def _without_prefix(self, text: str) -> str:
-        """Return a line without its time and its process name; the process name is kept."""
+        """Return a line without its time and its process name, and remember which process printed it."""
         if text[:1].isdigit() or text[:1] == "[":
             text = _CLOCK.sub("", text, count=1) if _CLOCK.match(text) else text
         process = _PROCESS.match(text) if "=" in text[:140] and text[:1] in "([" else None
