@@ -224,6 +224,7 @@ def test_lines_of_an_evaluation_are_not_those_of_training(tmp_path: Path, label:
 
 def test_a_log_without_a_reward_is_not_rl(tmp_path: Path) -> None:
     for text in (
+        "Step {i}: Train Loss=0.6{i}, Eval Loss=0.6{i}, Win Rate=0.5{i}\n",
         "step {i}: len 512, lr 1e-5, loss 0.{i}\n",
         "step {i}: reward_loss 0.{i} value_loss 0.{i} loss 0.{i}\n",
     ):
@@ -498,6 +499,7 @@ def test_a_heading_with_a_colon_names_the_step_of_the_lines_below_it(tmp_path: P
     ("row", "accuracy"),
     [
         ("Step {i}/9, Loss: 0.6, Margin: 0.0{i}, Accuracy: 5{i}.00%\n", [0.51, 0.52, 0.53, 0.54, 0.55]),
+        ("Ep 1 (Step {i}): Train loss 0.6, Train reward margins 0.0{i}, Val reward margins 0.0, acc 0.5\n", [0.5] * 5),
         (
             "step {i} | loss 0.6 | chosen_rewards 0.1 | rejected_rewards 0.0 | reward_acc 0.{i}\n",
             [0.1, 0.2, 0.3, 0.4, 0.5],
