@@ -97,6 +97,8 @@ _EXACT = _exact()
 _LOOSE = _loose()
 _LOOSE_TRAPS = frozenset(_spelt(key) for key in TRAPS)
 _WORDED = _worded()
+_KNOWN = _DROPPED.union(_CANONICAL, *_WORDED)
+"""Words that are understood."""
 STEP_KEYS = tuple(
     "step global_step train/global_step training/global_step trainer/global_step grpo_step train_step training_step "
     "rl_step ppo_step rollout_step policy_step system/step progress/step progress/batch train/step training_iteration "
@@ -122,6 +124,11 @@ PREFERENCE_KEYS = frozenset(
 """Keys that only preference training and reward models log."""
 
 
+def _singular(word: str) -> str:
+    """Return the singular of a known word: lists are named ``kl_divs``."""
+    return word[:-1] if word not in _KNOWN and word[-1:] == "s" and word[:-1] in _KNOWN else word
+
+
 @lru_cache(maxsize=4096)
 def words(key: str) -> frozenset[str]:
     """Return the canonical words of a key: ``Avg-Rew`` and ``reward/mean`` both give {mean, reward}."""
@@ -130,7 +137,7 @@ def words(key: str) -> frozenset[str]:
             key = key.replace(foreign, f" {canon} ")
     found: list[str] = []
     for word in _WORD.findall(_CAMEL.sub(r"\1 \2", key)):
-        low = word.lower()
+        low = _singular(word.lower())
         found += _CANONICAL.get(low, low).split()
     return frozenset(found) - _DROPPED
 
@@ -269,7 +276,7 @@ _SCORES = frozenset(
 )
 _NO_SCORES = frozenset(
     "std min max loss time length num count truncated kl entropy token variance norm seconds size step steps gap "
-    "format only not without minus difference diff".split()
+    "format only not without minus difference diff chosen rejected".split()
 )
 HELD_OUT = ("eval", "evaluation", "val", "validation", "dev", "test", "heldout", "held")
 _HELD_OUT_WORD = re.compile(r"(?:eval|evaluation|val|validation|dev|test|held_?out|valid(?=/))(?![a-z])(?!/?$)")

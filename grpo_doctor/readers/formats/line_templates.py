@@ -54,7 +54,7 @@ def _telling() -> frozenset[str]:
     for name in (*names, *NUMBER_FIELDS):
         told = frozenset(re.findall(r"[^\W\d_]+", name.lower())) - _SAY_LITTLE
         found |= told.union(*(spelt.get(part, ()) for part in told))
-    return frozenset(found)
+    return frozenset(found).union(f"{word}s" for word in found)
 
 
 _TELLING = _telling()
