@@ -98,7 +98,10 @@ _LOOSE = _loose()
 _LOOSE_TRAPS = frozenset(_spelt(key) for key in TRAPS)
 _WORDED = _worded()
 _KNOWN = _DROPPED.union(_CANONICAL, *_WORDED)
-"""Words that are understood."""
+_COUNTED = frozenset("correct win solve match".split())
+"""Words whose plural is a number of responses."""
+_PLURALS = {f"{word}s": word for word in _KNOWN - _COUNTED if f"{word}s" not in _KNOWN}
+"""Understood words by their plurals, as lists are named: ``kl_divs``."""
 STEP_KEYS = tuple(
     "step global_step train/global_step training/global_step trainer/global_step grpo_step train_step training_step "
     "rl_step ppo_step rollout_step policy_step system/step progress/step progress/batch train/step training_iteration "
@@ -124,11 +127,6 @@ PREFERENCE_KEYS = frozenset(
 """Keys that only preference training and reward models log."""
 
 
-def _singular(word: str) -> str:
-    """Return the singular of a known word: lists are named ``kl_divs``."""
-    return word[:-1] if word not in _KNOWN and word[-1:] == "s" and word[:-1] in _KNOWN else word
-
-
 @lru_cache(maxsize=4096)
 def words(key: str) -> frozenset[str]:
     """Return the canonical words of a key: ``Avg-Rew`` and ``reward/mean`` both give {mean, reward}."""
@@ -137,7 +135,7 @@ def words(key: str) -> frozenset[str]:
             key = key.replace(foreign, f" {canon} ")
     found: list[str] = []
     for word in _WORD.findall(_CAMEL.sub(r"\1 \2", key)):
-        low = _singular(word.lower())
+        low = _PLURALS.get(word.lower(), word.lower())
         found += _CANONICAL.get(low, low).split()
     return frozenset(found) - _DROPPED
 

@@ -337,6 +337,7 @@ def test_slime_numbers_rollouts_and_updates_apart(tmp_path: Path) -> None:
         ("Ep {i} | Avg R: 0.{i} | Len: 8{i}\n", REWARD | LENGTH),
         ("Step {i} | R: 0.{i} ± 0.2 | KL: 0\n", REWARD | {"reward_std": [0.2] * 5, "kl": [0] * 5}),
         ("Epoch {i}: P 0.9 R 0.8 F1 0.85 loss 0.{i}\n", LOSS),
+        ("Training:  {i}%|#  | {i}/9 [00:10<00:20, 1.2s/it, R=0.{i}, U=28.3%]\r", REWARD),
     ],
     ids=[
         "tensor",
@@ -350,6 +351,7 @@ def test_slime_numbers_rollouts_and_updates_apart(tmp_path: Path) -> None:
         "mean R",
         "R",
         "recall",
+        "R of a bar",
     ],
 )
 def test_more_ways_to_print_a_reward(tmp_path: Path, text: str, wanted: dict[str, list[float]]) -> None:
