@@ -1,4 +1,4 @@
-"""The fault experiments: which runs they start, that they resume after an interruption, and how they count."""
+"""The fault experiments: which runs they start, that they resume after an interruption, and how results are counted."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ def test_a_cause_of_a_healthy_run_is_wrong() -> None:
     assert [case.right for case in cases_of_lab([healthy, faulty])] == [False, True]
 
 
-def test_the_command_says_what_is_unknown(tmp_path: Path) -> None:
+def test_the_command_reports_what_is_unknown(tmp_path: Path) -> None:
     wrong = CliRunner().invoke(app, ["lab", "--fault", "kl-dominate", "--out", str(tmp_path)])
     assert (wrong.exit_code, "did you mean 'kl-dominates'" in wrong.output) == (2, True)
     big = CliRunner().invoke(app, ["lab", "--model", "embedded", "--out", str(tmp_path)])

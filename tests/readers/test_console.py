@@ -1,4 +1,4 @@
-"""The general reader of consoles: any separator, any language, and lines that are not the trainer's."""
+"""The generic console reader: any separator, any language, and lines from other programs."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_rows_that_waited_in_a_buffer_while_the_bar_moved_on(tmp_path: Path, eve
 
 
 def test_rows_before_the_first_position_of_the_bar_share_the_way_to_it(tmp_path: Path) -> None:
-    """As when a bar is drawn only with every checkpoint, so no row has its own step."""
+    """For example, a bar is drawn only at each checkpoint, so no row has its own step."""
     row = "{{'loss': 0.{i}, 'reward': 0.{i}, 'reward_std': 0.4, 'epoch': 0.{i}}}\n"
     text = ""
     for i in range(1, 9):
@@ -366,7 +366,7 @@ def test_fractional_zero_variance_groups_are_a_share(tmp_path: Path, dead: str, 
 
 
 def test_rows_that_a_terminal_has_wrapped_anywhere(tmp_path: Path) -> None:
-    """As they are copied from one of so many columns; a bar or a row that never ends takes nothing with it."""
+    """As copied from a terminal with this many columns; an unfinished bar or row affects no other line."""
     rows = [
         f"{{'loss': 0.{i}, 'grad_norm': 0.5, 'rewards/correct/mean': 0.{i}, 'reward': 0.{i}, 'epoch': 0.{i}}}"
         for i in range(1, 10)
@@ -431,7 +431,7 @@ def test_figures_that_name_no_step_are_not_those_of_the_first(tmp_path: Path, te
 
 
 @pytest.mark.parametrize("rank", ["", "rank 0 "])
-def test_updates_that_verl_says_it_skips_stand_alone_where_it_prints_no_metrics(tmp_path: Path, rank: str) -> None:
+def test_verl_warnings_of_skipped_updates_are_a_run_only_without_metrics(tmp_path: Path, rank: str) -> None:
     text = f"[step 7] update begins\n(WorkerDict pid=3) WARN: {rank}grad_norm is not finite: inf\n"
     others = text.replace("rank 0", "rank 5").replace("inf", "nan") if rank else ""
     run = run_of(tmp_path, "x.log", text + others)
@@ -467,7 +467,8 @@ def test_epochs_in_headlines_count_where_a_line_of_another_loop_counts_nothing(t
 
 
 def test_a_mapping_of_only_the_mismatch_joins_the_lines_with_metrics(tmp_path: Path) -> None:
-    """As XTuner prints a step: sampler against trainer as JSON, a line a minibatch, statistics line by line."""
+    """A step as XTuner prints it: sampler against trainer as JSON, one line per minibatch, and statistics line by
+    line."""
     block = (
         "[XTuner][RANK 0][INFO] Rollout {i}: avg entropy: 0.4{i}, avg rollout entropy: 0.4\n rollout mismatch metrics:\n"
         '{{\n    "mismatch/mismatch_kl": 0.002,\n    "mismatch/mismatch_k3_kl": 0.00{i}\n}}\n'
@@ -527,7 +528,7 @@ def test_a_heading_far_above_a_mapping_does_not_name_its_step(tmp_path: Path) ->
 
 
 def test_a_configuration_that_other_output_interrupts_is_read_in_its_parts(tmp_path: Path) -> None:
-    """The name of a part goes with it: ``n`` of the rollouts is the size of a group."""
+    """The name of a section is part of the key: ``n`` in the rollout section is the group size."""
     ray = "(TaskRunner pid=7) "
     lines = (
         "{'data': {'train_batch_size': 64,", "Gym is unmaintained",
