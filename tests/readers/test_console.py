@@ -224,6 +224,7 @@ def test_lines_of_an_evaluation_are_not_those_of_training(tmp_path: Path, label:
 
 def test_a_log_without_a_reward_is_not_rl(tmp_path: Path) -> None:
     for text in (
+        "Step {i}: Train Loss=0.6{i}, Eval Loss=0.6{i}, Win Rate=0.5{i}\n",
         "step {i}: len 512, lr 1e-5, loss 0.{i}\n",
         "step {i}: reward_loss 0.{i} value_loss 0.{i} loss 0.{i}\n",
     ):
@@ -252,6 +253,12 @@ def test_the_batch_of_a_headline_counts_its_rows_rather_than_the_epoch(tmp_path:
 def test_evaluations_are_counted_by_the_number_after_their_sign(tmp_path: Path) -> None:
     text = "".join(f"Evaluation #{i} reward/mean: 0.{i}\nCollecting rollouts\n" for i in range(6))
     assert known(run_of(tmp_path, "train.log", text))["eval_score"] == [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]
+
+
+def test_a_rule_below_a_headline_does_not_separate_it_from_its_lines(tmp_path: Path) -> None:
+    text = lines("Epoch {i}/5\n----------\ntrain loss: 0.{i} val loss: 0.7\nval acc: 0.{i}\n\n")
+    run = run_of(tmp_path, "x.log", text)
+    assert (run.steps.tolist(), known(run)["loss"]) == ([1, 2, 3, 4, 5], LOSS["loss"])
 
 
 def test_a_value_below_an_announced_evaluation_is_held_out(tmp_path: Path) -> None:
@@ -330,6 +337,7 @@ def test_slime_numbers_rollouts_and_updates_apart(tmp_path: Path) -> None:
         ("Ep {i} | Avg R: 0.{i} | Len: 8{i}\n", REWARD | LENGTH),
         ("Step {i} | R: 0.{i} ± 0.2 | KL: 0\n", REWARD | {"reward_std": [0.2] * 5, "kl": [0] * 5}),
         ("Epoch {i}: P 0.9 R 0.8 F1 0.85 loss 0.{i}\n", LOSS),
+        ("Training:  {i}%|#  | {i}/9 [00:10<00:20, 1.2s/it, R=0.{i}, U=28.3%]\r", REWARD),
     ],
     ids=[
         "tensor",
@@ -343,6 +351,7 @@ def test_slime_numbers_rollouts_and_updates_apart(tmp_path: Path) -> None:
         "mean R",
         "R",
         "recall",
+        "R of a bar",
     ],
 )
 def test_more_ways_to_print_a_reward(tmp_path: Path, text: str, wanted: dict[str, list[float]]) -> None:
@@ -493,6 +502,7 @@ def test_a_heading_with_a_colon_names_the_step_of_the_lines_below_it(tmp_path: P
     ("row", "accuracy"),
     [
         ("Step {i}/9, Loss: 0.6, Margin: 0.0{i}, Accuracy: 5{i}.00%\n", [0.51, 0.52, 0.53, 0.54, 0.55]),
+        ("Ep 1 (Step {i}): Train loss 0.6, Train reward margins 0.0{i}, Val reward margins 0.0, acc 0.5\n", [0.5] * 5),
         (
             "step {i} | loss 0.6 | chosen_rewards 0.1 | rejected_rewards 0.0 | reward_acc 0.{i}\n",
             [0.1, 0.2, 0.3, 0.4, 0.5],

@@ -757,6 +757,15 @@ def test_a_file_that_is_not_a_log_is_reported_so(tmp_path: Path) -> None:
         ("iterations_objective/kl", None),
         ("train_episodes/kl", None),
         ("val_episodes/reward", "eval_score"),
+        ("kl_divs", "kl"),
+        ("clip_fracs", "clip_fraction"),
+        ("grad_norms", "grad_norm"),
+        ("success_rates", "success_rate"),
+        ("val_accs", "eval_score"),
+        ("lrs", "learning_rate"),
+        ("val_chosen_rewards", None),
+        ("corrects", None),
+        ("wins", None),
     ],
 )
 def test_keys_that_say_whether_generator_and_trainer_agree(key: str, field: str | None) -> None:
