@@ -5,13 +5,11 @@ information; so non-finite numbers are written as the strings ``"NaN"``, ``"Infi
 also accepts bare ``NaN``.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, get_args, get_type_hints
+from typing import Annotated, Any, BinaryIO, Self, get_args, get_type_hints
 
 import msgspec
 
@@ -25,8 +23,8 @@ Numbers = list[float] | None
 
 
 class Event(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Something that happened at a step; ``kind`` is update, collapse, recovery, log-warning, restart, nan, finished or
-    end."""
+    """Something that happened at a step; ``kind`` is update, collapse, recovery, log-warning, restart, nan, or how the
+    log ends (`run.EndKind`)."""
 
     kind: str
     message: str = ""
@@ -348,7 +346,7 @@ class RecordWriter:
     def close(self) -> None:
         self._file.close()
 
-    def __enter__(self) -> RecordWriter:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc: object) -> None:

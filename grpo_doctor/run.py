@@ -147,8 +147,8 @@ EndKind = Literal[
 
 
 class Ending(msgspec.Struct, kw_only=True):
-    """How a log ends: the kind, its text, the line, the exception named there, and whether the training had finished
-    before."""
+    """How a log ends: the kind, its text, the line (0 in a notebook), the exception named there, and whether the
+    training had finished before."""
 
     kind: EndKind
     what: str
@@ -165,7 +165,7 @@ class Ending(msgspec.Struct, kw_only=True):
     def described(self) -> str:
         """Return the text of the ending, with its line and its exception."""
         raised = f": {self.raised.rstrip(' .:')}" if self.raised else ""
-        return f"{self.ended_by} (line {self.line}){raised}"
+        return f"{self.ended_by}{f' (line {self.line})' if self.line else ''}{raised}"
 
 
 class Run:

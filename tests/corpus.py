@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from benchmarks.corpus import first_sight
 from grpo_doctor import __version__
 from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.diagnosis.check import Severity
@@ -217,7 +218,8 @@ def table(figures: list[Figure]) -> str:
 def page(figures: list[Figure]) -> str:
     """docs/evidence/accuracy.md."""
     causes = "\n".join(f"| {confidence} | {share} |" for confidence, share in stored().calibration.items())
-    return PAGE.format(version=__version__, date=date.today(), table=table(figures), causes=causes)
+    known = {"version": __version__, "date": date.today(), "table": table(figures), "causes": causes}
+    return PAGE.format(**known, first_sight=first_sight.table(first_sight.stored()))
 
 
 PAGE = """# How accurate it is
@@ -230,6 +232,16 @@ which are not part of this repository: `make corpus-fetch` downloads them, `benc
 The labels come from the authors of the runs, from their curves, or from both; runs whose label is uncertain are not
 counted. A run that is labelled with several acceptable verdicts counts as correct for each of them. **These logs were
 available while the checks were written**, so expect lower figures on your runs.
+
+## Logs that no rule had met
+
+Each set was labelled before grpo-doctor read any of its logs, and judged once, at the revision in the table:
+`python -m benchmarks.corpus.first_sight`. `benchmarks/corpus/first_sight.csv` names each log, its label and the
+verdict. Rules have been changed since because of these errors.
+
+{first_sight}
+
+## How often the cause is right
 
 How often the named cause was right, by confidence, over the faults of the [experiments](lab.md) and the
 labelled logs (`grpo-doctor lab --evidence docs/evidence --logs FOLDER`):

@@ -26,6 +26,10 @@ PATTERN = re.compile(r"[\\|^$]|\{[^a-z]")
 """Regular expressions are not phrases of a message."""
 
 
+OF_EVENTS = ("seen", "message_of")
+"""Functions that take kinds of events."""
+
+
 class Texts(NamedTuple):
     """The texts that one check can write: whole sentences, and the phrases that fill its sentences."""
 
@@ -54,10 +58,11 @@ def texts(check: Check) -> Texts:
     tree = source(check)
     found = Texts([], [])
     whole = {id(node) for call in _calls(tree, "fires") for node in ast.walk(call.args[1])}
+    kinds = {id(node) for name in OF_EVENTS for call in _calls(tree, name) for node in ast.walk(call)}
     for text, node in _literals(tree):
         if id(node) in whole:
             found.sentences.append(text)
-        elif " " in text.strip() and not PATTERN.search(text):
+        elif id(node) not in kinds and " " in text.strip() and not PATTERN.search(text):
             found.phrases.append(text)
     return Texts(_unique(found.sentences), _unique(found.phrases))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
@@ -174,14 +173,3 @@ def test_the_diagnosis_holds_them() -> None:
     supervised = make_run(loss="0x9", grad_norm="0.1x9")
     supervised.run_type = "supervised"
     assert answers_of(supervised) == []
-
-
-@pytest.mark.parametrize(("off", "told"), [(0.0, True), (0.006, True), (0.008, False)])
-def test_identical_pairs_leave_a_loss_of_ln_2_for_the_others(off: float, told: bool) -> None:
-    accuracy = [0.5, 0.25, 0.75, 0.5]
-    run = make_run(loss=[math.log(2) * (1 - share) + off for share in accuracy], success_rate=accuracy)
-    run.run_type = "preference"
-    found = [line for line in answers_of(run) if "identical pairs" in line]
-    assert bool(found) is told
-    if told:
-        assert "25% to 75% of the pairs have a margin of exactly 0" in found[0]

@@ -12,7 +12,8 @@ from grpo_doctor.diagnosis.examine import diagnose
 from grpo_doctor.diagnosis.remedies import shared_remedies
 from grpo_doctor.diagnosis.remedy_gate import BACK, CONSTANT, contradicting, placed, senseless, unfounded
 from grpo_doctor.diagnosis.verdict import same_in_other_words
-from grpo_doctor.testing import make_run
+from grpo_doctor.run import run_of
+from grpo_doctor.testing import make_run, records_of
 
 NOTHING: dict[str, np.ndarray] = {}
 """The columns of a log without any metric."""
@@ -165,6 +166,16 @@ def test_an_alternative_whose_check_passed_is_left_out() -> None:
         f for f in diagnose(make_run(entropy_mean="0.04x30", reward_mean="0.3x30")).findings if f.code == "ENT001"
     ]
     assert low_before in [r.name for r in low.rivals]
+    late = run_of(records_of(300, **COLLAPSE))  # nothing is known of the first rows
+    assert low_before in [r.name for r in diagnose(late).findings[0].rivals]
+
+
+@pytest.mark.parametrize(("rows", "left_out"), [(49, False), (50, True)])
+def test_a_pass_on_a_few_rows_rules_nothing_out(rows: int, left_out: bool) -> None:
+    exploded = {"entropy_mean": "0.5x60 5x40", "reward_mean": "0.3->0.5x60 0.02x40"}
+    found = diagnose(make_run(**exploded, rollout_mismatch_kl=f"1e-4x{rows} ?x{100 - rows}"))
+    (entropy,) = [f for f in found.findings if f.code == "ENT003"]
+    assert ("rollout engine and trainer disagree" not in [r.name for r in entropy.rivals]) is left_out
 
 
 def test_a_constant_reward_is_checked_before_what_explains_it() -> None:

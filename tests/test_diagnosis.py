@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from grpo_doctor.diagnosis.examine import diagnose
 from grpo_doctor.diagnosis.live import LiveDoctor
 from grpo_doctor.diagnosis.success import shown, together
 from grpo_doctor.diagnosis.verdict import Coverage, Diagnosis, diagnosis_of, learns
+from grpo_doctor.readers import read
 from grpo_doctor.record import StepRecord
 from grpo_doctor.run import RunType, run_of
 from grpo_doctor.series.trajectory import Trajectory
@@ -546,3 +548,48 @@ def test_a_loss_alone_proves_learning_in_preference_training_only_below_that_of_
     diagnosis = diagnose(run)
     assert said in diagnosis.headline
     assert diagnosis.verdict == verdict
+
+
+def test_a_proven_cause_is_not_called_likely() -> None:
+    proven = found("GEN001", "critical", 58, confidence="high")
+    told = diagnosed(found("REW009", "critical", 60), proven, success=FALLEN)
+    assert told.headline == "REW009 it is. Cause (GEN001): GEN001 it is."
+
+
+@pytest.mark.parametrize(("gain", "told"), [(0.6, True), (0.7, False)])
+def test_an_earlier_fall_that_is_small_next_to_the_gain_is_left_out(gain: float, told: bool) -> None:
+    """The reward fell by 0.1 in a run that gained about 0.65 or 0.75."""
+    early = [0.1 + 0.001 * (-1) ** row for row in range(20)] + [0.001 * (-1) ** row for row in range(12)]
+    late = [gain * min(row / 40, 1) + 0.1 + 0.004 * (-1) ** row for row in range(80)]
+    assert ("The reward fell from" in diagnose(make_run(reward_mean=early + late)).headline) is told
+
+
+def test_a_problem_is_reported_with_the_held_out_score() -> None:
+    scores = [0.3] + [np.nan] * 20 + [0.32] + [np.nan] * 17 + [0.1]
+    fell = diagnose(make_run(reward_mean="0.1->0.6x20 0.6x5 0.1x15", eval_score=scores))
+    assert fell.headline.endswith("The held-out score changed from 0.3 to 0.1 (3 evaluations).")
+
+
+def test_components_that_rose_or_fell_are_named_where_the_sum_does_not_move() -> None:
+    parts = [{"right": 0.9 - 0.02 * i, "style": 0.1 + 0.02 * i} for i in range(30)]
+    flat = diagnose(make_run(reward_mean=NOISE, reward_components=parts))
+    assert " Of the reward components, right fell from 0.88 to 0.34 and style rose from 0.12 to 0.62." in flat.headline
+
+
+def test_an_ending_in_the_first_sentences_is_no_note(tmp_path: Path) -> None:
+    log = tmp_path / "run.log"
+    rows = "".join(f"step {step} | reward 0.{step} | loss 0.5\n" for step in range(1, 10))
+    log.write_text(f"{rows}Traceback (most recent call last):\nKeyError: 'answer'\n")
+    (told,) = map(diagnose, read(log))
+    assert "with a traceback (line 10): KeyError: 'answer'" in told.headline
+    assert not [note for note in told.notes if "traceback" in note]
+
+
+@pytest.mark.parametrize(("top", "said"), [(-1.85, "13), after a best level of -1.85."), (-1.9, "14).")])
+def test_a_best_level_far_above_the_first_and_the_last_is_reported(top: float, said: str) -> None:
+    levels = np.r_[np.full(20, -2.0), np.full(20, top), np.full(20, -2.0)] + 0.1 * np.tile([1, -1, -1, 1], 15)
+    reward = Trajectory()
+    for step, value in enumerate(levels):
+        reward.push(value, step)
+    flat = "No evidence of learning: the reward is -2.01 at the start and at the end (smallest detectable change: 0."
+    assert shown({"reward_mean": reward.outcome}, learning=False) == f"{flat}{said}"

@@ -17,6 +17,7 @@ import typer
 from typer.testing import CliRunner
 
 from benchmarks import live
+from benchmarks.corpus import first_sight
 from grpo_doctor.cli import COMMANDS, app
 from grpo_doctor.cli.common import BROKEN, CLEAN, FINDINGS, UNJUDGED, WRONG
 from grpo_doctor.diagnosis.catalogue import home, load, python_files, refuse_unknown_settings, report_names
@@ -254,6 +255,8 @@ def test_the_readme_shows_the_stored_accuracy() -> None:
     assert len(table) > 5
     assert "\n".join(table) in README
     assert re.search(r"Measured on \d{4}-\d{2}-\d{2} with version \S+\. Command: `[^`]+`", page)
+    assert first_sight.sentence(first_sight.stored()) in README
+    assert first_sight.table(first_sight.stored()) in page
 
 
 @pytest.mark.parametrize("code", ["LEN003", "PAD002", "CFG002"])

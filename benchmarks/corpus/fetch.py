@@ -1,5 +1,6 @@
-"""``python -m benchmarks.corpus.fetch [FOLDER]``, or ``make corpus-fetch``: downloads the labelled logs of the
-manifest.
+"""``python -m benchmarks.corpus.fetch [FOLDER]``, or ``make corpus-fetch``: downloads the labelled logs.
+
+The logs are those of the manifest and, under ``first-sight``, those of ``first_sight.csv``.
 
 Each log is downloaded at its commit from its public repository and kept only if its checksum is that of the manifest;
 existing logs are not downloaded again. Then ``GRPO_DOCTOR_CORPUS=FOLDER make corpus`` measures the accuracy. Exit code
@@ -18,6 +19,7 @@ from urllib.error import URLError
 from urllib.parse import quote
 from urllib.request import urlopen
 
+from .first_sight import stored
 from .manifest import MANIFEST
 
 PUBLISHED = "https://raw.githubusercontent.com"
@@ -67,7 +69,7 @@ def main() -> int:
     parser.add_argument("--from", dest="published", default=PUBLISHED, help="another server of the same paths")
     chosen = parser.parse_args()
     missing = 0
-    for row in (rows := wanted()):
+    for row in (rows := [*wanted(), *stored()]):
         if problem := fetched(row, chosen.folder, chosen.published):
             missing += 1
             print(f"{row['id']}: {problem}", file=sys.stderr)

@@ -53,7 +53,7 @@ def group_std_nan(
     ## Sources
     TRL `nanstd`; volcengine/verl#1197, #2505.
     """
-    recorded = seen(events, "nan", "advantage_") > 0
+    recorded = seen(events, "nan", text="advantage_") > 0
     rewards = each(holds_nan, group_rewards) > 0
     alone = (group_size <= 1) & (advantage_ddof == 1)
     return fires(

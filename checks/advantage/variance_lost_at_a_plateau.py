@@ -18,9 +18,9 @@ def variance_lost_at_a_plateau(
     """Most groups lost their reward variance during the run, and the reward has plateaued.
 
     ## What it sees
-    The share of zero-variance groups (all rewards equal), averaged over 10 rows, is above 70% after starting below 50%
-    , in a run whose reward has gained and then settled. Severity is **info**, or **warning** above 85% if neither the
-    success rate nor the reward components that are not about form are near their top.
+    The share of zero-variance groups (all rewards equal), averaged over 10 rows, is above 70% after starting below 50%,
+    in a run whose reward has gained and then settled. Severity is **info**, or **warning** above 85% if neither the
+    success rate nor the reward components other than formatting are near their top.
 
     ## Thresholds
     - `rows`: rows over which the share is averaged.

@@ -50,7 +50,7 @@ def zero_variance_groups(
     """Most groups have identical rewards, so they contribute no gradient.
 
     ## What it sees
-    The check averages the share of groups whose largest and smallest rewards are equal over 10 steps. Above 0.5 the
+    Over 10 steps, the check averages the share of groups whose largest and smallest rewards are equal. Above 0.5 the
     severity is info. It is a warning above 0.8, or above 0.5 if the share has been 0.8 over the whole run or on most
     rows. It is an error above 0.8, and critical if every group of ten steps has zero variance, unless chance explains
     it. Error and critical require that the reward has not gained and is below half of its scale. The scale ends at the

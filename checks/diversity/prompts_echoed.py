@@ -16,8 +16,8 @@ def prompts_echoed(
     """Responses repeat their prompt instead of answering it.
 
     ## What it sees
-    The check averages the share of responses that repeat their prompt over the last 5 rows that have it, as logged by
-    the trainer or counted in rollouts and saved responses. A response is counted if four fifths of its first 600
+    Over the last 5 rows that record it, the check averages the share of responses that repeat their prompt, as logged
+    by the trainer or counted in rollouts and saved responses. A response is counted if four fifths of its first 600
     characters occur word for word in its prompt. Above 20%, and 10 points above the share of the first rows: a
     **warning**. Above 50% in a run whose reward has not gained: an **error**.
 

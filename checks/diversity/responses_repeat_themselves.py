@@ -18,10 +18,10 @@ def responses_repeat_themselves(
     """Responses repeat themselves in loops.
 
     ## What it sees
-    The check averages the share of responses that repeat themselves over the last 5 rows that have it, as logged by the
-    trainer or counted in rollouts and saved responses. A response of 200 characters or more is counted if its last 40
-    characters occur four times, or if most of its sequences of 8 words occur twice. Above 20% and 10 points above the
-    share of the first rows, or above 50%: a **warning**. Above 50% in a run whose reward has not gained: an
+    Over the last 5 rows that record it, the check averages the share of responses that repeat themselves, as logged by
+    the trainer or counted in rollouts and saved responses. A response of 200 characters or more is counted if its last
+    40 characters occur four times, or if most of its sequences of 8 words occur twice. Above 20% and 10 points above
+    the share of the first rows, or above 50%: a **warning**. Above 50% in a run whose reward has not gained: an
     **error**.
 
     ## Thresholds

@@ -13,9 +13,9 @@ def script_drifts(
     """Responses drift into a script that the prompts do not use.
 
     ## What it sees
-    The check averages the share of letters in a script that the prompts do not use over the last 5 rows that have it,
-    as logged by the trainer or else counted in rollouts and saved responses with their prompts. A **warning** if it has
-    risen by 10 points since the first rows, an **error** above 50%.
+    Over the last 5 rows that record it, the check averages the share of letters in a script that the prompts do not
+    use, as logged by the trainer or else counted in rollouts and saved responses with their prompts. A **warning** if
+    it has risen by 10 points since the first rows, an **error** above 50%.
 
     ## Thresholds
     - `share`: rise of the share of such letters, 0 to 1; single symbols, names and quotations stay below it.

@@ -17,7 +17,7 @@ def within_group_duplicates(
     """Most responses are duplicates, without a gain in reward.
 
     ## What it sees
-    The check averages the ratio of distinct responses to all responses of a step over 5 rows: below 0.5 it is a
+    Over 5 rows, the check averages the ratio of distinct responses to all responses of a step. Below 0.5 it is a
     warning, below 0.25 an error, on 10 of 15 rows. It is silent while the reward gains or is near its maximum. Without
     a reward it stays a warning. The ratio is counted over the whole step; within a group, distinct responses are at
     least as rare.

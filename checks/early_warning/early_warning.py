@@ -22,10 +22,10 @@ def early_warning(
 
     ## What it sees
     The check compares the mean of the last 10 rows with the mean of the 20 rows before them, in units of the noise from
-    row to row. Six indicators count if they change by more than 2: reward spread falls, zero-variance groups rise,
-    entropy falls, rollout engine and trainer drift apart, gradient norm rises, distinct responses fall. If three of the
-    six have moved, the severity is info while the reward does not rise, and warning while the reward also falls by more
-    than 2. It fires on 3 of 5 rows.
+    row to row. Six indicators count if they change by more than 2 such units: reward spread falls, zero-variance groups
+    rise, entropy falls, rollout engine and trainer drift apart, gradient norm rises, distinct responses fall. If three
+    of the six have moved, the severity is info while the reward does not rise, and warning while the reward also falls
+    by more than 2 units. It fires on 3 of 5 rows.
 
     ## Thresholds
     - `moved_sigmas`: change, in units of the noise from row to row, above which an indicator counts as moved.

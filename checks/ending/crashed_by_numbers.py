@@ -4,7 +4,7 @@ from grpo_doctor.series import Column, message_of, seen
 
 @check("END001", kind="outcome", severity="error", confidence="high", run_types=("rl", "supervised", "preference"))
 def crashed_by_numbers(step: Column, events: Column) -> Fires:
-    """The run crashed on a NaN or infinite number.
+    """The run crashed on a NaN or infinite value.
 
     ## What it sees
     According to the last lines of the log, after the last row of metrics, sampling rejected NaN or infinite
@@ -45,11 +45,11 @@ def crashed_by_numbers(step: Column, events: Column) -> Fires:
     huggingface/transformers: "probability tensor contains either `inf`, `nan` or element < 0" is raised by
     `torch.multinomial`.
     """
-    ended = seen(events, "end", "a numerical failure") > 0
+    ended = seen(events, "numerical failure") > 0
     return fires(
         ended,
         "The run crashed after step {step:.0f} with {what}.",
         hold=(1, 1),
         step=step,
-        what=message_of(events, "end"),
+        what=message_of(events, "numerical failure"),
     )

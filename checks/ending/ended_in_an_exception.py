@@ -1,12 +1,6 @@
 from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, message_of, row, seen
 
-_EXCEPTIONS = (
-    "a traceback", "a failed API call", "a worker crash", "a native crash", "a timeout", "an NCCL error",
-    "a failed checkpoint write", "a repeated error",
-)  # fmt: skip
-"""Endings that no other check covers."""
-
 
 @check("END004", kind="risk", severity="warning", confidence="high", run_types=("rl", "supervised", "preference"))
 def ended_in_an_exception(step: Column, events: Column, *, rows: int = 8) -> Fires:
@@ -53,7 +47,7 @@ def ended_in_an_exception(step: Column, events: Column, *, rows: int = 8) -> Fir
     ## Sources
     Python's `Traceback (most recent call last)`; Ray's `ActorDiedError`.
     """
-    ended = seen(events, "end", *_EXCEPTIONS) > 0
+    ended = seen(events, "exception") > 0
     return fires(
         ended & (row(step) >= rows),
         "The run ended after step {step:.0f} with {what}.",
@@ -61,5 +55,5 @@ def ended_in_an_exception(step: Column, events: Column, *, rows: int = 8) -> Fir
         error=ended & (row(step) >= rows) & ~(seen(events, "finished") > 0),
         hold=(1, 1),
         step=step,
-        what=message_of(events, "end"),
+        what=message_of(events, "exception"),
     )

@@ -46,7 +46,7 @@ def hung_in_a_collective(step: Column, events: Column, *, rows: int = 8) -> Fire
     ## Sources
     PyTorch, `Watchdog caught collective operation timeout`.
     """
-    ended = seen(events, "end", "a collective timeout") > 0
+    ended = seen(events, "collective timeout") > 0
     return fires(
         ended & (row(step) >= rows),
         "The run hung after step {step:.0f} and ended with {what}.",
@@ -54,5 +54,5 @@ def hung_in_a_collective(step: Column, events: Column, *, rows: int = 8) -> Fire
         error=ended & (row(step) >= rows) & ~(seen(events, "finished") > 0),
         hold=(1, 1),
         step=step,
-        what=message_of(events, "end"),
+        what=message_of(events, "collective timeout"),
     )

@@ -47,7 +47,7 @@ def ran_out_of_memory(step: Column, events: Column, *, rows: int = 8) -> Fires:
     ## Sources
     PyTorch, `torch.OutOfMemoryError`; the Linux kernel's `Out of memory: Killed process`.
     """
-    ended = seen(events, "end", "a GPU out-of-memory error", "an out-of-memory error of the host") > 0
+    ended = seen(events, "out of memory") > 0
     return fires(
         ended & (row(step) >= rows),
         "The run ended after step {step:.0f} with {what}.",
@@ -55,5 +55,5 @@ def ran_out_of_memory(step: Column, events: Column, *, rows: int = 8) -> Fires:
         error=ended & (row(step) >= rows) & ~(seen(events, "finished") > 0),
         hold=(1, 1),
         step=step,
-        what=message_of(events, "end"),
+        what=message_of(events, "out of memory"),
     )

@@ -41,11 +41,10 @@ def stopped_from_outside(step: Column, events: Column) -> Fires:
     ## Sources
     Slurm's `CANCELLED AT ... DUE TO TIME LIMIT`; SIGTERM of Kubernetes and spot machines.
     """
-    ended = seen(events, "end", "an interrupt", "a time limit", "a kill signal", "a preemption") > 0
     return fires(
-        ended,
+        seen(events, "interrupted", "time limit", "killed") > 0,
         "The run was stopped after step {step:.0f} by {what}.",
         hold=(1, 1),
         step=step,
-        what=message_of(events, "end"),
+        what=message_of(events, "interrupted", "time limit", "killed"),
     )

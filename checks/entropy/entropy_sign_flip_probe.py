@@ -33,8 +33,8 @@ def entropy_sign_flip_probe(
     weights.
 
     ## Thresholds
-    - `least_cosine`: cosine with the entropy gradient that all samples together must reach.
-    - `alone`: cosine that a single sample must reach.
+    - `least_cosine`: minimum cosine with the entropy gradient, for all samples together.
+    - `alone`: minimum cosine for a single sample.
 
     ## Why it matters
     The log can be right while the gradient is wrong. In grpo-dual, the printed loss has the right sign and the applied

@@ -57,8 +57,8 @@ def entropy_surrogate_without_gradient(
     ## Known false alarms
     A supervised term on the same responses (imitation alongside RL) has this gradient; give the probe a loss without
     it. An entropy bonus inside rewards or advantages leaves no gradient by design: do not declare it as `entropy_coef`.
-    A k1 penalty to the reference, which has this gradient too: a declared `entropy_coef` of 0, and a declared `kl_coef`
-    without an entropy coefficient, are not judged here but by KL005.
+    A k1 penalty to the reference has this gradient too: a declared `entropy_coef` of 0, and a declared `kl_coef`
+    without an entropy coefficient, are judged by KL005 instead.
 
     ## Remedy
     Use the full-vocabulary entropy of the logits, on the response mask.

@@ -73,7 +73,7 @@ def logged_loss_not_optimised_loss(
     if step is not None and optimizer is not None and not isinstance(step, probes.updates.PlainStep):
         ways.append((probes.updates.CaughtBackward(step, model, optimizer), of_step))
     if not ways:
-        raise probes.NotApplicable("the adapter has no backward; loss.backward() is the loss by definition")
+        raise probes.NotApplicable("the adapter has no backward, and loss.backward() matches the loss by definition")
     if isinstance(loss, probes.updates.AppliedLoss):
         raise probes.NotApplicable("the adapter has no separate loss to compare with the gradient of backward")
     made, responses = probes.loss_trials.trial(render, tokenizer, model, prompts)

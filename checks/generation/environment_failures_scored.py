@@ -24,7 +24,7 @@ def environment_failures_scored(
     """The environment fails in many rollouts, and unmasked failures are scored as wrong answers.
 
     ## What it sees
-    The check averages the share of rollouts in which the environment or its sandbox failed over the last 5 rows: above
+    Over the last 5 rows, the check averages the share of rollouts in which the environment or its sandbox failed. Above
     10% it is a **warning**. Above 50% it is an **error**, and an outcome. Severity is info if rollouts show that at
     most half of the failures got the lowest reward of their step. A single row of 30 or more rollouts is judged by
     itself.

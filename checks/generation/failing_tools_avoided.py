@@ -13,7 +13,7 @@ def failing_tools_avoided(
     left: float = 0.5,
     failing: float = 0.3,
 ) -> Fires:
-    """Tool calls failed often, and the policy has learned to call less.
+    """Tool calls failed often, and the policy has learned to call tools less often.
 
     ## What it sees
     Tool calls per response (median of 3 rows) are at most half of the highest such median, which was 0.5 or more. When

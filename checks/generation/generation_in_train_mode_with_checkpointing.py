@@ -63,7 +63,7 @@ def generation_in_train_mode_with_checkpointing(
     update) and UPD007 (collapse even after an update that changed no weight).
 
     ## Thresholds
-    - `agrees`: k3 of raw log-probabilities, nats per token, up to which rollout engine and trainer agree.
+    - `agrees`: k3 KL of raw log-probabilities, nats per token, up to which rollout engine and trainer agree.
     - `within`: rows after the log's warning in which a collapsed rollout proves it.
 
     ## Why it matters

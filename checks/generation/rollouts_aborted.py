@@ -22,7 +22,7 @@ def rollouts_aborted(
     """Many rollouts are aborted and return no response.
 
     ## What it sees
-    The check averages the share of aborted rollouts over the last 5 rows: above 5% it is a **warning**. Above 50% it
+    Over the last 5 rows, the check averages the share of aborted rollouts. Above 5% it is a **warning**. Above 50% it
     is an **error**, and an outcome. A single row of 30 or more rollouts is judged by itself.
 
     ## Thresholds

@@ -41,9 +41,9 @@ def sampling_filters_not_in_logprob(
     top-p, top-k, min-p, penalties, a minimum length, a clip, T.
 
     ## Thresholds
-    - `differ`: k3 of the final scores, nats per token, for a warning.
-    - `bad`: k3 of the final scores, nats per token, for an error.
-    - `agree`: k3 of the raw logits, nats per token, up to which they agree.
+    - `differ`: k3 KL of the final scores, nats per token, for a warning.
+    - `bad`: k3 KL of the final scores, nats per token, for an error.
+    - `agree`: k3 KL of the raw logits, nats per token, up to which they agree.
 
     ## Why it matters
     The loss uses log-probabilities of a distribution that differs from the sampling distribution. A token forced by a

@@ -40,10 +40,10 @@ def probe_seams(
     contain the padding id are skipped: a random model may draw it, and a loss that detects padding by id masks it.
 
     ## Thresholds of the probe
-    - `limit`: k3, nats per token, above which the loss does not account for the sampling.
+    - `limit`: k3 KL, nats per token, above which the loss does not account for the sampling.
     - `low_precision`: the same if a module computes in half precision.
-    - `severe`: k3, nats per token, above which it is an error; at 0.1, scores are about 0.45 nats apart (k3 is near d²
-      / 2).
+    - `severe`: k3 KL, nats per token, above which it is an error; at 0.1, scores are about 0.45 nats apart (k3 is near
+      d² / 2).
     - `shut`: probability, averaged over the steps, of tokens that the sampler excludes and the loss includes, for a
       warning.
     - `filtered`: the same, for an error.

@@ -36,8 +36,8 @@ def stale_rollout_weights(
     stale weights. Rows generated in train mode with checkpointing are skipped (GEN001). It fires on 3 of 5 rows.
 
     ## Thresholds
-    - `equal`: k3, nats per token, below which the first row shows equal weights.
-    - `bad`: k3, nats per token, above which the weights differ.
+    - `equal`: k3 KL, nats per token, below which the first row shows equal weights.
+    - `bad`: k3 KL, nats per token, above which the weights differ.
     - `times`: factor by which k3 must have grown.
     - `rows`: rows within which it must have grown.
 

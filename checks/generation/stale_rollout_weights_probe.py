@@ -54,7 +54,7 @@ def probe_seams(
     if 0 < len(stale) < held:
         return fires(
             True,
-            "After the update {stale} of {held} weights of the sampler still have their old values: {names}.",
+            "After the update, {stale} of {held} weights of the sampler still have their old values: {names}.",
             stale=len(stale),
             held=held,
             names=", ".join(stale[:3]) + (" …" if len(stale) > 3 else ""),

@@ -23,10 +23,10 @@ def tool_use_dies(
     """The policy has stopped calling its tools.
 
     ## What it sees
-    Tool calls per response (median of 3 rows that have it) are at most 10% of the highest such median, which was 0.5
-    or more. Severity is **error** if the reward or the held-out score has fallen, **info** if the reward has gained and
-    neither has fallen, and warning otherwise. The onset is the step since which the calls have been below half of the
-    highest median.
+    Tool calls per response (median of 3 rows that record them) are at most 10% of the highest such median, which was
+    0.5 or more. Severity is **error** if the reward or the held-out score has fallen, **info** if the reward has gained
+    and neither has fallen, and warning otherwise. The onset is the step from which the calls have been below half of
+    the highest median.
 
     ## Thresholds
     - `rows`: rows over which the median is computed; calls are often counted only at evaluations, which are few.

@@ -38,7 +38,7 @@ def trained_text_not_sampled_text(
     ## Thresholds
     - `gap`: difference between scored and recomputed validity, 0 to 1.
     - `header`: share of responses with template tokens, 0 to 1, up to which PAD001 does not explain the difference.
-    - `bad`: k3 on the first row, nats per token, above which different text is trained.
+    - `bad`: k3 KL on the first row, nats per token, above which different text is trained.
 
     ## Why it matters
     The advantage of one text is applied to the tokens of another. The run learns a little from matching tokens and

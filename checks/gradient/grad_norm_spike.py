@@ -40,12 +40,12 @@ def grad_norm_spike(
     """The gradient norm spikes far above recent values.
 
     ## What it sees
-    The norm before clipping exceeds five times the largest norm of the 20 rows before it, their median plus 8 median
-    absolute deviations, and the norm to which it is clipped (the declared limit, else 1.0, the default of the
-    trainers). An unclipped step is normal. An infinite norm counts as well. That alone is a warning, or info while the
-    reward has gained. It is an error if a second infinite norm follows within 100 rows, or if the reward falls (by five
-    standard errors and 30% of its range) within five rows of a spike. The first 20 rows are not judged for spikes. A
-    norm may also be huge throughout: a median over 10 rows above 20 is a warning, and so is a norm above a million on
+    The norm before clipping exceeds all of these: five times the largest norm of the 20 rows before it, their median
+    plus 8 median absolute deviations, and the norm to which it is clipped (the declared limit, else 1.0, the default of
+    the trainers). An unclipped step is normal. An infinite norm counts as well. That alone is a warning, or info while
+    the reward has gained. It is an error if a second infinite norm follows within 100 rows, or if the reward falls (by
+    five standard errors and 30% of its range) within five rows of a spike. The first 20 rows are not judged for spikes.
+    A norm may also be huge throughout: a median over 10 rows above 20 is a warning, and so is a norm above a million on
     every row so far, with at least two rows. While the reward has gained, their severity is info, unless that median is
     five times that of the first 20 rows, because the scale of a loss does not grow.
 

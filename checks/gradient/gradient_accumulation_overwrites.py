@@ -97,7 +97,7 @@ def gradient_accumulation_overwrites(
     token_mean_meant = (settings or {}).get("loss_type") == "bnpo"
     if "micro_batches" not in inspect.signature(backward).parameters:
         if loss is None or token_mean_meant:
-            raise probes.NotApplicable("backward takes no micro_batches")
+            raise probes.NotApplicable("backward does not accept micro_batches")
         return _of_own_parts(loss, model, *probes.gradient_effect.four(render, tokenizer, model, prompts))
     with probes.intercept.precision() as precision:
         cosine, ratio = _split(backward, model, *_made(render, tokenizer, model, prompts, [4] * 4))
@@ -143,7 +143,7 @@ def _of_own_parts(loss: Any, model: Any, made: Any, responses: Any) -> Fires:
     shorter, longer = ([made[0], *[other] * 3] for other in (made[0], made[-1]))
     before, after = (push.together(loss, model, batch, responses) for batch in (shorter, longer))
     if len(before) == len(responses) == len(after):
-        raise probes.NotApplicable("backward takes no micro_batches")
+        raise probes.NotApplicable("backward does not accept micro_batches")
     if before != after:
         one = weight(shorter, responses)
         times = weight(longer, responses) / one if one else 1.0

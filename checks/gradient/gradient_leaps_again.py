@@ -27,7 +27,7 @@ def gradient_leaps_again(
     - `tall`: gradient norm up to which spikes are expected between norms near 0, in a run with mostly zero-variance
       groups.
     - `again`: number of spikes that form a pattern; a single one may be chance.
-    - `within`: rows within which that many spikes must occur.
+    - `within`: number of rows over which spikes are counted.
 
     ## Why it matters
     Clipping limits the length of such a step but not its direction, which depends on a few tokens. Adam's second moment

@@ -26,7 +26,7 @@ def loss_leaps_again(
     - `rows`: rows over which that median is computed.
     - `tall`: size of the loss up to which spikes are expected in a run whose loss is near 0 by construction.
     - `again`: number of spikes that form a pattern; a single one may be chance.
-    - `within`: rows within which that many spikes must occur.
+    - `within`: number of rows over which spikes are counted.
     - `often`: number of spikes above which a run without a gain is failing.
 
     ## Why it matters

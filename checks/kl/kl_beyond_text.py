@@ -1,22 +1,22 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, baseline, row
+from grpo_doctor.series import Column, baseline, row, total
 
 
 @check("KL010", kind="outcome", severity="warning", confidence="medium", explains=("LEN003", "REW001", "STL001"))
 def kl_beyond_text(kl: Column, step: Column, *, beyond: float = 100.0) -> Fires:
-    """The only row has a KL to the reference above 100 nats/token, which is impossible for real text.
+    """One of the first rows has a KL to the reference above 100 nats/token, which is impossible for real text.
 
     ## What it sees
-    The KL is above 100 nats per token on the first row of a log that starts after step 1: a **warning**. The finding
-    ends with the second row, because KL001 then judges the KL. KL006 covers steps 0 and 1.
+    The KL is above 100 nats per token on the newest of at most three rows with a KL, and only there: a **warning**.
+    KL001 judges longer logs, and KL006 judges the first row of a log that starts at step 0 or 1.
 
     ## Thresholds
     - `beyond`: KL, nats per token, that policy drift cannot cause: under the reference, each token has a probability
       below e^-100.
 
     ## Why it matters
-    Often only the last row of a log, or a tracker's summary, is available. That row is sufficient, because a policy so
-    far from its reference no longer generates text.
+    Often only the last row of a log, or a tracker's summary, is available, or the KL is logged rarely. One row is
+    sufficient, because a policy so far from its reference no longer generates text.
 
     ## Example
     ```log
@@ -38,8 +38,9 @@ def kl_beyond_text(kl: Column, step: Column, *, beyond: float = 100.0) -> Fires:
     ## Sources
     huggingface/open-r1#257 (ends at hundreds of nats and a reward of 0).
     """
+    few = (row(kl) <= 3) & (total(kl > beyond) == 1) & ((row(kl) > 1) | (baseline(step, 1) > 1))
     return fires(
-        (row(kl) == 1) & (kl > beyond) & (baseline(step, 1) > 1),
+        few & (kl > beyond),
         "The KL to the reference is {kl:.3g} nats/token, which is impossible for real text.",
         hold=(1, 1),
         clear=1,

@@ -78,6 +78,6 @@ def _has(share: float, weight: float, highest: float, kl: float) -> str:
     if share == share:
         return f"contributes {share:.0%} of the gradient norm"
     return (
-        f"is {weight:.0%} of the loss's value (weak evidence: on-policy, the policy loss is 0 by construction) "
+        f"is {weight:.0%} of the loss value (weak evidence: on-policy, the policy loss is 0 by construction) "
         f"and the KL falls from {number(highest)} to {number(kl)}"
     )

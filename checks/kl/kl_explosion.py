@@ -39,7 +39,7 @@ def kl_explosion(
     that is ten times the median of the previous 20 rows is also an error. So is a median over five rows above 100, or a
     KL above 100 on every row so far, without a gain in reward. It is critical above 10 if the reward has fallen. If a
     row is the mean over an epoch (`rows = epochs`), no first level is needed: above 1.5 it is a warning, above 10 an
-    error. Without a gain in reward it is an outcome. The onset is the step since which the KL has been above 0.5.
+    error. Without a gain in reward it is an outcome. The onset is the step from which the KL has been above 0.5.
 
     ## Thresholds
     - `exploded_nats`: KL, nats per token, above which a KL that has grown counts as exploded.

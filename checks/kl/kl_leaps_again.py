@@ -32,7 +32,7 @@ def kl_leaps_again(
     - `times`: factor over the median of the previous rows.
     - `rows`: rows over which that median is computed.
     - `again`: number of spikes that form a pattern; a single one may be chance.
-    - `within`: rows within which that many spikes must occur.
+    - `within`: number of rows over which spikes are counted.
 
     ## Why it matters
     With a KL term in the loss, the gradient of such a row is unbounded, and clipping limits its length but not its

@@ -26,7 +26,7 @@ def probe_reference(
     it fires; this is correct but not a problem.
 
     ## Thresholds of the probe
-    - `limit`: k3 between policy and reference, nats per token, up to which they count as equal.
+    - `limit`: k3 KL between policy and reference, nats per token, up to which they count as equal.
     - `low_precision`: the same if a module computes in half precision.
     """
     craft = probes.crafted_inputs
@@ -65,7 +65,7 @@ def probe_reference(
     mismatch = craft.k3(torch.cat(policy), torch.cat(reference).to(policy[0]))
     return fires(
         not mismatch <= (limit if precision.half is None else low_precision),
-        "Before any update the policy is {mismatch:.3g} nats per token away from the reference.",
+        "Before any update, the policy is {mismatch:.3g} nats per token away from the reference.",
         mismatch=mismatch,
     )
 

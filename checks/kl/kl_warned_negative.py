@@ -40,7 +40,7 @@ def kl_warned_negative(events: Column) -> Fires:
     ## Sources
     `PPOTrainer.record_step_stats` of TRL up to 0.11; huggingface/trl#235, #417, #1857; hiyouga/LlamaFactory#664, #98.
     """
-    warned = seen(events, "log-warning", _WARNING)
+    warned = seen(events, "log-warning", text=_WARNING)
     return fires(
         warned,
         "The trainer warned of a negative KL estimate on {rows}. The true KL is never negative, so the scored text is "

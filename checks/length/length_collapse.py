@@ -57,9 +57,9 @@ def length_collapse(
     near its maximum. If the reward has not fallen and responses still have 8 tokens, an error requires 20 rewards. It
     is also an error if the length is at most 2 tokens, and critical at 1.5 tokens or less. Severity is info if the
     reward has gained and either the task is solved, or the gain came before the collapse and has been kept (the gain of
-    the components other than form, if they are known). Runs whose first row has fewer than 8 tokens are not judged,
-    because their task asks for short answers. The onset is the step at which the length fell below 90% of its first
-    value or, once the reward has moved, of its value at the best reward if that is smaller.
+    the components other than formatting, if they are known). Runs whose first row has fewer than 8 tokens are not
+    judged, because their task asks for short answers. The onset is the step at which the length fell below 90% of its
+    first value or, once the reward has moved, of its value at the best reward if that is smaller.
 
     ## Thresholds
     - `collapsed_below_share`: share of the first response length below which it counts as collapsed.
@@ -89,7 +89,7 @@ def length_collapse(
 
     ## Remedy
     Read ten responses first. Then check, in this order: penalties that include the prompt, the set of EOS tokens, and a
-    reward for form alone. A collapsed policy needs a rollback.
+    reward for formatting alone. A collapsed policy needs a rollback.
 
     ## Sources
     Public runs of JuncyLu/trl_DAPO (53 → 2.6 tokens on the second row), public runs of

@@ -71,6 +71,7 @@ def truncation_excess(
     nearly: float = 0.8,
     early_steps: int = 60,
     gain_deviations: float = 0.5,
+    equal: float = 1e-3,
 ) -> Fires:
     """Too many responses are truncated at the length limit.
 
@@ -86,11 +87,12 @@ def truncation_excess(
     - after 60 steps: more than 80% are truncated, over the whole run and recently, and the reward has not gained; this
       requires a logged share, or mean lengths that are all equal
 
-    It is not an error if the reward has gained or is at 80% of its maximum, or if truncation is falling (Kendall's tau
-    over those rows below -0.4). If more than 80% are truncated by a logged share, a gain must exceed what formatting
-    explains. If the reward has formatting components and others, the others must have gained. If only the sum is known,
-    it must have gained half a standard deviation of single rewards. On a scale of 0 to 1 that is 0.25 if no spread is
-    recorded; on another scale without a recorded spread, every detectable gain counts.
+    It is not an error if the reward has gained, or is at 80% of its maximum and differs within a batch, or if
+    truncation is falling (Kendall's tau over those rows below -0.4). If more than 80% are truncated by a logged share,
+    a gain must exceed what formatting explains. If the reward has formatting components and others, the others must
+    have gained. If only the sum is known, it must have gained half a standard deviation of single rewards. On a scale
+    of 0 to 1 that is 0.25 if no spread is recorded; on another scale without a recorded spread, every detectable gain
+    counts.
 
     Severity is **info** if truncation has no visible cost: at most half of the responses are truncated, recently and
     over the whole run, and the reward has not fallen, or the reward has gained. If over 80% are truncated, recently
@@ -116,6 +118,7 @@ def truncation_excess(
     - `outcome_share`: share of truncated responses over the whole run, 0 to 1, at or above which it is an outcome.
     - `nearly`: reward at or above which it is not an error, as a share of 1 or of the largest single reward.
     - `early_steps`: steps before which the lack of a gain is not judged.
+    - `equal`: standard deviation of single rewards, as a share of their mean, up to which they do not differ.
     - `gain_deviations`: gain, in standard deviations of single rewards, that formatting alone does not explain (Cohen's
       medium effect).
 
@@ -171,7 +174,7 @@ def truncation_excess(
     grown = where(isnan(meant_shown), beyond_form, meant_gained)
     guessed = isnan(cut_share) & (lowest(share) < 1)  # identical lengths leave no room for a guess
     softened = grown | ~suffered | guessed
-    near = is_solved(reward_mean, reward_max, reward_unit, rows, nearly)
+    near = is_solved(reward_mean, reward_max, reward_unit, rows, nearly) & ~(spread <= equal * abs(reward_mean))
     better = (reward_gained & ~reward_fallen & softened) | reward_solved | near
     lasted = step - baseline(step, 1)
     stays = ~(kendall_tau(share, rows) < -0.4) & (lasted >= rows - 1)

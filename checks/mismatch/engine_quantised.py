@@ -25,7 +25,7 @@ def engine_quantised(
 
     ## Thresholds
     - `least`: share of the squared log-probability difference, 0 to 1, that the cause must explain.
-    - `bad`: k3, nats per token, for a warning: RAT004's limit for an error.
+    - `bad`: k3 KL, nats per token, for a warning: RAT004's limit for an error.
 
     ## Why it matters
     Quantised weights change every distribution a little. The loss must correct for it with importance weights, or the

@@ -25,7 +25,7 @@ def engine_weights_differ(
 
     ## Thresholds
     - `least`: share of the squared log-probability difference, 0 to 1, that the cause must explain.
-    - `bad`: k3, nats per token, for an error: RAT004's.
+    - `bad`: k3 KL, nats per token, for an error: RAT004's.
 
     ## Why it matters
     The engine uses another checkpoint or adapter, or a lossy copy of the weights. The policy that is rewarded is not

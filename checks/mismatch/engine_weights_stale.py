@@ -31,8 +31,8 @@ def engine_weights_stale(
 
     ## Thresholds
     - `least`: share of the squared log-probability difference, 0 to 1, that the cause must explain.
-    - `bad`: k3, nats per token, for an error: RAT004's.
-    - `equal`: k3, nats per token, below which the first batch shows equal weights.
+    - `bad`: k3 KL, nats per token, for an error: RAT004's.
+    - `equal`: k3 KL, nats per token, below which the first batch shows equal weights.
     - `rest`: share without another cause, 0 to 1, that is attributed to the growth since the first batch.
 
     ## Why it matters

@@ -27,7 +27,7 @@ def expert_routing_differs(
 
     ## Thresholds
     - `least`: share of the squared log-probability difference, 0 to 1, that the cause must explain.
-    - `bad`: k3, nats per token, for an error: RAT004's.
+    - `bad`: k3 KL, nats per token, for an error: RAT004's.
 
     ## Why it matters
     A router picks experts by their rank. A difference of one rounding step selects other experts, and the token is then

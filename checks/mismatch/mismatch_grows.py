@@ -27,7 +27,7 @@ def mismatch_grows(
 
     ## Thresholds
     - `times`: factor by which k3 has grown; the mean log-probability difference has then doubled.
-    - `least`: k3, nats per token, below which growth does no harm.
+    - `least`: k3 KL, nats per token, below which growth does no harm.
     - `tau`: Kendall's tau of k3 and the row number, -1 to 1.
     - `rows`: rows for tau.
 

@@ -26,7 +26,7 @@ def mismatch_undetermined(
     ## Thresholds
     - `rest`: share without a cause, 0 to 1.
     - `warn`: k3, nats per token: RAT004's limit.
-    - `equal`: k3, nats per token, below which the first batch shows equal weights, so that MIS001 fires instead.
+    - `equal`: k3 KL, nats per token, below which the first batch shows equal weights, so that MIS001 fires instead.
 
     ## Why it matters
     Without a reference, weight versions or a second pass, stale and quantised weights look alike.

@@ -32,7 +32,7 @@ def reference_differs(
     mismatch_causes: {"reference": [1.0, 0.1]}
     rollout_mismatch_kl: 0.01
     ```
-    Error at step 1: Before any update the reference model differs from the policy by 0.1 nats/token.
+    Error at step 1: Before any update, the reference model differs from the policy by 0.1 nats/token.
 
     ```text
     mismatch_causes: {}
@@ -61,5 +61,5 @@ def reference_differs(
 
 def _what(k3: float) -> str:
     if k3 > 0:
-        return f"Before any update the reference model differs from the policy by {number(k3)} nats/token."
-    return "After updates the reference model gives exactly the policy's log-probabilities."
+        return f"Before any update, the reference model differs from the policy by {number(k3)} nats/token."
+    return "After updates, the reference model gives exactly the policy's log-probabilities."

@@ -47,7 +47,7 @@ def responses_retokenised(
     None known.
 
     ## Remedy
-    Pass the sampled ids to the trainer. In multi-turn rollouts append ids, never re-encode the conversation.
+    Pass the sampled ids to the trainer. In multi-turn rollouts, append ids; never re-encode the conversation.
 
     ## Sources
     vLLM blog, 'No more retokenization drift' (return_token_ids); verl docs, 'tokenization sanity check'; fault

@@ -27,11 +27,12 @@ def attention_or_position_ids_missing(
     ## What it sees
     The probe scores samples of unequal length twice: together in a padded batch, and each one alone. The
     log-probability of every response token must be the same: within 1e-3 nats if every module computed in float32. If a
-    module computed in half precision, by its weights or under autocast, it must be within 3e-2 and 1.5% of the
-    largest. Dropout is off. In float32, a loss whose forward passes are visible must also score a single sample as the
-    model scores the same ids without padding. Rows that are padded to a fixed width have the same wrong positions in
-    every batch, so a comparison of batches does not show this. The attention mask that `sample` or `rollout` passes to
-    `model.generate` must mark exactly the tokens of each prompt, without padding between them and the generated tokens.
+    module computed in half precision, because of its weights or autocast, the limit is 3e-2 plus 1.5% of the largest
+    log-probability. Dropout is off. In float32, a loss whose forward passes are visible must also score a single sample
+    as the model scores the same ids without padding. Rows that are padded to a fixed width have the same wrong
+    positions in every batch, so a comparison of batches does not show this. The attention mask that `sample` or
+    `rollout` passes to `model.generate` must mark exactly the tokens of each prompt, without padding between them and
+    the generated tokens.
 
     ## Thresholds
     - `limit`: tolerated difference of log-probabilities in float32, nats.

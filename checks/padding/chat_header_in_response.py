@@ -15,9 +15,9 @@ def chat_header_in_response(
     """Responses contain chat template tokens.
 
     ## What it sees
-    The check averages the share of responses with a template token such as <|start_header_id|> or <|im_start|> over 5
-    rows: above 2% it is a warning, above 5% an error, on 3 of 5 rows. Single steps of healthy runs reach 1.6%.
-    The onset is the step since which the share itself has been that high.
+    Over 5 rows, the check averages the share of responses with a template token such as <|start_header_id|> or
+    <|im_start|>. Above 2% it is a warning, above 5% an error, on 3 of 5 rows. Single steps of healthy runs reach 1.6%.
+    The onset is the step from which the share itself has been that high.
 
     ## Thresholds
     - `rows`: rows over which the share is averaged.

@@ -31,8 +31,8 @@ def environment_tokens_trained(
     def env_mask(prompts):
         return [(ids, [1] * len(ids)) for ids, generated in converse(prompts)]
     ```
-    Critical: In four scripted conversations the mask includes 16 tokens that the policy did not generate and
-    excludes 0 that it generated; 0 of these are end tokens.
+    Critical: In four scripted conversations, the mask includes 16 tokens that the policy did not generate and excludes
+    0 that it generated; 0 of these are end tokens.
 
     ```python
     from my_trainer import agent as model
@@ -65,7 +65,7 @@ def environment_tokens_trained(
     count = probes.multi_turn.of_mask(probes.multi_turn.spoken(mask, model, tokenizer, prompts, turns), end)
     return fires(
         count.foreign > 0 or count.missed > 0,
-        "In four scripted conversations the mask includes {foreign} tokens that the policy did not generate and "
+        "In four scripted conversations, the mask includes {foreign} tokens that the policy did not generate and "
         "excludes {missed} that it generated; {ends} of these are end tokens.",
         foreign=count.foreign,
         missed=count.missed,

@@ -57,7 +57,7 @@ def probe_mask(
     found = _of_whole(mask, whole, rollout, turns, count) if judged else None
     return found or fires(
         count["wrong"] > 0,
-        "In {wrong} of {rows} samples the loss mask is wrong: it excludes {missed} response tokens (first token: "
+        "In {wrong} of {rows} samples, the loss mask is wrong: it excludes {missed} response tokens (first token: "
         "{first}, last token: {last}) and includes {extra} prompt or padding tokens.",
         **count,
     )
@@ -251,7 +251,7 @@ def _of_turns(loss: Any, model: Any, rollout: Any, tokenizer: Any, prompts: Any,
         return fires(False, "", note=f"PAD002 does not cover conversations of several turns: {reason}.")
     return fires(
         foreign + missed > 0,
-        "In multi-turn rollouts the loss trains {foreign} tokens that the policy did not generate and skips {missed} "
+        "In multi-turn rollouts, the loss trains {foreign} tokens that the policy did not generate and skips {missed} "
         "that it generated.",
         foreign=foreign,
         missed=missed,

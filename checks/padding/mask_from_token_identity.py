@@ -30,7 +30,7 @@ def mask_from_token_identity(
         ids, attention, mask = batch(prompts, responses)
         return ids, attention, mask * (ids[:, 1:] != tokenizer.pad_token_id)
     ```
-    Error: With pad == EOS the mask excludes the EOS of every response.
+    Error: With pad == EOS, the mask excludes the EOS of every response.
 
     ```python
     from my_trainer import batch, model, prompts, render, tokenizer
@@ -88,7 +88,7 @@ def mask_from_token_identity(
     by_identity = (native == eos and inner[2] and not inner[1] and not inner[3]) or otherwise[2]
     return fires(
         by_identity,
-        "With pad == EOS the mask excludes the EOS of every response"
+        "With pad == EOS, the mask excludes the EOS of every response"
         + (" (this run uses a different pad id)." if native != eos else "."),
         info=native != eos,
         error=native == eos,

@@ -42,7 +42,7 @@ def pairs_not_told_apart(
 
     ## What it sees
     The check starts at the 40th step and the 12th row. The first two cases require that the loss has not fallen beyond
-    its noise and that the reward accuracy has neither gained nor exceeds one half by more than its noise. **Flat**
+    its noise and that the reward accuracy has not gained and does not exceed one half by more than its noise. **Flat**
     (warning): the reward accuracy is not near 1, and its noise leaves no room for a tenth of the possible gain
     (`series.trajectory`). **At its start** (warning): the mean of the last 12 margins is within 0.02 of 0 or, without
     margins, that of the losses within 0.01 of ln 2, which is the loss at a margin of 0. This case does not count while
@@ -83,8 +83,8 @@ def pairs_not_told_apart(
     No finding.
 
     ## Known false alarms
-    A warm-up of hundreds of steps whose learning rate is not logged. Losses that do not start at ln 2 (KTO, IPO, ORPO),
-    which without margins are judged only by the share of pairs ranked correctly.
+    A warm-up of hundreds of steps whose learning rate is not logged. Losses that do not start at ln 2 (KTO, IPO, ORPO):
+    without margins, they are judged only by the reward accuracy.
 
     ## Remedy
     Check in this order: response tokens are scored; policy and reference are different modules; the two responses of a

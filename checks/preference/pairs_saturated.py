@@ -1,12 +1,14 @@
+import math
 from typing import Any
 
 from grpo_doctor import Fires, check, fires
 from grpo_doctor.diagnosis.wording import number
-from grpo_doctor.series import Column, baseline, latest, moving_mean, row, total, words
+from grpo_doctor.series import Column, baseline, latest, moving_mean, row, total, where, words
 
 
 @check("PRF001", vital=True, severity="info", confidence="medium", run_types=("preference",))
 def pairs_saturated(
+    step: Column,
     loss: Column,
     grad_norm: Column = None,
     eval_loss: Column = None,
@@ -14,21 +16,25 @@ def pairs_saturated(
     *,
     left: float = 1e-3,
     rows: int = 10,
+    steps: int = 8,
     lasting_share: float = 0.9,
     mostly_share: float = 0.5,
 ) -> Fires:
-    """Every pair is ranked correctly with near certainty, so the loss has almost no gradient.
+    """No pair has a gradient left: each is ranked correctly with near certainty, or has two equal responses.
 
     ## What it sees
-    At least 90% of the last 10 losses are at most 0.001. For a loss of -log sigmoid(m), the gradient of a pair has the
-    weight 1 - sigmoid(m). If small, this weight equals the loss; at the start of training it is 0.5, so 0.001 is a
-    five-hundredth of it. Severity is **info** while this has been true for less than half of the run: training has
+    At least 90% of the last 10 rows, or all rows of the last 8 steps, have no signal: the loss is at most 0.001, or the
+    gradient norm is above 0 and at most 0.001 and a thousandth of the first one. For a loss of -log sigmoid(m), the
+    gradient of a pair has the weight 1 - sigmoid(m). If small, this weight equals the loss; at the start of training it
+    is 0.5, so 0.001 is a five-hundredth of it. A pair with a loss and without a gradient has two equal responses, whose
+    loss is always ln 2. Severity is **info** while this has been true for less than half of the run: training has
     finished. After that it is a **warning** and an outcome, unless the held-out loss is not above its first value or
     the held-out accuracy has gained.
 
     ## Thresholds
-    - `left`: loss up to which a pair has almost no gradient left.
-    - `rows`: number of last losses that are examined.
+    - `left`: loss, or gradient norm, up to which a pair has almost no gradient left.
+    - `rows`: number of last rows that are examined.
+    - `steps`: number of steps that are examined if rows are several steps apart; each row is then a mean.
     - `lasting_share`: share of them that must be that low, 0 to 1.
     - `mostly_share`: share of the run, 0 to 1, that must be in this state for a warning.
 
@@ -61,31 +67,38 @@ def pairs_saturated(
     ## Sources
     arXiv 2305.18290, section 4 (the weight of a pair); arXiv 2310.12036, section 4.2. A run of a tiny model in TRL on
     pairs that one word gives away, made for it (`tests/data`). Endauvor/MATS, notebooks/logs_step4.csv: a loss of 0 and
-    gradients of 1e-7 on 226 of 240 rows.
+    gradients of 1e-7 on 226 of 240 rows. vrudhgarg/post_training_llm and arashaga/reinforcement-leaning, DPO notebooks:
+    gradients of 1e-5 at losses of 0.3 to 0.43, because 38 to 62% of the pairs have two equal responses.
     """
-    told, n = loss <= left, row(loss)
-    lasting = (moving_mean(told, rows) >= lasting_share) & (total(loss < 0) == 0)
+    vanished = (grad_norm > 0) & (grad_norm <= left) & (grad_norm <= left * baseline(grad_norm, 1))
+    told, n = (loss <= left) | vanished, row(loss)
+    apart = (step - baseline(step, 1) >= n) & (step - latest(where(told, math.nan, step)) >= steps)
+    lasting = ((moving_mean(told, rows) >= lasting_share) | apart) & (total(loss < 0) == 0)
     unseen = latest(eval_loss)
     held_out = eval_gained | (unseen < baseline(eval_loss, 1)) | (unseen <= left)
     spent = lasting & (total(told) >= mostly_share * n) & ~held_out
     return fires(
         lasting,
-        "The loss is {level} on {told:.0f} of {rows:.0f} rows{gradient}: all pairs are ranked correctly, so they "
-        "provide no further signal.",
+        "{signal} on {told:.0f} of {rows:.0f} rows{but}, so they provide no further signal.",
         warning=spent,
         suffered=spent,
         hold=(1, 1),
         clear=rows,
-        level=words(_level, loss),
-        gradient=words(_gradient, grad_norm),
+        signal=words(_signal, loss, grad_norm, vanished & (loss > left)),
+        but=words(_but, loss, grad_norm, vanished & (loss > left)),
         told=total(told),
         rows=n,
     )
 
 
-def _level(loss: float) -> str:
-    return f"near 0 (now {number(loss, 2)})" if loss else "0"
+def _signal(loss: float, norm: float, equal: bool) -> str:
+    if equal:
+        return f"The gradient norm is near 0 (now {number(norm, 2)})"
+    return f"The loss is near 0 (now {number(loss, 2)})" if loss else "The loss is 0"
 
 
-def _gradient(norm: Any) -> str:
-    return f" and the gradient norm is {number(norm, 2)}" if norm == norm else ""
+def _but(loss: float, norm: Any, equal: bool) -> str:
+    if equal:
+        pairs = f"{min(loss / math.log(2), 1):.0%} of the pairs have two equal responses"
+        return f", but the loss is {number(loss)}: {pairs}, and the others are ranked correctly"
+    return f"{f' and the gradient norm is {number(norm, 2)}' if norm == norm else ''}: all pairs are ranked correctly"

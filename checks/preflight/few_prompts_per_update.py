@@ -5,7 +5,7 @@ from grpo_doctor.series import Column, words
 
 @check("CFG008", severity="info", explains=("ADV012",))
 def few_prompts_per_update(groups: Column, *, info_prompts: float = 8, warning_prompts: float = 4) -> Fires:
-    """Each update uses only a few prompts (recorded).
+    """The log records only a few prompts per update.
 
     ## What it sees
     Fewer than 8 prompts (groups) per step are reported as info. Fewer than 4 are a warning.

@@ -17,7 +17,7 @@ def first_update_changes_nothing(
     a single step it is a warning.
 
     ## Thresholds
-    - `fewest`: steps in total up to which it is reported.
+    - `fewest`: steps in total up to which the check fires.
 
     ## Why it matters
     The linear warm-up of transformers gives the first update a learning rate of exactly 0. That update changes no

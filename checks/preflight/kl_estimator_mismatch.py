@@ -27,8 +27,8 @@ def kl_estimator_mismatch(
     settings.kl_estimator: k1
     settings.use_kl_loss: true
     ```
-    Warning: The KL term in the loss is k1, whose gradient has mean zero: it adds noise but no pull to the
-    reference.
+    Warning: The KL term in the loss uses the k1 estimator, whose gradient has mean zero: it adds noise but no pull to
+    the reference.
 
     ```text
     settings.kl_estimator: k3
@@ -57,7 +57,8 @@ def kl_estimator_mismatch(
         hold=(1, 1),
         what=where(
             loss,
-            "The KL term in the loss is k1, whose gradient has mean zero: it adds noise but no pull to the reference.",
-            "The KL term in the reward is k3, which is biased there.",
+            "The KL term in the loss uses the k1 estimator, whose gradient has mean zero: it adds noise but no pull "
+            "to the reference.",
+            "The KL term in the reward uses the k3 estimator, which is biased there.",
         ),
     )

@@ -11,7 +11,7 @@ def kl_target_too_small(target: Column = any_of("settings.kl_target"), *, smalle
     the passes over a rollout stop.
 
     ## Thresholds
-    - `smallest`: KL target, in nats, below which it is reported.
+    - `smallest`: KL target, in nats, below which the check fires.
 
     ## Why it matters
     One update at the usual learning rate moves the policy by about 0.001 nats per token. An adaptive coefficient then

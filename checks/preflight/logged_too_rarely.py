@@ -14,7 +14,7 @@ def logged_too_rarely(
     The declared logging interval is above 10 steps.
 
     ## Thresholds
-    - `rare`: steps between two logged rows above which it is reported.
+    - `rare`: steps between two logged rows above which the check fires.
 
     ## Why it matters
     A GRPO run can collapse within 10 to 50 steps. With one row every 50 steps, the log cannot show which metric changed

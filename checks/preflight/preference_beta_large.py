@@ -17,7 +17,7 @@ def preference_beta_large(
     not checked.
 
     ## Thresholds
-    - `largest`: beta above which it is reported.
+    - `largest`: beta above which the check fires.
 
     ## Why it matters
     The margin is a sum over all tokens, often tens of nats. With a large beta, the sigmoid saturates after a few steps:

@@ -16,7 +16,7 @@ def clip_fraction_high(
     """The clip fraction is high, so many tokens do not contribute to the update.
 
     ## What it sees
-    The check averages the share of tokens whose ratio is clipped over the last ten rows: above 0.2 it is a warning,
+    Over the last ten rows, the check averages the share of tokens whose ratio is clipped. Above 0.2 it is a warning,
     above 0.4 an error. Sequence-level ratios (GSPO) and CISPO are skipped, because they clip by design. Rows on which
     all advantages are equal do not count, because they have no gradient to clip.
 

@@ -21,7 +21,7 @@ def importance_weight_off_one(
     row it is a warning, and below 0.25 an error unless the reward has gained.
 
     ## Thresholds
-    - `agree`: k3, nats per token, below which generator and trainer agree token by token.
+    - `agree`: k3 KL, nats per token, below which generator and trainer agree token by token.
     - `off_factor`: factor by which the mean importance weight differs from 1 on two consecutive rows.
     - `far_factor`: factor by which the mean importance weight differs from 1 on one row.
     - `tiny`: mean importance weight below which it is an error.

@@ -13,8 +13,8 @@ def importance_weights_mostly_clipped(
     """Truncating or masking importance weights discards much of the batch.
 
     ## What it sees
-    The check averages the share of tokens (or responses) whose importance weight of trainer to rollout engine was
-    truncated or masked over the last 5 rows: above 30% it is a **warning**, above 70% an **error**.
+    Over the last 5 rows, the check averages the share of tokens (or responses) whose importance weight of trainer to
+    rollout engine was truncated or masked. Above 30% it is a **warning**, above 70% an **error**.
 
     ## Thresholds
     - `many`: share of tokens, 0 to 1, for a warning, because truncation is intended for rare outliers.

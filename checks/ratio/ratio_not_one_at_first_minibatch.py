@@ -40,7 +40,7 @@ def ratio_not_one_at_first_minibatch(
     ```text
     ratio_first_minibatch: 0.05x3
     ```
-    Warning at step 1: Before the first update the probability ratio differs from 1 by 0.05 on average.
+    Warning at step 1: Before the first update, the probability ratio differs from 1 by 0.05 on average.
 
     ```text
     ratio_first_minibatch: 0.001x3
@@ -69,7 +69,7 @@ def ratio_not_one_at_first_minibatch(
 
 def _what(gap: float, clipped: float) -> str:
     if gap == gap:
-        return f"Before the first update the probability ratio differs from 1 by {number(gap)} on average."
+        return f"Before the first update, the probability ratio differs from 1 by {number(gap)} on average."
     return (
         f"{clipped:.2%} of the tokens are clipped, although with one update per rollout every ratio should be 1: the "
         f"two forward passes give different log-probabilities."

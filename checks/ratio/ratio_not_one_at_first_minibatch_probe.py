@@ -47,7 +47,7 @@ def probe_ratio(
         if stopped:
             return fires(
                 True,
-                "Before the first update the clip removes the gradient of {stopped} of {tokens} tokens, so their "
+                "Before the first update, the clip removes the gradient of {stopped} of {tokens} tokens, so their "
                 "ratio is not 1.",
                 error=True,
                 stopped=stopped,
@@ -75,7 +75,7 @@ def probe_ratio(
             drops = not off_one()[1]
         return fires(
             True,
-            "Before any update the ratio differs from 1 by {ratio:.3g} on average"
+            "Before any update, the ratio differs from 1 by {ratio:.3g} on average"
             + (": dropout acts in the loss." if drops else "."),
             warning=True,
             error=mode is not None and not drops,
@@ -171,7 +171,7 @@ def _uneven(loss: Any, model: Any, render: Any, tokenizer: Any, prompts: Any) ->
         if float(size.max() / size.min()) > apart and float(steps.max() / steps.min()) > apart:
             return fires(
                 True,
-                "Before any update the tokens of one response have importance weights that differ by a factor of "
+                "Before any update, the tokens of one response have importance weights that differ by a factor of "
                 "{factor:.2g}: sampler and loss give the same tokens different log-probabilities.",
                 error=True,
                 factor=float(size.max() / size.min()),

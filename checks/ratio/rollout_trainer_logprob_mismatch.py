@@ -38,17 +38,17 @@ def rollout_trainer_logprob_mismatch(
     raw logits are also recorded, they show on which side the cause is.
 
     ## Thresholds
-    - `warn`: k3, nats per token, for a warning.
+    - `warn`: k3 KL, nats per token, for a warning.
     - `probability`: mean difference of probabilities, 0 to 1, for a warning.
-    - `bad`: k3, nats per token, for an error.
-    - `broken`: k3, nats per token, for a critical finding.
+    - `bad`: k3 KL, nats per token, for an error.
+    - `broken`: k3 KL, nats per token, for a critical finding.
     - `grown`: multiple of the first row's k3 up to which the level is steady.
 
     ## Why it matters
     Policy gradients assume that the tokens were drawn from the policy that is updated. If they were not, "on-policy"
     training is off-policy without a correction. Unlikely tokens are affected most, and gradient norm and entropy spike.
-    This is the most informative metric: a broken generation mode, stale weights, a differently rendered prompt, or a
-    clip or temperature that is applied twice is visible at step 1 or 2.
+    This is the most informative metric. At step 1 or 2 it reveals a broken generation mode, stale weights, a
+    differently rendered prompt, and a clip or temperature that is applied twice.
 
     ## Example
     ```text

@@ -37,7 +37,7 @@ def jump_at_restart(
     ## Thresholds
     - `rows`: rows before and rows after the restart that are compared.
     - `sigmas`: standard errors that the jump must exceed, because five metrics are compared.
-    - `least`: share of the larger value, 0 to 1, that the jump must reach.
+    - `least`: minimum jump as a share of the larger value, 0 to 1.
 
     ## Why it matters
     A resumed run continues where it stopped. The jumping metric shows which state was lost: optimizer moments (gradient

@@ -36,7 +36,7 @@ def batches_mostly_equal(
     pinned_share: float = 0.4,
     many: int = 100,
 ) -> Fires:
-    """On most steps all rewards of the batch are equal, so these steps have no learning signal.
+    """On most steps, all rewards of the batch are equal, so these steps have no learning signal.
 
     ## What it sees
     At least 80% of the batches (20 or more), and of the last ten, have equal rewards (reward_std, or reward_max minus

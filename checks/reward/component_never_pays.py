@@ -57,17 +57,17 @@ def component_never_pays(
     ## What it sees
     After 20 rows, the reward has gained (`series.trajectory`), but one of its components has not. That component has
     never exceeded its floor (its lowest value, at most 0) by more than a tenth of the current reward, or has been at
-    the floor on 85% of its rows. Some components are ignored: those whose names mean form or a penalty; those at the
-    top of their range, or in its upper half if they have been below 0; and, unless their name means correctness, those
-    that are 0 on every row (a penalty that was never due) or that vary but stay below 0 (a cost). The check also fires
-    if, after 20 rows and regardless of the reward, only components whose names mean form have been above 0. This is a
-    **warning** after 40 rows.
+    the floor on 85% of its rows. Some components are ignored: those whose names mean formatting or a penalty; those at
+    the top of their range, or in its upper half if they have been below 0; and, unless their name means correctness,
+    those that are 0 on every row (a penalty that was never due) or that vary but stay below 0 (a cost). The check also
+    fires if, after 20 rows and regardless of the reward, only components whose names mean formatting have been above 0.
+    This is a **warning** after 40 rows.
 
     ## Thresholds
     - `early_rows`: rows before which the check does not fire.
     - `never_paid_share`: height above its floor, as a share of the current reward, up to which a component counts as
       always 0.
-    - `patience`: rows after which a component other than those of form should have been above 0 at least once.
+    - `patience`: rows after which a component other than formatting should have been above 0 at least once.
 
     ## Why it matters
     If the component at its minimum is the intended one (correctness, in contrast to compilability or format), the

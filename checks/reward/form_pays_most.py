@@ -28,8 +28,8 @@ def form_pays_most(
     """Most of the reward gain comes from formatting, although correctness has improved too.
 
     ## What it sees
-    The check starts at the 40th reward, for a reward that has gained and has not fallen. The components that are not
-    about form have gained and the reward no longer rises, but even with their noise, their gain is below half of the
+    The check starts at the 40th reward, for a reward that has gained and has not fallen. The components other than
+    formatting have gained and the reward no longer rises, but even with their noise, their gain is below half of the
     reward's. It also fires if they have not risen since some step (`series.trend`), and the reward rose for another
     fifth of the run. If they have not gained at all, REW003 reports it.
 
@@ -60,7 +60,8 @@ def form_pays_most(
     Components that are logged without their weight; the gain of correctness then counts with a weight of 1.
 
     ## Remedy
-    Reward correctness before format: give form a weight of 0.1 or less, and 0 once nearly every response has it.
+    Reward correctness before format: give formatting a weight of 0.1 or less, and 0 once nearly every response is
+    well-formed.
 
     ## Sources
     rldoctor 0.2, scenario `format_domination`; rlprobe 0.1, pathology `format_gaming`.

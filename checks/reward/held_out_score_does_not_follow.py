@@ -48,7 +48,7 @@ def held_out_score_does_not_follow(
 
     ## What it sees
     There are at least eight held-out scores between 0 and 1, and a training measure that has gained 0.1 of its scale.
-    The measure is the success rate, else the reward components that are not about form, else the reward (as a share of
+    The measure is the success rate, else the reward components other than formatting, else the reward (as a share of
     the range of single rewards if it is not between 0 and 1). The gain is counted from the first evaluation. It fires
     if the held-out gain is below half of the training gain even at the upper end of its interval, and the held-out
     score has room for half of it below 0.95. REW015 reports a held-out score that has fallen.

@@ -27,8 +27,8 @@ def held_out_score_falls(
     The check uses the trajectory of the held-out score (`series.trajectory`): its last window is below its best by more
     than noise explains, or, with few evaluations, the scores since the highest decrease by an exact rank test. It is a
     **warning** if the score has lost 15% of its best level and a quarter of the range that it has covered, and an
-    **error** starting at 30% and half of that range. It is also a **warning** if the last quarter is below the first
-    by more than the smallest detectable gain: less was lost, but training lowered the score that it should raise.
+    **error** starting at 30% and half of that range. It is also a **warning** if the last quarter is below the first by
+    more than the smallest detectable gain. This drop is smaller, but training lowered the score that it should raise.
 
     ## Why it matters
     The goal of a run is its score on prompts that it was not trained on. If that score falls, the checkpoint to keep is

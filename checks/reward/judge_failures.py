@@ -10,8 +10,8 @@ def judge_failures(
     """The judge failed to score some responses.
 
     ## What it sees
-    The check averages `judge_failure_rate` over the last 10 recorded steps: **warning** above 2%, **error** above 10%
-    . Failures are timeouts, unparsable verdicts, refused calls and scores by a fallback heuristic.
+    The check averages `judge_failure_rate` over the last 10 recorded steps: **warning** above 2%, **error** above 10%.
+    Failures are timeouts, unparsable verdicts, refused calls and scores by a fallback heuristic.
 
     ## Thresholds
     - `rows`: rows over which failures are averaged.

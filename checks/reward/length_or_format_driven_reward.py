@@ -38,19 +38,19 @@ def length_or_format_driven_reward(
     """The reward gain comes from response length or formatting alone.
 
     ## What it sees
-    **Form**: the reward has gained (`series.trajectory`), but components other than form (format, tags, length,
-    penalties; recognised by name) can account for less than a third of the gain. They have not gained, and their noise
-    leaves no room for more. They must also have had room to improve: a component at 80% of its best row does not count
-    as failing. The finding is an outcome, because there is no evidence that the policy learned the task.
+    **Formatting**: the reward has gained (`series.trajectory`), but components other than formatting (format, tags,
+    length, penalties; recognised by name) can account for less than a third of the gain. They have not gained, and
+    their noise leaves no room for more. They must also have had room to improve: a component at 80% of its best row
+    does not count as failing. The finding is an outcome, because there is no evidence that the policy learned the task.
 
     **Success**: the reward has gained, but the success rate has not: even with its noise, its gain is below a tenth of
     the possible rise. It must have started below 0.8. This is an outcome, too.
 
     **Length**: the check correlates the **changes** from row to row of mean reward and mean response length over the
-    last 30 rows that have both. It fires if longer responses get more reward, the squared correlation is above 0.5, and
-    both have grown since the start. It does not compare levels, because two rising series always correlate in levels.
-    It does not report a negative correlation, which is normal in healthy runs whose wrong answers ramble to the limit
-    (squared correlation 0.64 and 0.69 in two of them).
+    last 30 rows that record both. It fires if longer responses get more reward, the squared correlation is above 0.5,
+    and both have grown since the start. It does not compare levels, because two rising series always correlate in
+    levels. It does not report a negative correlation, which is normal in healthy runs whose wrong answers ramble to the
+    limit (squared correlation 0.64 and 0.69 in two of them).
 
     The onset is the first row of the first such window.
 

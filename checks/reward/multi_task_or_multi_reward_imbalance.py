@@ -71,7 +71,7 @@ def multi_task_or_multi_reward_imbalance(
     ## What it sees
     Starting at the 20th reward, a component of the reward, or the mean reward of a task, has fallen beyond its noise
     (`series.trajectory`). It has lost half of its best level and a fiftieth of the whole reward, while the total reward
-    has not fallen, or never changed by more than a fifth of its level. Components that are named after form or a
+    has not fallen, or never changed by more than a fifth of its level. Components that are named after formatting or a
     penalty and were never above 0 are ignored, because they are the cost of the other components.
 
     ## Thresholds

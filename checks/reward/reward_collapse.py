@@ -34,8 +34,8 @@ def reward_collapse(
     ## What it sees
     The check uses the trajectory of the reward, or otherwise of the success rate (`series.trajectory`): its last window
     is below its best by more than noise explains, with a critical value that accounts for a test after every row. It is
-    a **warning** if it has lost 15% of its best level and a quarter of the range that it has covered, an **error**
-    starting at 30% and half of that range, and **critical** if it is back within a tenth of that range above the
+    a **warning** if it has lost 15% of its best level and a quarter of the range that it has covered, and an **error**
+    starting at 30% and half of that range. It is **critical** if it is back within a tenth of that range above the
     lowest reward of the run. For rewards below 0, only the share of the range counts: a fall from -4 to -5 is as large
     as one from 1 to 0. The onset is the change between the two levels that fit the rewards since the best window by
     least squares.

@@ -55,8 +55,8 @@ def reward_constant_or_saturated(
     **Constant**: for 20 steps and 10 recorded rewards, the rewards of each batch have no spread: `reward_std`, or
     `reward_max` minus `reward_min`, is at most 1e-6. If no spread is recorded, the batch means must be identical. The
     first four rows of the run are enough if spread and gradient norm are both 0. In a log with one row per ten steps,
-    the tenth row is judged. Batches without spread do not count while so many in a row are plausible by chance
-    (probability above 1e-5) at their share so far, because the responses to a single prompt often get equal rewards.
+    the tenth row is judged. Batches without spread do not count while a series of this length is plausible by chance
+    (probability above 1e-5), given their share so far: the responses to a single prompt often get equal rewards.
 
     **Solved**: the success rate, or a reward on a scale of 0 to 1, averages at least 0.98 over the last 20 recorded
     rewards.

@@ -22,7 +22,7 @@ def reward_without_the_task(
     """Responses that ignore the task get as much reward as the others.
 
     ## What it sees
-    The check averages the reward of three kinds of responses over 5 rows with at least three of them: empty responses,
+    Over 5 rows with at least three such responses, the check averages the reward of three kinds: empty responses,
     copies of the prompt, and texts of more than 40 characters that answer three or more prompts word by word. If their
     mean reward is at least that of all responses, while rewards differ, it is a **warning**; at 90% of the highest
     reward, an **error**. A single row of 30 or more rollouts is judged by itself.

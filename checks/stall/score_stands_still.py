@@ -56,7 +56,7 @@ def score_stands_still(
 
     ## Thresholds
     - `measured`: number of consecutive equal values.
-    - `share`: share of all values, 0 to 1, that the equal ones must reach.
+    - `share`: minimum share of equal values among all values, 0 to 1.
     - `lost_share`: loss at or above which it is an error, as a share of the highest value, 0 to 1.
 
     ## Why it matters

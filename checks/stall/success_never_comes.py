@@ -10,10 +10,13 @@ def success_never_comes(
     success_rate: Column = None,
     success_unpaid: Column = None,
     eval_gained: Column = None,
+    reward_mean: Column = None,
+    reward_gained: Column = None,
     reward_unpaid: Column = None,
     eval_score: Column = None,
     *,
     patience: int = 40,
+    short: int = 8,
     least_values: int = 12,
     evaluations: int = 3,
     floor: float = 0.05,
@@ -21,13 +24,15 @@ def success_never_comes(
     """The success rate stays at or near 0 throughout the run.
 
     ## What it sees
-    The success rate has been 0 in all of 40 values or more. Starting at the 12th value, the check also fires for a
-    success rate that is 0 on 85% of its rows (`series.trajectory`) together with three or more held-out scores, none
-    of them above 0.05: two measurements on different prompts then agree. If no success rate is recorded, twelve such
-    held-out scores are enough. If the reward is always at its minimum too, STL001 reports it.
+    The success rate has been 0 in all of 40 values or more, or in all of 8 if as many rewards are known and the
+    reward has not gained. Starting at the 12th value, the check also fires for a success rate that is 0 on 85% of
+    its rows (`series.trajectory`) together with three or more held-out scores, none of them above 0.05: two
+    measurements on different prompts then agree. If no success rate is recorded, twelve such held-out scores are
+    enough. If the reward is always at its minimum too, STL001 reports it.
 
     ## Thresholds
     - `patience`: number of values, all 0, after which one should have been above 0; as in REW011.
+    - `short`: number of values, all 0, if the reward has not gained; as many as a trend needs.
     - `least_values`: number of values at or above which the check tests whether almost all are 0; as in STL001.
     - `evaluations`: minimum number of held-out scores; the number of rewards that STL001 requires.
     - `floor`: held-out score, 0 to 1, up to which it counts as never above its minimum; as in REW002.
@@ -48,8 +53,8 @@ def success_never_comes(
     No finding.
 
     ## Known false alarms
-    Tasks with rare success in small batches, in which successes come late. The finding clears with the first success,
-    or with the first held-out score above the minimum.
+    Tasks where success is rare in small batches and comes late. The finding clears with the first success, or with the
+    first held-out score above the minimum.
 
     ## Remedy
     First check that a correct answer counts as correct. Then use easier prompts, a supervised start, or partial credit.
@@ -63,8 +68,9 @@ def success_never_comes(
     nowhere = (total(eval_score == eval_score) >= evaluations) & (best(eval_score) <= floor) & (lowest(eval_score) >= 0)
     hardly = (success_unpaid > 0) & nowhere & (n >= least_values)
     held_out = nowhere & (n < 1) & (total(eval_score == eval_score) >= least_values) & ~eval_gained
+    flat = (total(reward_mean == reward_mean) >= short) & ~reward_gained
     return fires(
-        ((never & (n >= patience)) | hardly | held_out) & ~(reward_unpaid > 0),
+        (never & ((n >= patience) | (flat & (n >= short))) | hardly | held_out) & ~(reward_unpaid > 0),
         "{what}.",
         hold=(1, 1),
         clear=1,

@@ -21,7 +21,7 @@ def eos_set_incomplete(
 
     ## Thresholds
     - `most`: share of responses that count as truncated, 0 to 1.
-    - `slack`: share of the mean length implied by the truncated responses that the actual mean must reach.
+    - `slack`: minimum of the actual mean length, as a share of the mean that the truncated responses imply.
 
     ## Why it matters
     A trainer that knows only one EOS id treats every other end as truncation: responses are masked or punished, and a

@@ -41,7 +41,7 @@ def retokenisation_drift(events: Column) -> Fires:
     ## Sources
     verl-project/verl#3720 (a line break lost after every turn), #2165 and #2189 (reasoning that the template strips).
     """
-    warned = total(seen(events, "log-warning", _WARNING))
+    warned = total(seen(events, "log-warning", text=_WARNING))
     return fires(
         warned > 0,
         "The trainer warned that training and inference tokenise the same conversation differently ({warnings}).",

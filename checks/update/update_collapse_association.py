@@ -17,7 +17,7 @@ def update_collapse_association(
     """Rollouts collapse after updates but not after steps without an update.
 
     ## What it sees
-    The check counts the transitions from one step to the next in a table of update or no update against collapse or no
+    The check counts the transitions from one step to the next in a 2 × 2 table: update or no update, collapse or no
     collapse. A rollout is collapsed if at least 90% of its responses are invalid (or its reward is near the run's
     lowest), and healthy if at most half are. Only transitions from a healthy step count for the test, because skip
     rules and minimum rewards would otherwise produce such a table. It fires if three conditions hold: Fisher's

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import os
 import sys
 from collections.abc import Iterable
@@ -73,6 +75,9 @@ PANELS = {
     "record_every record_tokens skip_others plan",
 }
 """The panels of a command's options in ``--help``, in order, by parameter name."""
+
+COLLECT_AT = 100_000
+"""Number of new objects before Python searches for garbage: at its default, imports and checks cost a tenth more."""
 
 PIPE_CLOSED = 128 + 13
 """Exit code if the reader of the output closes the pipe, as for a process that SIGPIPE ends."""
@@ -166,6 +171,8 @@ def main() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - it is open to the end
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="replace")
+    gc.set_threshold(COLLECT_AT)
+    atexit.register(gc.freeze)  # Python would search all objects for garbage once more at exit
     words = with_command(sys.argv[1:])
     if words[:1] != ["probe"] or not hasattr(os, "fork"):
         _run(words)

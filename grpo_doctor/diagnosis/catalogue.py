@@ -73,26 +73,27 @@ def python_files(folder: Path) -> list[Path]:
 def _load_check_file(package: str, folder: Path, path: Path) -> tuple[Check, ...]:
     """The checks of a file, with its probe; cached, because Python imports a file only once."""
     mount(package, folder)
-    parts = path.relative_to(folder).with_suffix("").parts
-    for depth in range(1, len(parts)):
-        mount(".".join((package, *parts[:depth])), folder.joinpath(*parts[:depth]))
+    *families, stem = path.relative_to(folder).parts
+    for family in families:
+        package, folder = f"{package}.{family}", folder / family
+        mount(package, folder)
+    name = f"{package}.{stem.removesuffix('.py')}"
     try:
-        name = ".".join((package, *parts))
         importlib.import_module(name)
-        if probe_beside(path).is_file():
+        if os.path.isfile(probe_beside(path)):
             importlib.import_module(name + PROBE)
     finally:
         loaded = take_loaded(path)
     for check in loaded:
-        check.family = parts[0] if len(parts) > 1 else folder.name
+        check.family = families[0] if families else folder.name
     return tuple(loaded)
 
 
 def _load_folder(package: str, folder: Path, family: str = "") -> list[Check]:
     """The checks of a folder, or of one family in it."""
-    files = dict.fromkeys(python_files(folder / family))
+    files = python_files(folder / family)
     beside = set(map(probe_beside, files))
-    return [c for path in files if path not in beside for c in _load_check_file(package, folder, path)]
+    return [c for path in files if str(path) not in beside for c in _load_check_file(package, folder, path)]
 
 
 def load_file(path: Path) -> Check:

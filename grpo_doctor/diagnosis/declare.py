@@ -17,10 +17,9 @@ PROBE = "_probe"
 """End of the name of a probe's file that belongs to the check in the file next to it."""
 
 
-def probe_beside(file: str | Path) -> Path:
+def probe_beside(file: str | Path) -> str:
     """The file that may contain the probe of the check in a file."""
-    path = Path(file)
-    return path.with_name(f"{path.stem}{PROBE}.py")
+    return f"{str(file).removesuffix('.py')}{PROBE}.py"
 
 
 def take_loaded(file: Path | None = None) -> list[Check]:
@@ -35,7 +34,7 @@ def _declare(part: str, code: str, function: Callable[..., Any], meta: dict[str,
     issue = _loading.get(code)
     if issue is None:
         issue = _loading[code] = Check(code, function, **meta)
-    elif function.__code__.co_filename not in (issue.file, str(probe_beside(issue.file))):
+    elif function.__code__.co_filename not in (issue.file, probe_beside(issue.file)):
         raise CheckError(
             f"{function.__code__.co_filename}: {code} is already used by {issue.file}; choose another code"
         )

@@ -13,7 +13,7 @@ from ..run import Table
 from ..series.derived import DERIVED
 from ..series.noise_model import median
 from ..series.trajectory import SUCCESS, TURNED
-from .wording import listed
+from .wording import listed, number
 
 BEYOND = 4.0
 """Robust deviations from its own median beyond which a series has left its range (Tukey's far-out fence is 3.5)."""
@@ -68,7 +68,8 @@ class Before(NamedTuple):
         """The sentence for a headline without a known cause; empty if too little was recorded."""
         if self.moved:
             first = [
-                f"{m.field} {'rose' if m.end > m.start else 'fell'} from {m.start:.2g} to {m.end:.2g} at step {m.step}"
+                f"{m.field} {'rose' if m.end > m.start else 'fell'} from {number(m.start, 2)} to {number(m.end, 2)} "
+                f"at step {m.step}"
                 for m in self.moved[:2]
             ]
             return f" Early indicator{'s' if first[1:] else ''}: {listed(first)}."
@@ -79,7 +80,7 @@ class Before(NamedTuple):
         """The same as a table of the report; empty if nothing was recorded."""
         title = "Early indicators"
         if self.moved:
-            rows = [[m.field, f"{m.start:.3g}", f"{m.end:.3g}", str(m.step), str(m.lead)] for m in self.moved]
+            rows = [[m.field, number(m.start), number(m.end), str(m.step), str(m.lead)] for m in self.moved]
             head = ["metric", "level before", "level after", "at step", "rows before the fall"]
             note = "Metrics whose level shifted before success fell, the earliest first. Order is not proof of a cause."
             return [Table(title=title, head=head, rows=rows, note=note)]
@@ -87,7 +88,7 @@ class Before(NamedTuple):
             "None of these metrics shifted before success fell. A policy failure usually shows here, so first check "
             "what is outside the policy: the reward function, its environment and the prompts."
         )
-        rows = [[name, f"{level:.3g}"] for name, level in self.steady.items()]
+        rows = [[name, number(level)] for name, level in self.steady.items()]
         return (
             [Table(title=title, head=["steady metric", "level"], rows=rows, note=note)] if len(rows) >= SEVERAL else []
         )

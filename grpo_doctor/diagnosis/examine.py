@@ -136,9 +136,16 @@ def _plain(value: Any) -> Any:
 class _Rows:
     """The columns of a block of rows, as the checks' arguments."""
 
-    def __init__(self, run: Run, start: int, stop: int, settings: Mapping[str, Any], stands: Mapping[str, Any]) -> None:
-        self.run, self.start, self.stop, self.settings = run, start, stop, settings
-        self._columns = dict(stands)
+    def __init__(
+        self,
+        run: Run,
+        start: int,
+        stop: int,
+        settings: Mapping[str, Any],
+        success: Mapping[str, tuple[list[Standing], list[int]]],
+    ) -> None:
+        self.run, self.start, self.stop, self.settings, self.success = run, start, stop, settings, success
+        self._columns: dict[str, Any] = {}
         self._known: dict[str, np.ndarray] = {}
 
     def field(self, name: str) -> Any:
@@ -159,6 +166,10 @@ class _Rows:
     def _column(self, name: str) -> Any:
         if name.startswith(DECLARED):
             return self._all(declared(self.settings, name))
+        if name in STANDING:
+            field, word = STANDING[name]
+            standings, rows = self.success[field]
+            return np.repeat([getattr(standing, word) for standing in standings], rows)
         if name == "step":
             return self.run.steps[self.start : self.stop].astype(float)
         if name in ("events", "samples"):
@@ -275,21 +286,14 @@ class Examination:
 
     def block(self, run: Run, start: int, stop: int) -> None:
         """Rows ``start:stop`` of a run."""
-        columns = _Rows(run, start, stop, self.settings, self._stand(run, start, stop))
+        tops = run.column("reward_max", start, stop)
+        tops = np.full(stop - start, math.nan) if tops is None else tops
+        success = {name: self._followed(run, name, start, stop, tops) for name in self.success}
+        columns = _Rows(run, start, stop, self.settings, success)
         numbers, before, steps = np.arange(start, stop), self.ever, run.steps[start:stop]
         for place in range(len(self.examined)):
             spent()
             self._block(place, columns, numbers, steps, before)
-
-    def _stand(self, run: Run, start: int, stop: int) -> dict[str, np.ndarray]:
-        """Processes the success values; returns their state after each row as columns for the checks."""
-        tops = run.column("reward_max", start, stop)
-        tops = np.full(stop - start, math.nan) if tops is None else tops
-        stood = {name: self._followed(run, name, start, stop, tops) for name in self.success}
-        return {
-            name: np.repeat([getattr(standing, word) for standing in stood[field][0]], stood[field][1])
-            for name, (field, word) in STANDING.items()
-        }
 
     def _followed(
         self, run: Run, name: str, start: int, stop: int, tops: np.ndarray

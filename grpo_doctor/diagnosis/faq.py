@@ -27,7 +27,7 @@ PRINTED = 5e-5
 def answers_of(run: Run) -> list[str]:
     """The answers that apply to an RL or preference run, the most frequent question first."""
     if run.run_type == "preference":
-        return [line for line in (_pairs_are_identical(run), _chosen_is_negative(run)) if line]
+        return list(filter(None, [_chosen_is_negative(run)]))
     if run.run_type != "rl":
         return []
     told = (
@@ -90,21 +90,6 @@ def _loss_is_negative(run: Run) -> str | None:
     return (
         "Why is the loss negative? The policy term is minus the mean of ratio x advantage over tokens. With "
         "responses of unequal length it can have either sign. Its sign and size do not show whether the run learns."
-    )
-
-
-def _pairs_are_identical(run: Run) -> str | None:
-    """Loss = ln 2 x (1 - reward accuracy) on every row: the pairs that are not ranked have a margin of 0."""
-    known = _known(run, "loss", "success_rate", rows=ROWS)
-    if known is None:
-        return None
-    loss, ranked = known
-    if np.ptp(ranked) == 0 or not np.all(np.abs(loss - math.log(2) * (1 - ranked)) <= 0.01 * math.log(2)):
-        return None
-    return (
-        f"Why is the loss {math.log(2):.3f} x (1 - reward accuracy)? {1 - ranked.max():.0%} to {1 - ranked.min():.0%} "
-        "of the pairs have a margin of exactly 0, so chosen and rejected are the same text, and the others are already "
-        "separated. Remove the identical pairs."
     )
 
 

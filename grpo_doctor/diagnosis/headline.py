@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..run import Run, not_finite_any_longer
 from ..series.noise_model import median
-from ..series.trajectory import printable
-from ..series.trend import FEW, Outcome
+from ..series.trajectory import Trajectory, printable
+from ..series.trend import FEW, MATTERS, NOTHING, Outcome
 from .check import Confidence, Finding, Severity
 from .early_indicators import Before, Columns
 from .remedies import shared_remedies
 from .remedy_gate import refused, signs
-from .success import NAMES, evidence, lost, names_of, shown
+from .success import NAMES, evaluated, evidence, lost, names_of, shown
 from .wording import at_intervals, counted, listed, number
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 ENOUGH = 8
 """Rows below which a run is not judged: no trend check can have fired."""
 COMPONENTS = "reward_components"
+HELD_OUT = "held-out"
 KEEP = "keep-and-compare"
 SHOWN = 3
 """Maximum number of reward components to name."""
@@ -82,6 +84,8 @@ def headline(facts: Facts) -> str:
     named = any(COMPONENTS in f.columns for f in facts.vital)
     if facts.idle and trained and not (facts.short or facts.learning or named):
         said.append(_never_paid(facts.idle))
+    if trained and not (facts.short or facts.learning or named) and (moved := _moved(facts.parts)):
+        said.append(moved)
     if trained and not (facts.short or facts.success) and (loss := _went(facts.column("loss"))) and "," not in loss:
         said.append(f"The loss is {loss} at the start and at the end.")
     if end := _ending(facts, result):
@@ -96,10 +100,13 @@ def headline(facts: Facts) -> str:
 def _problem(facts: Facts) -> str:
     """Return the problem and its cause, and the result of a run without an outcome or of one that learns anyway."""
     sentence = failing_sentence(facts.outcome, facts.cause, facts.before)
-    if facts.short or facts.verdict != "suspect" or facts.run.run_type == "probe":
+    if facts.short or facts.run.run_type == "probe":
         return sentence
     achieved = facts.outcome is None or (facts.learning and not sentence.startswith("The reward rose"))
-    return f"{sentence} {facts.shown}" if achieved else sentence
+    if facts.verdict == "suspect" and achieved:
+        return f"{sentence} {facts.shown}"
+    held_out = evaluated(facts.success, facts.run.run_type)
+    return f"{sentence} T{held_out[1:]}." if held_out and HELD_OUT not in sentence else sentence
 
 
 def failing_sentence(outcome: Finding | None, cause: Finding | None, before: Before) -> str:
@@ -110,7 +117,8 @@ def failing_sentence(outcome: Finding | None, cause: Finding | None, before: Bef
     if cause is not None and cause.columns and set(cause.columns) == set(outcome.columns):
         return cause.message  # Both use the same series, so one repeats the other.
     if cause is not None:
-        return f"{outcome.message} Likely cause ({cause.code}): {cause.message}"
+        proven = "Cause" if cause.sureness is Confidence.HIGH else "Likely cause"
+        return f"{outcome.message} {proven} ({cause.code}): {cause.message}"
     if outcome.evidence.get("throughout"):
         return f"{outcome.message} Check the reward function and answer extraction first."
     return f"{outcome.message}{before.sentence()}"
@@ -146,6 +154,19 @@ def _never_paid(idle: Mapping[str, bool]) -> str:
     return f"The reward component{'' if one else 's'} {names} {'is' if one else 'are'} {how}."
 
 
+def _moved(parts: Mapping[str, np.ndarray]) -> str:
+    """Return which reward components rose or fell beyond noise; empty for a single one, which is the reward."""
+    said = []
+    for name, values in parts.items() if len(parts) > 1 else ():
+        series = Trajectory()
+        for row, value in enumerate(values):
+            series.push(value, row)
+        if (o := series.outcome).gained or o.fallen:
+            went = "fell" if o.fallen else "rose"
+            said.append(f"{printable(name)} {went} from {number(o.best if o.fallen else o.first)} to {number(o.now)}")
+    return f"Of the reward components, {listed(said[:SHOWN])}." if said else ""
+
+
 def _overview(facts: Facts) -> str:
     """The first sentence of a run that no finding heads."""
     run, verdict = facts.run, facts.verdict
@@ -167,7 +188,7 @@ def _overview(facts: Facts) -> str:
         differ = f"{run.reading.rows} or {run.reading.other_rows} rows, with different rewards"
         return f"The log can be read in two ways that give different results ({differ}), so the run is not judged."
     told = facts.shown
-    if past := earlier(facts.findings):
+    if past := earlier(facts.findings, facts.success):
         return f"{told} {past}{but}"
     if verdict == "unproven":
         troubled = lost(facts.success) or any(f.kind == "outcome" for f in active)
@@ -231,9 +252,16 @@ def _nothing_read(run: Run) -> str:
     return f"No training metrics were recognised, so there is no verdict{unread and f' ({unread})'}."
 
 
-def earlier(findings: list[Finding]) -> str:
-    """Return the most severe cleared problem, if it was at least a warning."""
-    worst = worst_of([f for f in findings if f.cleared and f.level >= Severity.WARNING])
+def earlier(findings: list[Finding], success: Mapping[str, Outcome]) -> str:
+    """Return the most severe cleared problem, if it was at least a warning; not a fall that is small next to the gain
+    of the run."""
+    series = {NAMES[name]: o for name, o in success.items()}
+
+    def small(evidence: Mapping[str, Any]) -> bool:
+        o = series.get(evidence.get("what", ""), NOTHING)
+        return bool(evidence.get("best", math.nan) - evidence.get("floor", math.nan) < MATTERS * (o.best - o.first))
+
+    worst = worst_of([f for f in findings if f.cleared and f.level >= Severity.WARNING and not small(f.evidence)])
     if worst is None:
         return ""
     return f"No problem is active now. Earlier problem (until step {worst.last_step}): {worst.message}"

@@ -23,7 +23,7 @@ _LAB = re.compile(r"\{lab:([\w-]+)(?:/([\w-]+))?\}")
 class Advice(NamedTuple):
     """The advice of a check.
 
-    ``probe_remedies`` come first for findings that a probe has proven on the code.
+    ``probe_remedies`` come first for findings that a probe has proven in the code.
     """
 
     remedies: tuple[Remedy, ...] = ()

@@ -11,7 +11,7 @@ from ..run import RunType
 from ..series.trajectory import SUCCESS, TURNED
 from ..series.trend import FEW, HALF, LEAST, Outcome
 
-HELD_OUT = "eval_score"
+HELD_OUT = ("eval_score", "eval_loss")
 NAMES = SUCCESS | TURNED | {"reward_margin": "margin"}
 OF_PAIRS = {"success_rate": "reward accuracy", "eval_score": "held-out reward accuracy"}
 """Names of the two series in preference training."""
@@ -70,7 +70,8 @@ def shown(success: Mapping[str, Outcome], learning: bool, run_type: RunType = "r
     """One sentence on what the success series show, with the held-out score."""
     names = names_of(run_type)
     said, told = _claim(success, names, learning, run_type)
-    return f"{said}{'' if HELD_OUT in told else _held_out(success, names)}."
+    held_out = evaluated(success, run_type, told)
+    return f"{said}, and {held_out}." if held_out else f"{said}."
 
 
 def _claim(
@@ -87,8 +88,7 @@ def _claim(
             if fell:
                 back = "rose again" if fell[0] in TURNED else "fell back"
                 return f"No evidence of learning: {moved}, but the {names[fell[0]]} {back}", (name, *fell)
-            best = f", after a best level of {abs(o.best):.3g}" if o.best - o.now > o.shown else ""
-            return f"{improved}: {moved}{best}", (name,)
+            return f"{improved}: {moved}{_after_best(name, o)}", (name,)
     for name, o in success.items():
         if o.risen and not o.fallen:
             first, now = _levels(name, o)
@@ -105,20 +105,23 @@ def _claim(
             return f"{none}: {near}", (name,)
     for name, o in success.items():
         if o.shown == o.shown:
-            return f"{none}: {_flat(names[name], o, *_levels(name, o))}", (name,)
+            better = _after_best(name, o) if o.best - o.first > o.shown else ""
+            return f"{none}: {_flat(names[name], o, *_levels(name, o))}{better}", (name,)
     few = "too few recognised values" if success else "no recognised values"
     measures = "margin, the reward accuracy" if run_type == "preference" else "reward, the success rate"
     return f"{none}: the log has {few} of the {measures} or a held-out score", ()
 
 
-def _held_out(success: Mapping[str, Outcome], names: Mapping[str, str]) -> str:
-    """Return what the held-out score did, with the number of its values while they are few; empty if there is none."""
-    o = success.get(HELD_OUT)
-    if o is None or o.rows < 2:
+def evaluated(success: Mapping[str, Outcome], run_type: RunType, told: Collection[str] = ()) -> str:
+    """Return what the held-out score, or else the held-out loss, did, with the number of its values while they are few;
+    empty if there is none, or if it is ``told``."""
+    name = next((name for name in HELD_OUT if name in success and success[name].rows > 1), "")
+    if not name or name in told:
         return ""
+    o, (first, now) = success[name], _levels(name, success[name])
     few = f" ({o.rows} evaluations)" if o.shown != o.shown else ""
-    went = "rose" if o.gained else "fell" if o.fallen else "changed"
-    return f", and the {names[HELD_OUT]} {went} from {o.first:.3g} to {o.now:.3g}{few}"
+    went = ("rose" if first < now else "fell") if o.gained or o.fallen else "changed"
+    return f"the {names_of(run_type)[name]} {went} from {first:.3g} to {now:.3g}{few}"
 
 
 def _beyond_start(success: Mapping[str, Outcome]) -> str:
@@ -127,8 +130,14 @@ def _beyond_start(success: Mapping[str, Outcome]) -> str:
     if (margin := success.get("reward_margin")) is not None:
         return f"the margin is {margin.now:.3g}, above the initial value 0 of a preference run"
     if (loss := success.get("loss")) is not None:
-        return f"the loss is {-loss.now:.3g}, below the initial value ln 2 (0.693) of a preference run"
+        return f"the loss is {0 - loss.now:.3g}, below the initial value ln 2 (0.693) of a preference run"
     return ""
+
+
+def _after_best(name: str, o: Outcome) -> str:
+    """Return the best level if the last one is below it by more than a detectable change."""
+    best = 0 - o.best if name in TURNED else o.best
+    return f", after a best level of {best:.3g}" if o.best - o.now > o.shown else ""
 
 
 def _flat(name: str, o: Outcome, first: float, now: float) -> str:

@@ -14,12 +14,13 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
+import numpy as np
 
 from ..run import Run, RunType, Table
 from ..series.reward_components import idle, parts_of
 from ..series.trajectory import MEANT, VALID, Trajectory
 from ..series.trend import Outcome
-from .check import Confidence, Finding, Fires, Severity, Withheld
+from .check import Check, Confidence, Finding, Fires, Severity, Withheld
 from .early_indicators import Before, Moved, Recorded, before
 from .faq import answers_of
 from .framework import framework
@@ -298,8 +299,8 @@ def _treat(
     passed: Collection[str],
 ) -> None:
     """Attaches rivals and remedies, in the order of the findings. A remedy that an active finding, the settings or the
-    log (``refuted``), or an earlier remedy rules out is withheld with the reason, as is a rival whose check has
-    ``passed``.
+    log (``refuted``), or an earlier remedy rules out is withheld with the reason. A rival whose check has ``passed``
+    is left out.
 
     Remedies that most causes of the same effect ask for come first. If probes proved the findings on the code, the
     probe's remedies come first. Remedies that the framework's trainer already applies come last.
@@ -332,6 +333,14 @@ def _treat(
         finding.withheld = [Withheld(r.id, r.title, reasons[r.id]) for r in offered if r.id in reasons]
         if finding in active:
             given |= {r.id: finding.code for r in finding.remedies}
+
+
+def _mostly(check: Check, recorded: Recorded) -> bool:
+    """Return whether at least half of the rows have the fields that a check requires: a pass on a few rows refutes
+    nothing."""
+    columns = ([recorded.column(field) for field in need.fields] for need in check.needs if "step" not in need.fields)
+    known = (sum(np.isfinite(c).sum() for c in found if c is not None and c.dtype != object) for found in columns)
+    return all(2 * n >= len(recorded.steps) for n in known)
 
 
 _ORDER = {"cause": 0, "outcome": 1, "symptom": 2, "note": 3}
@@ -377,7 +386,10 @@ def diagnosis_of(
     unused = idle(parts)
     begin, unpaid = -math.inf if first is None else first, task is not None and task.unpaid
     refuted = senseless(run.settings, active, begin, recorded.column, unpaid=unpaid, idle=bool(unused))
-    _treat(catalogue, findings, active, run, refuted, coverage.passed_codes)
+    asked = {rival.ruled_out_by for f in findings for rival in catalogue.checks[f.code].rivals}
+    passed = asked & {*coverage.passed_codes} if begin <= 1 else set()
+    passed = {code for code in passed if _mostly(catalogue.checks[code], recorded)}
+    _treat(catalogue, findings, active, run, refuted, passed)
     verdict = _verdict(run, active, coverage, stands, rows)
     earlier = before(recorded, int(fell)) if fell < math.inf else Before([], {})
     told = [f for f in findings if not f.cleared or f.onset_step != first]  # held from the first row: the start
@@ -402,6 +414,7 @@ def diagnosis_of(
     sentence = headline(facts)
     if catalogue.selected and not head:
         sentence = f"Only the selected checks ran ({', '.join(catalogue.selected)}). {sentence}"
+    end = run.ending.described if run.ending and run.ending.described in sentence else None
     return Diagnosis(
         source=run.source,
         format=run.format,
@@ -419,7 +432,7 @@ def diagnosis_of(
         moved=earlier.moved,
         findings=findings,
         coverage=coverage,
-        notes=[*run.notes, *unfinished(run, last)],
+        notes=[*(note for note in run.notes if end is None or end not in note), *unfinished(run, last)],
         tables=[*run.tables, *earlier.tables(), *tables_of(run)],
         answers=answers_of(run),
         next_run=before_next_run([*([head] if head else []), *(f for f in active if f is not head)]),

@@ -31,8 +31,8 @@ VALUES = 6
 settings with more words are not tested."""
 RANGES = 5
 DRAWS, MORE = 9_999, 99_999
-"""Number of random tables for a test with more than two values, and the number if p is close to the smallest value that
-they can show."""
+"""Number of random tables for a test with more than two values, and the larger number for a p close to the smallest
+value that they can show."""
 COMPARED = 3
 """Minimum number of runs per value to compare rewards and onsets."""
 

@@ -270,7 +270,7 @@ def _brought_back(cells: Cells) -> str:
     never = [fault for fault in lost if fault not in back]
     told = [f"Fixed in place, {len(fixed) - len(lost)} of {len(fixed)} harmful faults recover."]
     if back:
-        told.append(f"Exceptions: {_listed(back)}. The damage to the weights remains, and only a rollback recovers.")
+        told.append(f"Exceptions: {_listed(back)}. Their weights stay damaged, and only a rollback restores the run.")
     if never:
         told.append(f"Neither fixes {_listed(never)} within the run.")
     return " ".join(told)
@@ -295,7 +295,7 @@ def _cell(runs: Sequence[Row]) -> str:
 NAMED = """Every run was checked live, one record at a time, and compared with checks that receive only its reward.
 Figures are medians over the seeds. *Lead* is the minimum number of steps by which the fault is named earlier, and its
 share of the run. If records do not show a
-fault, the probe in that column proves it on the code (`grpo-doctor probe`)."""
+fault, the probe in that column detects it in the code (`grpo-doctor probe`)."""
 
 
 NAMES = ["named by", "probe", "at step", "reward alone", "lead", "cause at the end", "other causes"]
@@ -396,8 +396,8 @@ def _step(step: float | None) -> str:
 
 
 CALIBRATED = """A case is a project of the labelled logs or a fault of the engine; it is correct if every cause in its
-headlines is right. The cause of a log is right if the log's label contains its family. The cause of a run with a fault
-is right if that check should name the fault; in a reference run no cause is right. The rules were written with
+headlines is right. The cause named for a log is right if the log's label contains its family. The cause of a run with
+a fault is right if that check should name the fault; in a reference run no cause is right. The rules were written with
 knowledge of these logs and faults."""
 
 

@@ -372,7 +372,7 @@ def _finding(check: Check, fires: Fires) -> Finding:
     return Finding(
         code=check.code,
         name=check.name,
-        kind="defect",  # it is proven on the code, whatever kind the same check has on records
+        kind="defect",  # the code itself proves it, whatever kind the same check has on records
         severity=str(max(levels, default=check.probe_severity)),
         confidence="high",
         onset_step=0,

@@ -47,7 +47,7 @@ class Sample(NamedTuple):
         return self._with_last(self.forward.input_ids[self.row, self.low : self.high], self.response[-1:])
 
     def _with_last(self, values: Tensor, last: Sequence[int]) -> Tensor:
-        """Return (T,) the values of the sample's part of the row, with that of the last token if the model lacks it."""
+        """Return (T,) the values of the sample's part of the row, plus ``last`` if the model lacks the last token."""
         if not self.lacks_last():
             return values
         at = self.said + len(self.response) - 1 - self.low

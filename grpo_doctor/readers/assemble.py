@@ -14,7 +14,16 @@ from ..run import Run, RunBuilder
 from ..series.reward_components import of_form
 from .aliases import GUESSED, OF_BATCHES, resolve, words
 from .input import NotRead
-from .row_kinds import SHARES, SINGLE_PROMPT, is_eval, of_whole_runs, possible, run_type
+from .row_kinds import (
+    EVALUATED,
+    SHARES,
+    SINGLE_PROMPT,
+    is_eval,
+    is_preference,
+    of_whole_runs,
+    possible,
+    run_type,
+)
 from .steps import continued, of_rows, repeated, restarted
 
 if TYPE_CHECKING:
@@ -97,7 +106,7 @@ def _rows_of(rows: Rows, builder: RunBuilder) -> tuple[set[str], int]:
     columns, recorded = _metrics(rows, run)
     trains = np.frombuffer(rows.trains, np.uint8).astype(bool)
     trained = {name for name, c in columns.items() if _holds(c, trains, recorded.get(name, ()))}
-    trained |= {"eval_score"} & columns.keys()
+    trained |= EVALUATED & columns.keys()
     steps = of_rows(np.frombuffer(rows.steps, float), trains, rows.weak.full(n), columns.get("epoch"))
     steps, lines = continued(steps, columns.get("epoch")), np.frombuffer(rows.lines, np.int64)
     if rows.dropped:
@@ -118,7 +127,7 @@ def _rows_of(rows: Rows, builder: RunBuilder) -> tuple[set[str], int]:
     _averaged(steps, columns)
     _shares(columns, run)
     same = repeated(steps, columns)
-    again = [] if rows.redrawn else restarted(same, trains)  # the progress bar is redrawn in place
+    again = [] if rows.redrawn else restarted(same, steps, trains)  # the progress bar is redrawn in place
     builder.extend(steps, columns, lines, recorded, events, again)
     return trained, len(same) - len(again)
 
@@ -327,9 +336,10 @@ def _components(rows: Rows, run: Run, columns: Columns, n: int) -> None:
     names = [column.label for column in rows.components.values()]
     if "reward_mean" not in columns and len(names) == 1:
         (key,) = rows.components
-        columns["reward_mean"] = rows.components[key].full(n)
-        run.mapping[key] = "reward_mean"
-        run.notes.append(f"{key} is the only reward key and is used as the reward")
+        of_pairs = "accuracy" in words(key) and is_preference(rows.seen)
+        run.mapping[key] = "success_rate" if of_pairs else "reward_mean"
+        columns.setdefault(run.mapping[key], rows.components[key].full(n))
+        run.notes.append(f"{key} is the only reward key and is used as the {'accuracy' if of_pairs else 'reward'}")
         return
     table = np.column_stack([column.full(n) for column in rows.components.values()])
     column = np.full(n, None, object)

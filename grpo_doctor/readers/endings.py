@@ -9,7 +9,7 @@ from textwrap import shorten
 from typing import NamedTuple
 
 from ..record import Event
-from ..run import Ending, EndKind
+from ..run import Ending, EndKind, Run
 
 
 class _Sign(NamedTuple):
@@ -105,6 +105,8 @@ _LONGEST = 400
 """Maximum number of characters of a line to search."""
 _MOST_SAID = 160
 """Maximum number of characters of an exception message to show."""
+_POSSIBLE = re.compile(r"\b(?:potential|possible) (?:root )?causes\b")
+"""Ray lists signals and memory after these words, whatever ended the worker."""
 _FRAME = re.compile(r'\s*File "(?:[^"]*/)?([^"/]{1,80})", line (\d{1,7}), in (<?\w{1,80}>?)')
 """The line of a traceback that names a function; the last one before an exception is where it was raised."""
 _REPEATED = re.compile(r"\b(?:ERROR|CRITICAL|FATAL)\b\W{0,3}(.+)")
@@ -115,16 +117,18 @@ TAIL = 2000
 """Number of lines at the end that are searched for an ending, because the run survived earlier errors."""
 
 
-def words(end: Ending, rows: int) -> str:
-    """Describe an ending in one line; without metrics before it, there is nothing to judge."""
-    holds = "the rows before it are not affected" if rows else "it ended before the first metric"
-    return f"the log ends with {end.described}; {holds}"
-
-
-def events(end: Ending) -> list[Event]:
-    """Return an ending as an event, after that of a training which had finished before."""
-    finished = [Event(kind="finished", line=end.line)] if end.after_training else []
-    return [*finished, Event(kind="end", message=end.described, line=end.line)]
+def conclude(run: Run, end: Ending | None) -> None:
+    """Record how the log of a run ends: as a note, and as an event of its last row, after that of a training which had
+    finished before."""
+    run.ending = end
+    if end is None or end.kind == "finished":
+        return
+    holds = "the rows before it are not affected" if len(run) else "it ended before the first metric"
+    run.notes.insert(0, f"the log ends with {end.described}; {holds}")
+    if len(run):
+        finished = [Event(kind="finished", line=end.line)] if end.after_training else []
+        ended = Event(kind=end.kind, message=end.described, line=end.line)
+        run.events.setdefault(len(run) - 1, []).extend([*finished, ended])
 
 
 def ending(lines: Iterable[tuple[int, str]], last_row: int) -> Ending | None:
@@ -141,6 +145,7 @@ def ending(lines: Iterable[tuple[int, str]], last_row: int) -> Ending | None:
     for line, text in lines:
         if line <= last_row:
             continue
+        text = _POSSIBLE.split(text, maxsplit=1)[0]
         if _ANY.search(text, 0, _LONGEST):
             for sign in _SIGNS:
                 if sign not in found and sign.words.search(text, 0, _LONGEST):

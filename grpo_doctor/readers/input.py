@@ -62,6 +62,8 @@ class Input:
     mapping: Mapping[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     shown: str = ""
+    embedded: bool = False
+    """Whether this is a part of another file, which does not have its line numbers."""
     grown: list[Any] = field(default_factory=list)
     """Data that an earlier call has collected from a file of rows, as `keep` stores it."""
     _start: int = field(default=0, init=False)

@@ -34,7 +34,7 @@ _REWARD = re.compile(
 """Words in the name of a series that may be a reward."""
 _SURELY = re.compile(r"rew|rwd", re.IGNORECASE)
 _NO_REWARD = re.compile(
-    r"token_?acc|runtime|per_second|time|step|token|memory|elapsed|epoch|length|lr$|pid|seed|std$|norm|count|num_",
+    r"token_?acc|runtime|per_second|time|step|batch|token|memory|elapsed|epoch|length|lr$|pid|seed|std$|norm|count|num_",
     re.IGNORECASE,
 )
 
@@ -131,7 +131,8 @@ def checked(run: Run) -> Run:
     run.reading.out_of_range = [name for name in LIMITS if name in run.columns and _outside(run.columns[name], name)]
     run.reading.unused = candidates(run.unread, len(run))
     if _PAYS.isdisjoint(run.columns) and run.run_type not in ("preference", "evaluation") and run.reading.unused:
-        run.notes.insert(0, NotRead(run.reading.not_recognised))
+        note = NotRead(run.reading.not_recognised)
+        run.notes = [note, *(other for other in run.notes if other != note)]  # a part of a file was checked before
     elif run.run_type == "none" and not run.notes:
         run.notes.append(_unknown(run) or "no metrics recognised: no name is followed by numbers on several lines")
     return run
@@ -161,14 +162,15 @@ def _irregular(steps: np.ndarray) -> bool:
 
 
 def _unknown(run: Run) -> str:
-    """Return that none of the names with several values is known, or nothing without such names. The first column of a
-    table without a known counter is not proposed, because it usually counts the rows."""
+    """Return that none of the names with several values is known, that the rows of a table are not steps, or nothing.
+    The first column of a table without a known counter is not proposed, because it usually counts the rows."""
     names = [name for name, count in run.unread.items() if count > 1]
     metrics = [name for name in names if name.lower().replace(" ", "_") not in (*STEP_KEYS, *WEAK_STEP_KEYS)]
     if run.format == "csv" and metrics == names:
         metrics = names[1:]
     if not metrics:
-        return ""
+        columns = ", ".join([*run.unread][:_LISTED])
+        return f"no column counts steps among {columns}; not read" if run.format == "csv" and columns else ""
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     kind = "columns" if run.format == "csv" else "names"
     mapped = shlex.quote(f"{metrics[0]}=reward_mean")

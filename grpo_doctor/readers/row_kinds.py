@@ -159,11 +159,12 @@ _PAIRS_OF_LLAMA_FACTORY = {"percentage", "remaining_time", "total_steps", "accur
 hiyouga/LLaMA-Factory, src/llamafactory/train/callbacks.py."""
 
 
-def _is_preference(keys: set[str]) -> bool:
+def is_preference(keys: set[str]) -> bool:
     """Return whether the keys describe pairs, chosen and rejected: ``rewards_chosen`` and ``rejected_logps``."""
-    if PREFERENCE_KEYS & keys or keys >= _PAIRS_OF_LLAMA_FACTORY:
+    names = {key.lower().replace(" ", "_") for key in keys}
+    if PREFERENCE_KEYS & names or keys >= _PAIRS_OF_LLAMA_FACTORY:
         return True
-    paired = [low for key in keys if _OF_A_PAIR.search(low := key.lower())]
+    paired = [name for name in names if _OF_A_PAIR.search(name)]
     return any("chosen" in low or "accepted" in low for low in paired) and any("reject" in low for low in paired)
 
 
@@ -225,7 +226,7 @@ def run_type(fields: Iterable[str], keys: Iterable[str], *, counted: bool = Fals
     """Return the kind of training that the fields and keys of a log indicate; ``counted`` is whether its rows are
     numbered."""
     keys = set(keys)
-    if _is_preference(keys):
+    if is_preference(keys):
         return "preference"
     known = set(fields)
     if of_an_environment(keys) and not known & UPDATED:
@@ -238,7 +239,8 @@ def run_type(fields: Iterable[str], keys: Iterable[str], *, counted: bool = Fals
         return "evaluation"
     if known - _COMMON - set(TEXT_FIELDS):
         return "rl"
-    tasks = [found for key in keys if not is_eval(key) and (found := words(key)) & _OF_TASKS]
+    named = [words(key) for key in keys if not is_eval(key)]
+    tasks = [found for found in named if found & _OF_TASKS]
     trains = known & UPDATED or (counted and any("train" in found for found in tasks))
     if "success_rate" in known and tasks and trains:
         return "rl"
@@ -248,4 +250,6 @@ def run_type(fields: Iterable[str], keys: Iterable[str], *, counted: bool = Fals
         return "supervised"
     if "eval_score" in known and any(key.startswith(OF_VERL) for key in keys):
         return "rl"  # the scores of a running training, exported without the rest
+    if counted and "success_rate" in known and any({"train", "accuracy"} <= found for found in named):
+        return "supervised"
     return "evaluation" if known & {"eval_score", "success_rate"} else "none"

@@ -9,11 +9,20 @@ from typing import Any
 
 from ..run import RunType
 
-_KINDS: tuple[tuple[RunType, re.Pattern[str]], ...] = (
-    ("rl", re.compile(r"GRPO|GSPO|RLOO|PPO|REINFORCE|OnlineDPO", re.IGNORECASE)),
-    ("preference", re.compile(r"DPO|ORPO|KTO|CPO|SimPO", re.IGNORECASE)),
+_KINDS: tuple[tuple[RunType, re.Pattern[str], frozenset[str]], ...] = (
+    (
+        "rl",
+        re.compile(r"GRPO|GSPO|RLOO|PPO|REINFORCE|OnlineDPO", re.IGNORECASE),
+        frozenset("reward_funcs reward_func reward_fn reward_function reward_model".split()),
+    ),
+    (
+        "preference",
+        re.compile(r"DPO|ORPO|KTO|CPO|SimPO", re.IGNORECASE),
+        frozenset("ref_model reference_model".split()),
+    ),
 )
-"""Kinds of training by the class of the trainer; the first that matches counts."""
+"""Kinds of training by the class of the trainer, or one that it extends, and by the arguments of a class of the
+notebook: its own trainer with a reference model optimises more than the likelihood. The first that matches counts."""
 _CONFIGURES = re.compile(r"(?:Config|Arguments|Args|Trainer|SamplingParams|get_peft_model|from_pretrained)$")
 _LONGEST = 1 << 18
 """Maximum size of a cell in characters."""
@@ -24,16 +33,26 @@ class SourceCode:
 
     def __init__(self) -> None:
         self.trainer = ""
+        self.begins = False
+        """Whether the last cell calls ``train``."""
         self.settings: dict[str, Any] = {}
         self._named: dict[str, Any] = {}
+        self._classes: dict[str, ast.ClassDef] = {}
 
     @property
     def trains(self) -> RunType | None:
         """Return the kind of training if it is not supervised."""
-        return next((kind for kind, name in _KINDS if name.search(self.trainer)), None)
+        own, name = self._classes.get(self.trainer), self.trainer
+        arguments: set[str] = set()
+        if own is not None:
+            name = " ".join((name, *map(ast.unparse, own.bases)))
+            inits = (node for node in own.body if isinstance(node, ast.FunctionDef) and node.name == "__init__")
+            arguments = {arg.arg for init in inits for arg in (*init.args.args, *init.args.kwonlyargs)}
+        return next((kind for kind, of, told in _KINDS if of.search(name) or told & arguments), None)
 
     def see(self, text: str) -> None:
         """Process a cell; a cell that is not Python is ignored."""
+        self.begins = False
         lines = [line for line in text[:_LONGEST].splitlines() if not line.lstrip().startswith(("%", "!"))]
         try:
             with warnings.catch_warnings():
@@ -46,15 +65,18 @@ class SourceCode:
                 value = self._value(node.value)
                 if value is not None:
                     self._named[node.targets[0].id] = value
+            elif isinstance(node, ast.ClassDef) and any(ast.unparse(base).endswith("Trainer") for base in node.bases):
+                self._classes[node.name] = node
         for node in ast.walk(tree):
             if isinstance(node, ast.Call):
                 self._call(node)
 
     def _call(self, call: ast.Call) -> None:
         name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-        if not _CONFIGURES.search(name):
+        self.begins |= name == "train"
+        if name not in self._classes and not _CONFIGURES.search(name):
             return
-        if name.endswith("Trainer"):
+        if name in self._classes or name.endswith("Trainer"):
             self.trainer = name
         if name in ("get_peft_model", "LoraConfig"):
             self.settings["use_peft"] = True

@@ -296,8 +296,9 @@ def repeated(steps: np.ndarray, columns: Mapping[str, np.ndarray]) -> np.ndarray
     return np.flatnonzero(both & (np.diff(steps) == 0)) + 1
 
 
-def restarted(repeated: np.ndarray, trains: np.ndarray) -> list[int]:
-    """Return the training rows whose step comes again because the run was restarted; if there are many, this is how the
-    log counts."""
+def restarted(repeated: np.ndarray, steps: np.ndarray, trains: np.ndarray) -> list[int]:
+    """Return the training rows whose step comes again because the run was restarted: they are few, or have the first
+    step of a run that was started several times. Otherwise, this is how the log counts."""
     again = repeated[trains[repeated] & trains[repeated - 1]]
-    return again.tolist() if len(again) <= 0.1 * len(trains) else []
+    first = bool((steps[again] == steps[0]).all()) and np.count_nonzero(np.diff(steps)) > 1
+    return again.tolist() if first or len(again) <= 0.1 * len(trains) else []

@@ -52,9 +52,9 @@ def distinct(runs: list[Run]) -> tuple[list[Run], dict[str, str]]:
     for run in sorted(told, key=_fullness, reverse=True):
         same = views.of(run)
         if same is None and (half := next((other for other in views.kept if _halves(other, run)), None)) is not None:
-            half.columns |= {name: column for name, column in run.columns.items() if name not in half.columns}
-            half.mapping |= run.mapping
+            _adopt(half, run)
             half.unread |= run.unread
+            half.ending = half.ending or run.ending
             half.run_type = "rl"
             half.notes.append(
                 f"{run.source} has the other half of this run: rollouts and updates are logged separately"
@@ -81,11 +81,14 @@ _FEWEST = 3
 
 
 def _halves(run: Run, other: Run) -> bool:
-    """Return whether two files in one folder are the rollouts and the updates of one run: they have the same steps and
-    no common field."""
+    """Return whether two files in one folder are the rollouts and the updates of one run: they have no common field,
+    and the same steps, except for a last one that only one of them has."""
     if Path(file_of(run.source)).parent != Path(file_of(other.source)).parent or len(run) < _FEWEST:
         return False
-    if not np.array_equal(run.steps, other.steps) or run.columns.keys() & other.columns.keys() & (_ROLLED | _UPDATED):
+    rows = min(len(run), len(other))
+    if max(len(run), len(other)) > rows + 1 or not np.array_equal(run.steps[:rows], other.steps[:rows]):
+        return False
+    if run.columns.keys() & other.columns.keys() & (_ROLLED | _UPDATED):
         return False
     rolled = [bool(one.columns.keys() & _ROLLED) for one in (run, other)]
     updated = [bool(one.columns.keys() & _UPDATED) for one in (run, other)]
@@ -161,7 +164,7 @@ def _hashes(run: Run) -> list[int]:
 
 
 _MOST_HASHES = 256
-"""Number of figures of a run above which only a quarter of them is used."""
+"""Number of hashes per run above which only a quarter of them is used."""
 
 
 def _three_digits(values: np.ndarray) -> np.ndarray:
@@ -228,7 +231,7 @@ def _contradict(one: Run, other: Run) -> bool:
 
 
 def _of_whole(run: Run) -> dict[str, Any]:
-    """Return the settings of a part that are those of the whole run: not the number of its responses."""
+    """Return the settings of a part that also hold for the whole run; its number of responses does not."""
     return {name: value for name, value in run.settings.items() if name != "responses"}
 
 

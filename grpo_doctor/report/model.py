@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -243,6 +242,8 @@ def fingerprint(source: str, code: str) -> str:
 
     ``source`` is the unredacted path, so two paths that look the same after redaction stay distinct.
     """
+    import hashlib  # slow to import, and most formats do not need it
+
     return hashlib.sha256(f"{relative(source)}\n{code}".encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -80,7 +79,7 @@ def _status(path: Path) -> os.stat_result | None:
 
 def _draft(path: Path, old: os.stat_result | None) -> tuple[Path, BinaryIO] | None:
     """Create a file in the same folder under an unpredictable name; None if only ``path`` is writable."""
-    place = path.with_name(f".{path.name[:64]}.{secrets.token_hex(8)}.part")
+    place = path.with_name(f".{path.name[:64]}.{os.urandom(8).hex()}.part")
     try:
         descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     except PermissionError:

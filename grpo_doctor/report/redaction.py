@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 CLIP = 2000
-"""Maximum length of one text in characters; a log line may have 100 KB."""
+"""Maximum length of one text in characters; a log line may be 100 KB long."""
 REDACTED = "[redacted]"
 RANDOM_LENGTH = 32
 """Minimum length in characters of a word that is redacted because it looks random."""
@@ -79,18 +79,18 @@ _COMMAND = re.compile(r"(?m)^([^\S\n]*:)(?=:)|##(?=\[|vso\[|teamcity\[)")
 
 
 class _Shapes(NamedTuple):
-    """The compiled table of shapes."""
+    """The table of shapes. Its expressions are compiled on first use, because most texts have no sign of a secret."""
 
     starts: tuple[str, ...]
     ends: tuple[str, ...]
     whole: frozenset[str]
-    keys: re.Pattern[str]
-    phrases: list[tuple[str, re.Pattern[str]]]
-    named: re.Pattern[str]
-    always: re.Pattern[str]
-    key: re.Pattern[str]
-    sentence: re.Pattern[str]
-    never: re.Pattern[str]
+    keys: str
+    phrases: list[tuple[str, str]]
+    named: str
+    always: str
+    key: str
+    sentence: str
+    never: str
 
 
 @cache
@@ -104,20 +104,14 @@ def _shapes() -> _Shapes:
         tuple(start for start in starts if len(start) > 2 and "." not in start),
         tuple(names["ends"]),
         frozenset(start.split(".")[0].lower() for start in starts if "." in start),
-        re.compile(
-            r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))(?:"
-            + "|".join(f"(?:{'|'.join(map(re.escape, these))}){rest}" for these, rest in keys)
-            + ")"
-        ),
-        [(keyword, re.compile(expression)) for keyword, expression in phrases],
-        re.compile(
-            rf"(?i)(?P<end>{ends})"
-            r"(?P<separator>(?P<quoted>\\*['\"])?[ \t]{0,4}(?:=>|:=|[:=])[ \t]{0,4}|[ \t]{1,4})"
-        ),
-        re.compile(f"(?i){always}$"),
-        re.compile(f"(?i)(?:{'|'.join(names['key'])})$"),
-        re.compile(f"(?i)(?:{'|'.join(names['sentence'])})$"),
-        re.compile(f"(?i)(?:{'|'.join(names['never'])})$"),
+        r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))(?:"
+        + "|".join(f"(?:{'|'.join(map(re.escape, these))}){rest}" for these, rest in keys)
+        + ")",
+        [*phrases],
+        rf"(?i)(?P<end>{ends})"
+        r"(?P<separator>(?P<quoted>\\*['\"])?[ \t]{0,4}(?:=>|:=|[:=])[ \t]{0,4}|[ \t]{1,4})",
+        f"(?i){always}$",
+        *(f"(?i)(?:{'|'.join(names[kind])})$" for kind in ("key", "sentence", "never")),
     )
 
 
@@ -158,7 +152,7 @@ def _suspicious(text: str) -> bool:
 def _is_sign(word: str) -> bool:
     shapes, low = _shapes(), word.lower()
     if low.endswith(shapes.ends) or low in shapes.whole:
-        return shapes.never.search(low) is None
+        return re.search(shapes.never, low) is None
     return len(word) >= UNBROKEN and (any(map(word.__contains__, shapes.starts)) or _changes(word, UNBROKEN))
 
 
@@ -166,11 +160,11 @@ def _redacted(line: str) -> str:
     """Return a line that has a sign of a secret, without the secret."""
     shapes = _shapes()
     line = _URL.sub(_without_password, line)
-    line = shapes.keys.sub(REDACTED, line)
+    line = re.sub(shapes.keys, REDACTED, line)
     low = line.lower()
     for keyword, phrase in shapes.phrases:
         if keyword in low:
-            line = phrase.sub(_without_group, line)
+            line = re.sub(phrase, _without_group, line)
     return _LONG.sub(_without_random, _without_named(line))
 
 
@@ -192,7 +186,7 @@ def _without_password(found: re.Match[str]) -> str:
 def _without_named(line: str) -> str:
     """Return the line with the values of secret names redacted."""
     parts, kept, place = [], 0, 0
-    while found := _shapes().named.search(line, place):
+    while found := re.compile(_shapes().named).search(line, place):
         place = found.end()
         span = _secret_value(line, found)
         if span is not None:
@@ -207,8 +201,8 @@ def _secret_value(line: str, found: re.Match[str]) -> tuple[int, int, str] | Non
     shapes, named = _shapes(), not found["separator"].isspace()
     name = _NOT_A_NAME.split(line[max(0, found.start() - 32) : found.end("end")])[-1]
     option = name.startswith("-")
-    always = shapes.always.search(name) is not None
-    if shapes.never.search(name) or not (always or ((named or option) and shapes.key.search(name))):
+    always = re.search(shapes.always, name) is not None
+    if re.search(shapes.never, name) or not (always or ((named or option) and re.search(shapes.key, name))):
         return None
     value = _VALUE.match(line, found.end())
     if value is None:
@@ -222,7 +216,7 @@ def _secret_value(line: str, found: re.Match[str]) -> tuple[int, int, str] | Non
     if found["quoted"]:  # a number or constant stays valid JSON
         end = value.start() + len(re.split(r"[,}\]]", text, maxsplit=1)[0])
         return (value.start(), end, f"{found['quoted']}{REDACTED}{found['quoted']}") if end > value.start() else None
-    if found["separator"][-1].isspace() and named and shapes.sentence.search(name):
+    if found["separator"][-1].isspace() and named and re.search(shapes.sentence, name):
         return value.start(), value.end(), REDACTED
     return value.start(), value.start() + len(_NEXT_PAIR.split(text, maxsplit=1)[0].rstrip(",;)}]")), REDACTED
 
@@ -341,7 +335,7 @@ def _cleaned_under(name: str, value: Any) -> Any:
     if isinstance(value, str) and _HEX.fullmatch(value) and _IDENTIFIER.search(f"{name}="):
         return value
     given = value and value is not True and not (isinstance(value, str) and _PLACEHOLDER.match(value))
-    if given and _shapes().always.search(name):
+    if given and re.search(_shapes().always, name):
         return REDACTED
     if isinstance(value, str) and len(value) < CLIP and _without_named(f"{name}={value}") != f"{name}={value}":
         return REDACTED

@@ -256,18 +256,18 @@ def is_any(declared: Column, *names: str | float) -> Column:
     return apply(Operation(named, lambda values: _on_block(named, (values,)) > 0, f"{{0}} in {names!r}"), declared)
 
 
-def seen(events: Column, kind: str, *texts: str) -> Column:
-    """Number of events of this kind on the row whose message contains one of ``texts``, if any are given."""
+def seen(events: Column, *kinds: str, text: str = "") -> Column:
+    """Number of events of these kinds on the row whose message contains ``text``."""
 
     def count(row: Iterable[Any] | None) -> float:
-        return float(sum(e.kind == kind and any(t in e.message for t in texts or ("",)) for e in row or ()))
+        return float(sum(e.kind in kinds and text in e.message for e in row or ()))
 
     return each(count, events)
 
 
-def message_of(events: Column, kind: str) -> Column:
-    """Message of the row's first event of this kind, without its full stop, for messages."""
-    return words(lambda row: next(e.message for e in row if e.kind == kind).rstrip("."), events)
+def message_of(events: Column, *kinds: str) -> Column:
+    """Message of the row's first event of these kinds, without its full stop, for messages."""
+    return words(lambda row: next(e.message for e in row if e.kind in kinds).rstrip("."), events)
 
 
 class Words(NamedTuple):

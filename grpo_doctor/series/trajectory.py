@@ -50,7 +50,7 @@ def success_of(run_type: str) -> dict[str, Trajectory]:
     chance = CHANCE if run_type == "preference" else {}
     return {
         name: Trajectory(
-            -1.0 if name in TURNED else 1.0, apart=name == "eval_score", chance=chance.get(name, -math.inf)
+            -1.0 if name in TURNED else 1.0, apart=name.startswith("eval_"), chance=chance.get(name, -math.inf)
         )
         for name in (*FOLLOWED.values(), *turned, *pairs)
     }

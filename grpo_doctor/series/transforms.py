@@ -55,7 +55,7 @@ def latest(x: Column) -> Column:
 
 
 def baseline(x: Column, rows: int = 5) -> Column:
-    """Median of the first ``rows`` known values; NaN until there are so many."""
+    """Median of the first ``rows`` known values; NaN until there are that many."""
     return _remembered(cells.First() if rows == 1 else cells.Baseline(rows), x)
 
 
@@ -130,7 +130,7 @@ def noise(x: Column) -> Column:
 
 
 def began(when: Column, off: Column, step: Column) -> Column:
-    """Step since which a quantity has been off its first level at the time when ``when`` begins to hold; otherwise NaN.
+    """Step from which a quantity has been off its first level at the time when ``when`` begins to hold; otherwise NaN.
 
     For example, a length that fell below a quarter (``when``) began to fall when it left its first level (``off``).
     """

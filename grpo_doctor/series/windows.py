@@ -93,7 +93,7 @@ def _windows(rows: int, tail: Sequence[float], xs: Any) -> tuple[Sequence[float]
 
 @dataclass(frozen=True)
 class Window:
-    """A reduction of the last ``rows`` values, NaN until there are so many. State: those values.
+    """A reduction of the last ``rows`` values, NaN until there are that many. State: those values.
 
     Attributes:
         rows: length of the window.
@@ -176,7 +176,7 @@ class Slope:
 
 @dataclass(frozen=True)
 class Tau:
-    """Kendall's tau-a against time of the last ``rows`` values; NaN until there are so many.
+    """Kendall's tau-a against time of the last ``rows`` values; NaN until there are that many.
 
     Row by row, it counts only added and removed pairs. These are whole numbers, so rounding errors do not accumulate.
     State: the values in order, the known ones sorted, and the rising minus the falling pairs.

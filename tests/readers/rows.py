@@ -28,6 +28,7 @@ _OF_CONTROL = (
 """Framework column of control runs, which the ``kind`` column calls ``rl``."""
 CORRECTED = {
     "R139": (207, "207 lines '[step N] rewards=[...]', 38 of them with an update"),
+    "R210": (60, "steps 1 to 60, one mapping each"),
     "R211": (45, "45 lines 'Percentage of correct examples' of training, iterations 0 to 44, and 9 of evaluations"),
     "R213": (113, "113 rows of training; the last line of the first run, step 50, is its final validation alone"),
     "R215": (29, "29 rows of training; step 30 is the final validation alone"),
@@ -37,6 +38,7 @@ CORRECTED = {
     "R239": (215, "214 rows of GRPO and its summary, which has the metrics since; 17 more are supervised"),
     "R240": (215, "214 rows of GRPO and its summary, which has the metrics since; 17 more are supervised"),
     "R244": (55, "steps 1 to 55, each printed by two loggers"),
+    "R283": (187, "187 rewards in the console and 186 losses in the table, which lacks the last step"),
     "R315": (6, "the label itself says that it has 2 to 4 rows of metrics; 132 rows are of the system"),
     "R320": (2331, "the bar is at 0 to 2331 of 3200: 2331 updates, each printed before and after the bar moves"),
     "R325": (100, "steps 1 to 100 are named; 37 of the 137 batches with a reward are of validations"),

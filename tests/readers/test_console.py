@@ -136,7 +136,7 @@ def test_warnings_that_prove_something_are_events(tmp_path: Path, row: str) -> N
     assert [(step, e.kind, e.message, e.line) for step, e in run.all_events()] == [
         (1, "log-warning", warning, 1),
         (5, "log-warning", error, 7),
-        (5, "end", f"a numerical failure (line 7): {error}", 7),
+        (5, "numerical failure", f"a numerical failure (line 7): {error}", 7),
     ]
 
 
@@ -238,6 +238,32 @@ def test_the_same_row_after_the_number_of_each_process(tmp_path: Path) -> None:
 def test_an_epoch_may_count_the_rows_whatever_it_is_called(tmp_path: Path) -> None:
     run = run_of(tmp_path, "x.log", lines("RL training epoch {i}/5, Avg reward: 0.{i}\n"))
     assert (run.steps.tolist(), known(run)) == ([1, 2, 3, 4, 5], REWARD)
+
+
+def test_the_batch_of_a_headline_counts_its_rows_rather_than_the_epoch(tmp_path: Path) -> None:
+    block = (
+        "epoch: 0, batch_num: {}\nobjective/kl: 0.{}\nppo/policy/ratio_mean: 1.0\nenv/reward_mean: 0.{}\n----------\n"
+    )
+    run = run_of(tmp_path, "train.log", "".join(block.format(10 * i, i, i) for i in range(1, 8)))
+    assert run.steps.tolist() == [10, 20, 30, 40, 50, 60, 70]
+    assert known(run)["reward_mean"] == [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7]
+
+
+def test_evaluations_are_counted_by_the_number_after_their_sign(tmp_path: Path) -> None:
+    text = "".join(f"Evaluation #{i} reward/mean: 0.{i}\nCollecting rollouts\n" for i in range(6))
+    assert known(run_of(tmp_path, "train.log", text))["eval_score"] == [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]
+
+
+def test_a_value_below_an_announced_evaluation_is_held_out(tmp_path: Path) -> None:
+    block = "***** Evaluating perplexity, Epoch {e}/9 *****\nppl: {e}.5\nBeginning of Epoch {n}/9, Total Batches 46\n"
+    run = run_of(tmp_path, "train.log", "".join(block.format(e=e, n=e + 1) for e in range(6)))
+    assert (run.run_type, known(run)["eval_perplexity"]) == ("supervised", [0.5, 1.5, 2.5, 3.5, 4.5, 5.5])
+
+
+def test_a_counted_accuracy_of_training_is_not_an_evaluation(tmp_path: Path) -> None:
+    text = "".join(f"train_accuracy=0.{i}, scheduler.get_last_lr()=[3e-06], update={8 * i + 1}\n" for i in range(1, 9))
+    assert run_of(tmp_path, "train.log", text).run_type == "supervised"
+    assert run_of(tmp_path, "eval.log", text.replace("train_", "")).run_type == "evaluation"
 
 
 def test_steps_that_begin_again_with_the_epoch_of_their_headline_count_on(tmp_path: Path) -> None:
@@ -450,6 +476,31 @@ def test_a_mapping_of_only_the_mismatch_joins_the_lines_with_metrics(tmp_path: P
         "rollout_mismatch_k1": [0.002] * 5,
     }  # fmt: skip
     assert {name: pytest.approx(values) for name, values in wanted.items()} == known(run)
+
+
+@pytest.mark.parametrize(
+    "heading",
+    ["Step {}:", "Iteration {}/9:", "[2026-01-01 10:00:00] Metrics at step {}:", "Training step {} completed:"],
+)
+def test_a_heading_with_a_colon_names_the_step_of_the_lines_below_it(tmp_path: Path, heading: str) -> None:
+    text = "".join(f"{heading.format(2 * i)}\n  reward: 0.{i}\n  kl: 0.01\n" for i in range(1, 6))
+    run = run_of(tmp_path, "x.log", text)
+    assert (run.steps.tolist(), known(run)["reward_mean"]) == ([2, 4, 6, 8, 10], REWARD["reward_mean"])
+
+
+@pytest.mark.parametrize(
+    ("row", "accuracy"),
+    [
+        ("Step {i}/9, Loss: 0.6, Margin: 0.0{i}, Accuracy: 5{i}.00%\n", [0.51, 0.52, 0.53, 0.54, 0.55]),
+        (
+            "step {i} | loss 0.6 | chosen_rewards 0.1 | rejected_rewards 0.0 | reward_acc 0.{i}\n",
+            [0.1, 0.2, 0.3, 0.4, 0.5],
+        ),
+    ],
+)
+def test_the_names_of_pairs_are_those_of_preference_training(tmp_path: Path, row: str, accuracy: list[float]) -> None:
+    run = run_of(tmp_path, "x.log", lines(row))
+    assert (run.run_type, known(run)["success_rate"]) == ("preference", accuracy)
 
 
 @pytest.mark.parametrize("heading", ["Step {}", "--- step: {} ---", "[Global step {}/900]"])

@@ -116,19 +116,11 @@ def pattern_of(name: str, patterns: dict[str, str]) -> str:
     return next(pattern for part, pattern in patterns.items() if part in name).replace("NUMBER", NUMBER)
 
 
-def last_told(name: str, values: list[float]) -> list[float]:
-    """Leave out what a restarted run repeated at the same step, in the two files whose runs began so."""
-    if not name.startswith(("R156", "R160")):
-        return values
-    steps = re.findall(r'"step": (\d+)', text_of(name))
-    return [value for value, step, after in zip(values, steps, [*steps[1:], ""], strict=True) if step != after]
-
-
 @needs_corpus
 @pytest.mark.parametrize("name", others(PRINTED))
 def test_rewards_of_all_that_print_one_a_step(name: str) -> None:
     printed = re.findall(pattern_of(name, PRINTED), text_of(name), re.MULTILINE)
-    same(name, last_told(name, [float(value) for value in printed]))
+    same(name, [float(value) for value in printed])
 
 
 @needs_corpus

@@ -39,6 +39,13 @@ ROWS = "".join(f"step {i} | reward 0.{i:02d} | loss 0.5\n" for i in range(1, 31)
             31,
             "ray.exceptions.ActorDiedError: gone; ",
         ),
+        (
+            "ray.exceptions.ActorDiedError: gone\nThere are some potential root causes. (1) The process is killed by "
+            "SIGKILL by OOM killer due to high memory usage.\n",
+            "a worker crash",
+            31,
+            "ray.exceptions.ActorDiedError: gone; ",
+        ),
         ("bye\nKilled\n", "a kill signal", 32, ""),
         ("run.sh: line 44: 2255645 Killed   python main.py\n", "a kill signal", 31, ""),
         (

@@ -458,6 +458,8 @@ def test_the_outputs_of_each_cell_are_a_run(tmp_path: Path) -> None:
     assert (rows.format, rows.steps.tolist(), known(rows)["loss"]) == ("trl-console", [1, 2, 3], [1, 2, 3])
     assert table.columns["reward_components"].tolist() == [{"correct": 1.0}, {"correct": 0.5}]
     path.write_text('{"cells": [{"cell_type": "code", "outputs": []}]}', "utf-8")
+    assert read(path)[0].notes == ["its cells have no output; run the notebook and save it"]
+    path.write_text(json.dumps({"cells": [{"cell_type": "code", "outputs": [{"text": "nothing"}]}]}), "utf-8")
     assert read(path)[0].notes == ["no metric was recognised in the outputs of its cells"]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from .make import known, run_of
 
 TRAINER = """
@@ -58,6 +60,75 @@ def test_a_table_of_preference_training_without_margins_is_not_a_supervised_trai
         run = run_of(tmp_path, "a.ipynb", notebook(f"trainer = {trainer}(model)", table("Training Loss")))
         assert run.run_type == "preference"
         assert f"its code uses {trainer}, but its table has no margin; log the margin too" in run.notes
+
+
+OWN_TRAINERS = """
+class Bounded(ORPOTrainer):
+    pass
+
+class Rewarded(Trainer):
+    def __init__(self, *args, reward_funcs=None, **kwargs):
+        super().__init__(*args, **kwargs)
+
+class Compared(Trainer):
+    def __init__(self, ref_model, kl_coef=0.1, **kwargs):
+        super().__init__(**kwargs)
+
+class Weighted(Trainer):
+    def __init__(self, weights, **kwargs):
+        super().__init__(**kwargs)
+
+class Shown(TrainerCallback):
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("trainer", "kind"),
+    [("Bounded", "preference"), ("Rewarded", "rl"), ("Compared", "preference"), ("Weighted", "supervised")],
+)
+def test_a_trainer_of_the_notebook_is_known_by_its_base_class_and_its_arguments(
+    tmp_path: Path, trainer: str, kind: str
+) -> None:
+    code = f"{OWN_TRAINERS}trainer = {trainer}(model, callbacks=[Shown()])"
+    run = run_of(tmp_path, "a.ipynb", notebook(code, table("Training Loss")))
+    assert run.run_type == kind
+    assert any(trainer in note for note in run.notes) == (kind != "supervised")
+
+
+def test_the_table_and_the_console_of_a_cell_are_two_halves_of_one_run(tmp_path: Path) -> None:
+    made = json.loads(notebook(TRAINER, table("Training Loss")))
+    rows = "".join(f"{{'reward': 0.{i:02d}, 'step': {i}}}\n" for i in range(1, 22))
+    made["cells"][-1]["outputs"].append({"text": rows})
+    run = run_of(tmp_path, "a.ipynb", json.dumps(made))
+    assert (known(run)["loss"][-2:], known(run)["reward_mean"][-2:]) == ([0.2, None], [0.2, 0.21])
+
+
+def raised(source: str, html: str, name: str, value: str) -> str:
+    made = json.loads(notebook(TRAINER, html))
+    error = {"output_type": "error", "ename": name, "evalue": value, "traceback": ["\x1b[31mframes\x1b[0m"]}
+    made["cells"][-1]["source"] = source
+    made["cells"][-1]["outputs"].append(error)
+    return json.dumps(made)
+
+
+def test_an_exception_of_the_cell_is_the_end_of_the_run_in_its_table(tmp_path: Path) -> None:
+    text = raised("trainer.train()", table("Training Loss", "reward"), "KeyboardInterrupt", "")
+    run = run_of(tmp_path, "a.ipynb", text)
+    assert run.ending is not None
+    assert run.ending.kind == "interrupted"
+    assert run.notes[0] == "the log ends with an interrupt; the rows before it are not affected"
+    assert [event.message for event in run.events[19]] == ["an interrupt"]
+
+
+@pytest.mark.parametrize(("source", "ended"), [("trainer.train()", True), ("print(example)", False)])
+def test_an_exception_before_the_first_metric_is_reported_if_the_cell_trains(
+    tmp_path: Path, source: str, ended: bool
+) -> None:
+    run = run_of(tmp_path, "a.ipynb", raised(source, "", "TypeError", "unhashable type: 'list'"))
+    told = "the log ends with a traceback: TypeError: unhashable type: 'list'; it ended before the first metric"
+    assert (told in run.notes) == ended
+    assert run.notes[-1] == "no metric was recognised in the outputs of its cells"
 
 
 def test_the_code_says_that_an_adapter_is_trained(tmp_path: Path) -> None:

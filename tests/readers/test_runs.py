@@ -156,6 +156,16 @@ def test_a_run_that_is_resumed_stays_one(tmp_path: Path) -> None:
     assert [e.kind for events in run.events.values() for e in events] == ["restart"]
 
 
+def test_the_first_step_of_short_runs_in_one_file_is_not_merged(tmp_path: Path) -> None:
+    steps = [1, 1, 1, 1, 2, 1, 2, 1, 2, 1, 2]
+    rows = [json.dumps({"step": at, "reward": i / 10}) for i, at in enumerate(steps)]
+    (run,) = runs(tmp_path, "x.jsonl", "\n".join(rows))
+    assert run.steps.tolist() == steps
+    every = [json.dumps({"step": i // 2, "loss": i / 10}) for i in range(20)]
+    (run,) = runs(tmp_path, "y.jsonl", "\n".join(every))
+    assert run.steps.tolist() == list(range(10))
+
+
 def test_steps_that_begin_again_with_each_iteration_are_one_run(tmp_path: Path) -> None:
     rows = [{"iteration": k, "step": i, "reward": 0.1 * k + 0.01 * i} for k in range(1, 4) for i in range(1, 11)]
     (run,) = runs(tmp_path, "x.jsonl", "\n".join(map(json.dumps, rows)))

@@ -1,4 +1,4 @@
-"""Transcripts without a training: Inspect logs, nested results, and what one row of many responses shows."""
+"""Transcripts without a training log: Inspect logs, nested results, and what one row of many responses shows."""
 
 import json
 import zipfile

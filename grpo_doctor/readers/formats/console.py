@@ -13,7 +13,7 @@ from typing import Any
 
 from ...run import Run
 from ..aliases import resolve
-from ..endings import TAIL, ending, events, words
+from ..endings import TAIL, conclude, ending
 from ..input import PARTED, Head, Input, NotRead, decoded, pieces
 from ..known_warnings import metric, refused, sign
 from ..row_buffer import Rows
@@ -82,7 +82,12 @@ def read(file: Input) -> list[Run]:
             settled = console.settled
     runs = console.best()
     runs += _elsewhere(file, runs)
-    _tell_the_end(runs, console.torn, ((line, text) for line, raw in tail for text in file.texts(raw)))
+    last = max(runs, key=lambda run: int(run.lines[-1]) if len(run) else 0)
+    texts = ((line, text) for line, raw in tail for text in file.texts(raw))
+    end = ending(texts, int(last.lines[last.lines != console.torn].max(initial=0)))
+    if end is not None and file.embedded:
+        end.line = 0
+    conclude(last, end)
     return runs
 
 
@@ -110,16 +115,6 @@ def _settings(row: Mapping[str, Any]) -> bool:
     known = [key for key in flat(row) if declared(key) or resolve(key)]
     metrics = [key for key in known if not declared(key) and resolve(key)[0].field not in OF_SWEEPS]
     return len(known) > 2 * len(metrics)
-
-
-def _tell_the_end(runs: list[Run], torn: int, tail: Iterable[tuple[int, str]]) -> None:
-    """Record the end of the log on its last run, and as an event of the last complete row."""
-    last = max(runs, key=lambda run: int(run.lines[-1]) if len(run) else 0)
-    last.ending = end = ending(tail, int(last.lines[last.lines != torn].max(initial=0)))
-    if end is not None and end.kind != "finished":
-        last.notes.insert(0, words(end, len(last)))
-        if len(last):
-            last.events.setdefault(len(last) - 1, []).extend(events(end))
 
 
 def of_texts(file: Input, texts: Iterable[tuple[int, str]]) -> list[Run]:

@@ -12,21 +12,21 @@ import math
 import re
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import lru_cache, partial
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from ...run import Run
-from ..aliases import GUESSED, counts_as, is_step, is_weak, of_another, resolve, words
+from ..aliases import GUESSED, WEAK_STEP_KEYS, counts_as, is_step, is_weak, of_another, resolve, words
 from ..input import Input, NotRead, decoded
 from ..reading import chosen
 from ..row_buffer import Numbers, Rows
 from ..row_kinds import OF_RL, OF_SETTINGS, component
 from ..settings import declared
 from ..steps import excursions
-from .line_templates import RULE, Template, figures, key, silent, start_of
+from .line_templates import RULE, Template, figures, key, silent
 from .pairs import NUMBER, counter_first, pairs, picked, plain, said
 from .prose_filter import Essay
 from .repeated_lines import SAYS_ENOUGH, Shape, counts_up, is_metric, says
@@ -49,6 +49,8 @@ _LETTERS = re.compile(r"[^\W\deE_]")
 """Characters that a line of numbers alone does not contain, except exponents."""
 _LEAST_NAMELESS = 3
 """Minimum number of lines of numbers without a name, if nothing else is read."""
+_SHORTEST_START = 8
+"""Minimum number of characters, without numbers, of a line that marks the start of a program."""
 _STARTS, _SAME_START = 3, 0.2
 """Number of lines at a program's start, and their share of all such lines, from which the program counts as
 restarted."""
@@ -66,9 +68,12 @@ _HELD_OUT = re.compile(
 )
 """Start of an evaluation line, whose metrics are not those of training."""
 _ANNOUNCED = re.compile(
-    r"\b(?:evaluating|validating|running (?:evaluation|validation))\b(?:[^\w:=]*$|\s?(?:\.\.\.|…))", re.IGNORECASE
+    r"\b(?:evaluating|validating|running (?:evaluation|validation))\b"
+    r"(?:[^\w:=]*$|\s?(?:\.\.\.|…)|[^:=]{1,40}\bepoch \d{1,6}/\d{1,6}\W*$)",
+    re.IGNORECASE,
 )
-"""End of a line (except for the text after its dots) that announces an evaluation; the next metrics belong to it."""
+"""End of a line (except for the text after its dots) that announces an evaluation, also by its epoch, as DeepSpeed-Chat
+does; the next metrics belong to it."""
 _OF_A_SAMPLE = re.compile(
     r"\W*(?:sample|completion|response|candidate|generation|answer)\s?[#(\[]?\s?\d{0,6}(?:/\d{1,6})?[)\]]?\s?[:|]",
     re.IGNORECASE,
@@ -143,8 +148,8 @@ class General:
         self._order = self._origin = 0
         self._processes: dict[str, int] = {}
         self._nameless = array("q")
-        self._startup: set[int] = set()
-        self._starting: set[int] = set()
+        self._startup: set[bytes] = set()
+        self._starting: set[bytes] = set()
         self._rowed = False
         self._starts: list[int] = []
         self._breaks = array("q")
@@ -178,8 +183,8 @@ class General:
                 self._rows_begin()
         else:
             self._follows &= not template.numbered
-            if template.start is not None:
-                self._see_start(template.start)
+            if self._startup or not self._rowed:
+                self._see_start(of)
             if template.parts:
                 self._part_blocks()
         if template.shape is not None:
@@ -195,8 +200,6 @@ class General:
         if len(self._templates) >= _MOST_SHAPES:
             often = {k: t for k, t in self._templates.items() if t.lines > 1 or t.shape is not None}
             self._templates = often if len(often) < 0.5 * _MOST_SHAPES else {}
-        text = template.text
-        template.start = start_of(self._without_prefix(decoded(text)).encode() if text[:1] in _PREFIXED else text)
         self._templates[of] = template
 
     def _learn(self, given: str, text: str, names: tuple[str, ...], taken: _Taken) -> None:
@@ -220,12 +223,13 @@ class General:
             return
         if "ating" in text and _ANNOUNCED.search(text):
             self._announced, self._follows = True, False
-        heading = _HEADING.fullmatch(text) if text.rstrip()[-1:] == ":" else None
+        heading = _heading(text)
         if heading is not None or not NUMBER.search(text):
             self._without_numbers(text, heading)
+            self._see_start(key(given.encode()))
             told: tuple[tuple[str, ...], _Taken | None] = (), _Taken()
         else:
-            told = self._with_numbers(line, text)
+            told = self._with_numbers(line, text, key(given.encode()))
         names, taken = told
         self._listens = self._waits()
         if plain and taken is not None and not self._listens:
@@ -236,7 +240,7 @@ class General:
         held = self._path or self._announced
         return bool(held or self._essay.document or self.rows.file.mapping)
 
-    def _with_numbers(self, line: int, text: str) -> tuple[tuple[str, ...], _Taken | None]:
+    def _with_numbers(self, line: int, text: str, words_only: bytes) -> tuple[tuple[str, ...], _Taken | None]:
         """Return the names of the numbers in a line, and the part of all similar lines that is used."""
         calm, its_text = not self._waits(), _ITS_TEXT.search(text)
         sample = its_text is not None or _OF_A_SAMPLE.match(text) is not None
@@ -260,14 +264,14 @@ class General:
         elif sample:
             return names, None
         else:
-            self._see_start(start_of(text.encode()))
+            self._see_start(words_only)
             taken = self._headline(line, text, names, values, picks)
         if not calm or taken is None or taken.shape is None:
             return names, taken if calm else None
         return names, _located(taken, given, text) if picks else None
 
     def _without_prefix(self, text: str) -> str:
-        """Return a line without its time and its process name; the process name is kept."""
+        """Return a line without its time and its process name, and remember which process printed it."""
         if text[:1].isdigit() or text[:1] == "[":
             text = _CLOCK.sub("", text, count=1) if _CLOCK.match(text) else text
         process = _PROCESS.match(text) if "=" in text[:140] and text[:1] in "([" else None
@@ -288,7 +292,6 @@ class General:
                 self._path_origin = self._origin
         elif self._origin == self._path_origin:
             self._path.clear()
-        self._see_start(start_of(text.encode()))
         if RULE.match(text):
             self._part_blocks()
 
@@ -297,12 +300,13 @@ class General:
         if not self._breaks or self._breaks[-1] != self._order:
             self._breaks.append(self._order)
 
-    def _see_start(self, words_only: int | None) -> None:
+    def _see_start(self, words_only: bytes) -> None:
         """Note lines that a program printed before its first row and that repeat, because it was restarted there."""
-        if words_only is not None and not self._rowed:
-            self._startup.add(words_only) if len(self._startup) < _MOST_OTHERS else None
-        elif words_only in self._startup:
-            self._starting.add(words_only)
+        if self._rowed:
+            if words_only in self._startup:
+                self._starting.add(words_only)
+        elif len(words_only) >= _SHORTEST_START and len(self._startup) < _MOST_OTHERS:
+            self._startup.add(words_only)
 
     def _rows_begin(self) -> None:
         """Begin a row, which confirms a restart of a program that had not ended."""
@@ -329,11 +333,14 @@ class General:
             names = tuple("step" if mapped.get(name) == "step" else name for name in names)
         if not _BARE.keys().isdisjoint(names) and (any(map(_of_rl, names)) or _bare_reward(text, names)):
             names = tuple(_BARE.get(name, name) for name in names)
-        told = any(name in mapped or is_metric(name) for name in names if name)
+        begins = _HELD_OUT.search(text, 0, 120) is not None
+        held_out = begins or self._announced
+        metrics = {name for name in names if is_metric(name) or (held_out and is_metric(f"eval/{name}"))}
+        told = bool(metrics) or any(name in mapped for name in names)
         self._announced &= not self._follows or (told and not any(map(is_step, names)))
         self._follows = told
-        if told and (self._announced or _HELD_OUT.search(text, 0, 120)):
-            names = tuple(f"eval/{name}" if is_metric(name) and "eval" not in words(name) else name for name in names)
+        if told and (begins or self._announced):
+            names = tuple(f"eval/{name}" if name in metrics and "eval" not in words(name) else name for name in names)
         return names, told
 
     def _headline(
@@ -342,7 +349,9 @@ class General:
         """Process a line without a metric: it names the step of the lines below it, declares settings, or holds unknown
         names."""
         epoch = next((at for at, name in enumerate(names) if counts_as(name, "epoch")), None)
-        for heads, counts in ((self._heads, is_step), (self._weak_heads, is_weak)):
+        kinds: list[Callable[[str], bool]] = [is_step, *(partial(counts_as, word=word) for word in WEAK_STEP_KEYS)]
+        for counts in kinds:
+            heads = self._heads if counts is is_step else self._weak_heads
             for at, name in enumerate(names):
                 if counts(name) and not declared(name):
                     unread = tuple(name for name in names if not is_step(name) and not is_weak(name))
@@ -591,6 +600,13 @@ class General:
             named["epoch"] = table.shape[1] - 1
         of_run = ~np.isnan(timeline.steps[at]) & (shape.evaluates() | (counted >= timeline.begins))
         return _Part(named, *(part[of_run] for part in (table, at, counted, lines, timeline.steps[at])))
+
+
+def _heading(text: str) -> re.Match[str] | None:
+    """Return the heading of statistics in a line; ``Step 3:`` counts the lines below it instead."""
+    found = _HEADING.fullmatch(text) if text.rstrip()[-1:] == ":" else None
+    counts = found is not None and any(is_step(name) or is_weak(name) for name in pairs(text)[0])
+    return None if counts else found
 
 
 def _detached(text: str) -> str:

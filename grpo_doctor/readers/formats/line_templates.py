@@ -31,9 +31,9 @@ _NEAR = 8
 """Number of words before a number that may name it."""
 RULE = re.compile(r"\s*$|\W{6,}$")
 """An empty line, or one of signs only, which separates two blocks."""
-_SHORTEST_START = 8
-"""Minimum number of letters of a line that marks the start of a program."""
-_CAMEL = re.compile(rb"[a-z][A-Z]")
+_CASES = bytes(97 if chr(byte).islower() and byte < 128 else 65 if chr(byte).isupper() and byte < 128 else 32
+               for byte in range(256))  # fmt: skip
+"""Keeps the cases of letters."""
 _SAY_LITTLE = frozenset(
     "a after all and answer as at avg average be by call calls chars code count counts data diff drop error errors "
     "example examples exp final first floor for from function global hard has high hit in is it k level limit log low "
@@ -82,20 +82,19 @@ class Template:
         lines: their number.
         numbered: whether they contain a number.
         parts: whether they separate two blocks.
-        start: the common part of lines that a program prints when it starts, or None if it is not informative.
         shape: the shape that collects their numbers, or None if they are not read.
         told: whether they name a metric.
         sets: whether they name only settings.
         names: their unused names.
     """
 
-    parts = told = sets = False
-    start: int | None = None
-    shape: Shape | None = None
-    names: tuple[str, ...] = ()
+    __slots__ = ("_count", "_divisors", "_pick", "lines", "names", "numbered", "parts", "sets", "shape", "text", "told")
 
-    def __init__(self, text: bytes, *, numbered: bool) -> None:
-        self.text, self.numbered = text, numbered
+    def __init__(self, text: bytes, *, numbered: bool, parts: bool = False) -> None:
+        self.text, self.numbered, self.parts = text, numbered, parts
+        self.told = self.sets = False
+        self.shape: Shape | None = None
+        self.names: tuple[str, ...] = ()
         self.lines = 1
 
     def collects(self, shape: Shape, picks: Sequence[tuple[int, float] | None], before: int) -> None:
@@ -130,12 +129,6 @@ def key(raw: bytes) -> bytes:
     return raw.translate(None, _NUMERIC)
 
 
-def start_of(text: bytes) -> int | None:
-    """Return the common part of lines that a program prints when it starts, or None if it is too short."""
-    words = text.translate(None, b"0123456789+-., \t")
-    return hash(words) if len(words) >= _SHORTEST_START else None
-
-
 def silent(raw: bytes) -> Template | None:
     """Return the template of a line that does not name a metric, a step or a setting and contains nothing else that is
     read."""
@@ -146,11 +139,10 @@ def silent(raw: bytes) -> Template | None:
     words = letters.replace(b"0", b" ").split() if numbered else letters.split()
     if not _EITHER.isdisjoint(words) and (not _WHOLE.isdisjoint(words) or _named(raw, letters)):
         return None
-    if (numbered and (not words or _CAMEL.search(raw))) or (not raw.isascii() and _foreign(raw)):
+    if (numbered and (not words or raw.translate(_CASES).find(b"aA") >= 0)) or (not raw.isascii() and _foreign(raw)):
         return None
-    template = Template(raw, numbered=numbered)
-    template.parts = not (words and raw.isascii()) and RULE.match(raw.decode("utf-8", "replace")) is not None
-    return template
+    parts = not (words and raw.isascii()) and RULE.match(raw.decode("utf-8", "replace")) is not None
+    return Template(raw, numbered=numbered, parts=parts)
 
 
 def _named(raw: bytes, letters: bytes) -> bool:

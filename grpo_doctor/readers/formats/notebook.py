@@ -1,7 +1,7 @@
 """Reads the output of a notebook, or of its HTML export: tables and console.
 
 Trainers in notebooks show their metrics as an HTML table with one row per logging step. The outputs of each cell are
-read as a separate log, so a notebook that trains twice has two runs.
+read as a separate log, so a notebook that trains twice has two runs. An exception of the cell is the end of its log.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 import html
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...run import Run, RunType
+from ..endings import conclude
 from ..input import Head, Input, NotRead
 from ..reader import read_input
 from ..settings import declared, setting_value
@@ -43,13 +44,17 @@ def sniff(head: Head) -> int:
 def read(file: Input) -> list[Run]:
     text = file.text().strip("\ufeff \t\r\n")
     page = text[:14].lower().startswith(_PAGES)
-    cells = [(part, _Said("", None, {})) for part in _of_page(text)] if page else list(_of_cells(loaded(text)))
-    runs = [run for output, code in cells if output.strip() for run in _of_output(file, output, code)]
+    cells = [([part], _Said("", None, False, {})) for part in _of_page(text)] if page else list(_of_cells(loaded(text)))
+    runs = [run for outputs, code in cells for run in _of_cell(file, outputs, code)]
     told, _ = distinct(_once([run for run in runs if run.run_type != "none"]))
     if told:
         return _courses([run for run in runs if run in told])
     nothing = Run(file.source, FORMAT, "none")
-    nothing.notes.append("no metric was recognised in the outputs of its cells")
+    conclude(nothing, next((run.ending for run in reversed(runs) if run.ending), None))
+    if any(output.strip() for outputs, _ in cells for output in outputs):
+        nothing.notes.append("no metric was recognised in the outputs of its cells")
+    else:
+        nothing.notes.append("its cells have no output; run the notebook and save it")
     return [nothing]
 
 
@@ -104,19 +109,24 @@ def printed(file: Input, output: str) -> list[Run]:
     with tempfile.NamedTemporaryFile() as copy:
         copy.write(_UNPRINTED.sub("", output).encode("utf-8", "replace"))
         copy.flush()
-        runs = read_input(Input(Path(copy.name), file.mapping, shown=file.source))
+        runs = read_input(Input(Path(copy.name), file.mapping, shown=file.source, embedded=True))
     for run in runs:
         run.lines[:] = 0  # they are line numbers of the output, not of the file
         run.notes[:0] = file.notes
     return runs
 
 
-def _of_output(file: Input, output: str, code: _Said) -> list[Run]:
-    """Return the runs of an output, with the settings from the code above it."""
-    runs = printed(file, output)
+def _of_cell(file: Input, outputs: Sequence[str], code: _Said) -> list[Run]:
+    """Return the runs of a cell, with the settings from the code up to it. Its console, the last of its outputs, shows
+    how the training in its table ended."""
+    read = [run for output in outputs if output.strip() for run in printed(file, output)]
+    runs = [run for run in read if run.run_type != "none"]
+    end = read[-1].ending if read else None
+    if not runs:
+        return read if code.begins and code.trainer else []
+    if end is not None and runs[-1].ending is None:
+        conclude(runs[-1], end)
     for run in runs:
-        if run.run_type == "none":
-            continue
         for key, value in code.settings.items():
             if (name := declared(key)) is not None and (held := setting_value(name, value)) is not None:
                 run.settings.setdefault(name, held)
@@ -131,11 +141,12 @@ class _Said(NamedTuple):
 
     trainer: str
     trains: RunType | None
+    begins: bool
     settings: dict[str, Any]
 
 
-def _of_cells(notebook: Any) -> Iterator[tuple[str, _Said]]:
-    """Yield the console of each cell, and every table among its outputs, with the settings from the code so far."""
+def _of_cells(notebook: Any) -> Iterator[tuple[list[str], _Said]]:
+    """Yield the tables and the console of each cell, with the settings from the code so far."""
     cells = notebook.get("cells") if isinstance(notebook, dict) else None
     code = SourceCode()
     for cell in cells if isinstance(cells, list) else ():
@@ -143,20 +154,23 @@ def _of_cells(notebook: Any) -> Iterator[tuple[str, _Said]]:
             continue
         if cell.get("cell_type") == "code":
             code.see(_joined(cell.get("source")))
-        said = _Said(code.trainer, code.trains, dict(code.settings))
+        said = _Said(code.trainer, code.trains, code.begins, dict(code.settings))
         outputs = cell.get("outputs")
+        tables: list[str] = []
         console = []
         for output in outputs if isinstance(outputs, list) else ():
             if not isinstance(output, dict):
                 continue
             console.append(_joined(output.get("text")))
+            if output.get("output_type") == "error":
+                console.append(f"\nTraceback (most recent call last):\n{output.get('ename')}: {output.get('evalue')}\n")
             data = output.get("data")
             if isinstance(data, dict):
-                *tables, text = _of_page(_joined(data.get("text/html")))
-                yield from ((table, said) for table in tables)
+                *drawn, text = _of_page(_joined(data.get("text/html")))
+                tables += drawn
                 plain = _joined(data.get("text/plain"))
                 console.append(plain if trl_console.TRAINED.match(plain) else text)  # rich draws one element per output
-        yield "".join(console), said
+        yield [*tables, "".join(console)], said
 
 
 def _joined(text: Any) -> str:

@@ -62,9 +62,9 @@ _LEVEL = re.compile(r"^SUCCESS\s+(?=(?i:step|iter|iteration|update|epoch)\b)")
 _JOINED = re.compile(r"(?:^|\s)[A-Za-z][\w/]*:[A-Za-z][\w/]*$")
 """A name that contains a colon, as tinker writes ``loss:sum``."""
 _COUNTER = re.compile(
-    r"(?:^|[^\w/])(step|iter|iteration|update|epoch|episode|batch|round)\s?:?\s?[\[(]$", re.IGNORECASE
+    r"(?:^|[^\w/])(step|iter|iteration|update|epoch|episode|batch|round|evaluation)\s?:?\s?[\[(#]$", re.IGNORECASE
 )
-"""Text before the position of a counter in brackets: ``Epoch [3/60]``, ``Step (12``."""
+"""Text before the position of a counter: ``Epoch [3/60]``, ``Step (12``, ``Evaluation #3``."""
 _OF_COUNTER = re.compile(
     r"\b(?:in|at|for|of|on|after|during) ((?:(?:global|train|training) )?(?:step|iteration|iter|update|epoch))=?$",
     re.IGNORECASE,
@@ -195,7 +195,7 @@ def _name(gap: str, after: str, subject: str) -> tuple[str, str]:
         return "step", subject
     end = max(len(text) - _LONGEST_COUNTER, 0)
     if (counter := _COUNTER.search(text, end) or _OF_COUNTER.search(text, end)) is not None:
-        return counter[1], subject
+        return "#" if counter[1].lower() == "evaluation" else counter[1], subject
     if after == ")":  # `reward: (-0.28)`
         text = _OPENED.sub(r"\1", text)
     separated = text[-1:] in (":", "=", "：", "＝", "|", "│", "→", "⇒") or text.endswith(("->", "=>"))

@@ -27,4 +27,9 @@ def test_the_second_row_ends_it() -> None:
     finding = found(50, 400.0, 380.0)
     assert finding is not None
     assert finding.cleared
-    assert found(50, 0.1, 400.0) is None
+
+
+def test_the_last_of_three_rows_is_enough() -> None:
+    assert found(0, 0.0, 0.0, 256.0) is not None
+    assert found(0, 0.0, 0.0, 0.0, 256.0) is None
+    assert found(0, 0.0, 256.0, 256.0).cleared  # type: ignore[union-attr]

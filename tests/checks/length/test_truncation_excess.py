@@ -300,3 +300,9 @@ def test_lengths_that_are_all_the_same_are_no_guess(first: float, fires: bool) -
     length, reward = [first] * 3 + [32.0] * 77, [0.3 + 0.004 * n for n in range(80)]
     found = find("LEN003", response_length_mean=length, max_new_tokens=[32.0] * 80, reward_mean=reward)
     assert (found.severity == "warning" and not found.cleared) is fires
+
+
+@pytest.mark.parametrize(("spread", "severity"), [(1e-3, "warning"), (8e-4, "error")])
+def test_a_high_reward_is_no_excuse_if_all_responses_get_it(spread: float, severity: str) -> None:
+    found = find("LEN003", truncated_rate="1x80", reward_mean="0.89 0.87 0.88 0.89x77", reward_std=[spread] * 80)
+    assert found.severity == severity

@@ -40,9 +40,9 @@ CASES = [
     ("MIS010", {"shift": [0.15, 2.0]}, {"shift": [0.9, 2.0]}, "critical",
      "The log-probabilities of rollout engine and trainer agree only if they are shifted by 2 tokens."),
     ("MIS011", {"reference": [0.5, 0.1]}, {"reference": [1.0, 0.1]}, "error",
-     "Before any update the reference model differs from the policy by 0.1 nats/token."),
+     "Before any update, the reference model differs from the policy by 0.1 nats/token."),
     ("MIS011", {"reference": [0.5, 0.0]}, {"reference": [1.0, 0.0]}, "error",
-     "After updates the reference model gives exactly the policy's log-probabilities."),
+     "After updates, the reference model gives exactly the policy's log-probabilities."),
 ]  # fmt: skip
 
 

@@ -2,8 +2,9 @@ from typing import Any
 
 import pytest
 
-from grpo_doctor import diagnose
-from grpo_doctor.testing import find, make_run, run_check
+from grpo_doctor import Diagnosis, diagnose
+from grpo_doctor.run import run_of
+from grpo_doctor.testing import find, make_run, records_of, run_check
 
 FALLS = "0.69 0.5 0.3 0.1 0.01"
 
@@ -50,3 +51,38 @@ def test_a_run_that_keeps_learning_is_healthy() -> None:
     run.run_type = "preference"
     said = diagnose(run)
     assert (said.verdict, said.finding("PRF001")) == ("healthy", None)
+
+
+@pytest.mark.parametrize(
+    ("loss", "norms", "told"),
+    [
+        ("0.57 0.43x5", "0.38 9e-3x2 3e-4x3", False),  # six steps
+        ("0.57 0.43x5", "0.38 9e-3 3e-4x4", True),  # eight steps
+        ("0.57 0.43x5", "0.38 1.1e-3x5", False),
+        ("0.57 0.43x5", "0.2 3e-4x5", False),  # more than a thousandth of the first norm
+        ("0.57 0.43x5", "0.38 0x5", False),  # no gradient at all is another problem
+    ],
+)
+def test_rows_two_steps_apart_of_a_gradient_near_0(loss: str, norms: str, told: bool) -> None:
+    found = every(2, loss=loss, grad_norm=norms).finding("PRF001")
+    assert (found is not None) is told
+    if found is not None:
+        assert (found.severity, found.onset_step) == ("warning", 12)
+        assert found.message == (
+            "The gradient norm is near 0 (now 0.0003) on 4 of 6 rows, but the loss is 0.43: 62% of the pairs have two "
+            "equal responses, and the others are ranked correctly, so they provide no further signal."
+        )
+
+
+def test_a_saturated_run_of_four_rows_is_suspect() -> None:
+    assert every(10, loss="0.69 0.16 0 0", reward_margin="0 27 120 142", success_rate="0 0.9 1 1").verdict == "suspect"
+
+
+def every(steps: int, **columns: str) -> Diagnosis:
+    """Return the diagnosis of a preference run with rows this many steps apart."""
+    rows = records_of(**columns)
+    for record in rows:
+        record.step *= steps
+    run = run_of(rows)
+    run.run_type = "preference"
+    return diagnose(run)

@@ -11,17 +11,18 @@ from grpo_doctor.testing import find, run_check
         (
             {"kl_estimator": "k1", "use_kl_loss": True},
             "warning",
-            "The KL term in the loss is k1, whose gradient has mean zero: it adds noise but no pull to the reference.",
+            "The KL term in the loss uses the k1 estimator, whose gradient has mean zero: it adds noise but no pull "
+            "to the reference.",
         ),
         (
             {"kl_penalty": "low_var_kl", "use_kl_in_reward": True},
             "info",
-            "The KL term in the reward is k3, which is biased there.",
+            "The KL term in the reward uses the k3 estimator, which is biased there.",
         ),
         (
             {"kl_estimator": "k3", "use_kl_loss": False},
             "info",
-            "The KL term in the reward is k3, which is biased there.",
+            "The KL term in the reward uses the k3 estimator, which is biased there.",
         ),
     ],
 )

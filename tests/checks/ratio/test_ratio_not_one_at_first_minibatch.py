@@ -6,7 +6,7 @@ from grpo_doctor.testing import find, run_check
 def test_message() -> None:
     found = find("RAT003", ratio_first_minibatch="0x5 0.08x3")
     assert (found.severity, found.onset_step, found.detected_step) == ("error", 6, 8)
-    assert found.message == ("Before the first update the probability ratio differs from 1 by 0.08 on average.")
+    assert found.message == ("Before the first update, the probability ratio differs from 1 by 0.08 on average.")
 
 
 @pytest.mark.parametrize(

@@ -50,3 +50,15 @@ def test_not_before_twelve_values() -> None:
 def test_a_reward_that_is_never_earned_is_reported() -> None:
     assert run_check("STL008", success_rate="0x50", reward_mean="0x50") is None
     assert find("STL008", success_rate="0x50", reward_mean="-6.5 -6.6 0.1x48").code == "STL008"
+
+
+@pytest.mark.parametrize(
+    ("rows", "rewards", "fires"), [(7, "-0.5 -0.4x6", False), (8, "-0.5 -0.4x7", True), (8, "-0.5 -0.4x6 ?", False)]
+)
+def test_eight_values_are_enough_if_the_reward_does_not_rise(rows: int, rewards: str, fires: bool) -> None:
+    assert (run_check("STL008", success_rate=f"0x{rows}", reward_mean=rewards) is not None) is fires
+
+
+def test_a_rising_reward_needs_forty_values() -> None:
+    rising = [0.01 * row**2 for row in range(30)]
+    assert find("STL008", success_rate="0x30", reward_mean=rising).cleared

@@ -1,0 +1,112 @@
+"""``python -m benchmarks.corpus.first_sight LABELS FOLDER``: judges logs that no rule was written with, and stores it.
+
+LABELS is a table that was completed before grpo-doctor read any of the logs: file, repository, path, commit, framework,
+kind, accepted_verdicts. Its logs are in FOLDER. One row for each is added to ``first_sight.csv``: facts, the verdict on
+the first run of the file, and the revision that gave it. The rows of a set are never judged again, because rules are
+changed by its errors afterwards.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import date
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+
+from grpo_doctor.diagnosis.examine import diagnose
+from grpo_doctor.readers import ReadError, read
+
+STORED = Path(__file__).with_name("first_sight.csv")
+COLUMNS = (
+    "judged", "revision", "id", "file", "repo", "path", "commit", "framework", "kind", "expect", "verdict", "bytes",
+    "sha256",
+)  # fmt: skip
+
+
+def stored() -> list[dict[str, str]]:
+    """The rows of all sets, in the order in which they were judged."""
+    with STORED.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def verdict(log: Path) -> str:
+    """The verdict on the first run of a log; ``unread`` if it cannot be read."""
+    try:
+        return diagnose(read(log)[0]).verdict
+    except ReadError:
+        return "unread"
+
+
+def judged(labels: Path, folder: Path, start: int) -> Iterator[dict[str, str | int]]:
+    """One row for each label, numbered from ``start``."""
+    revision = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True, check=True)
+    with labels.open(encoding="utf-8", newline="") as file:
+        for number, label in enumerate(csv.DictReader(file), start):
+            content = (folder / label["file"]).read_bytes()
+            yield {
+                "judged": date.today().isoformat(),
+                "revision": revision.stdout.strip(),
+                "id": f"F{number:03d}",
+                "file": f"first-sight/{label['file']}",
+                "repo": label["repository"],
+                "expect": label["accepted_verdicts"],
+                "verdict": verdict(folder / label["file"]),
+                "bytes": len(content),
+                "sha256": hashlib.sha256(content).hexdigest(),
+                **{name: label[name] for name in ("path", "commit", "framework", "kind")},
+            }
+
+
+def table(rows: list[dict[str, str]]) -> str:
+    """The verdicts on each set: how many the label allows, and the two errors that cost most."""
+    lines = [
+        "| judged | at revision | logs | repositories | verdict is one that the label allows "
+        "| failing, but called healthy | healthy, but called failing |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for (day, revision), group in groupby(rows, key=itemgetter("judged", "revision")):
+        logs = list(group)
+        expected = [set(log["expect"].split("|")) for log in logs]
+        allowed = sum(log["verdict"] in known for log, known in zip(logs, expected, strict=True))
+        missed = [log["verdict"] == "healthy" for log, known in zip(logs, expected, strict=True) if is_faulty(known)]
+        accused = [log["verdict"] == "failing" for log, known in zip(logs, expected, strict=True) if "healthy" in known]
+        lines.append(
+            f"| {day} | {revision} | {len(logs)} | {len({log['repo'] for log in logs})} "
+            f"| {allowed} of {len(logs)} ({allowed / len(logs):.0%}) "
+            f"| {sum(missed)} of {len(missed)} | {sum(accused)} of {len(accused)} |"
+        )
+    return "\n".join(lines)
+
+
+def sentence(rows: list[dict[str, str]]) -> str:
+    """The verdicts on all sets together, as the README says them."""
+    allowed = sum(log["verdict"] in log["expect"].split("|") for log in rows)
+    return (
+        f"On {len(rows)} logs of {len({log['repo'] for log in rows})} repositories that no rule had met before, "
+        f"labelled first, the verdict was one that the label allows in {allowed} ({allowed / len(rows):.0%})."
+    )
+
+
+def is_faulty(expected: set[str]) -> bool:
+    """Whether a label says that something is wrong and that the file shows it."""
+    return not {"healthy", "unproven", "unjudged"} & expected
+
+
+def main() -> None:
+    """Adds a set to the stored rows and prints the table."""
+    labels, folder = map(Path, sys.argv[1:3])
+    rows = [*stored(), *judged(labels, folder, len(stored()) + 1)]
+    with STORED.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    print(table(stored()))
+
+
+if __name__ == "__main__":
+    main()
