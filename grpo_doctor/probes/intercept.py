@@ -107,6 +107,9 @@ class Forward(NamedTuple):
     """(N, T); None if the model received no mask, or one of another shape."""
     logits: Tensor
     """(N, T or fewer, V); if there are fewer, they belong to the last positions."""
+    states: Tensor | None = None
+    """(N, T, H): the states below a head that is called separately; their gradient shows that of the logits if the head
+    computes its gradient itself."""
 
     @property
     def gradient(self) -> Tensor | None:
@@ -250,10 +253,10 @@ def forwards(models: Sequence[Any], handle: Callable[[Forward], Tensor | None]) 
         changed = handle(Forward(module, *given, logits))
         return output if changed is None else with_logits(output, changed)
 
-    def handed(model: Any, given: tuple[Tensor, Tensor | None], logits: Tensor) -> Tensor | None:
+    def handed(model: Any, given: tuple[Tensor, Tensor | None], states: Tensor | None, logits: Tensor) -> Tensor | None:
         nonlocal handled
         handled += 1
-        return handle(Forward(model, *given, logits))
+        return handle(Forward(model, *given, logits, states))
 
     with ExitStack() as stack:
         inside = stack.enter_context(around("forward", known, whole))
@@ -398,9 +401,9 @@ def watched(*models: Any) -> Iterator[list[Forward]]:
 def back_to_logits(value: Tensor, seen: Sequence[Forward]) -> None:
     """Leave the gradient of a loss on the logits of these passes; a gradient of 0 on every weight of a model takes as
     long as a forward pass."""
-    logits = [f.logits for f in seen if f.logits.requires_grad]
-    if value.requires_grad and logits:
-        torch.autograd.backward(value, inputs=logits)
+    ends = [end for f in seen for end in (f.logits, f.states) if end is not None and end.requires_grad]
+    if value.requires_grad and ends:
+        torch.autograd.backward(value, inputs=ends)
 
 
 @contextmanager
