@@ -22,7 +22,7 @@ from .crafted_inputs import device_of, flat_ids, pad_left, special_ids
 from .entry_points import Unjudged
 from .gradient_effect import LENGTHS, LONGER
 from .intercept import logits_of
-from .loss_trials import advantages_of
+from .loss_trials import advantages_of, alike
 
 INSIDE = 5e-4
 """Log-ratio of one token within every usual clip bound, also as the mean over a response (3e-4)."""
@@ -310,8 +310,7 @@ class _Whole:
         self.loss, self.model = loss, model
         self.render, self.tokenizer, self.prompts = render, tokenizer, prompts
         self._made: dict[tuple[int, ...], tuple[list[Any], list[Any], list[Tensor]]] = {}
-        made, responses = gradient_effect.four(render, tokenizer, model, prompts)
-        measured = gradient_effect.temperature_of(loss, model, made[:1] * len(made), responses)
+        measured = gradient_effect.temperature_of(loss, model, *alike(render, tokenizer, model, prompts, LENGTHS))
         self.temperature = measured or float(settings.get("temperature") or 1.0)
 
     def weights(self, lengths: Sequence[int], log_ratios: Sequence[float]) -> list[Tensor]:
@@ -336,8 +335,7 @@ class _Whole:
         """Return four samples with responses of these lengths, the responses, and the (1 - p) / temperature of their
         tokens."""
         if lengths not in self._made:
-            made, responses = gradient_effect.four(self.render, self.tokenizer, self.model, self.prompts, lengths)
-            made = made[:1] * len(made)  # the shortest prompt: the form of a loss does not depend on prompts
+            made, responses = alike(self.render, self.tokenizer, self.model, self.prompts, lengths)
             self._made[lengths] = made, responses, self._shares(made, responses)
         return self._made[lengths]
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .crafted_inputs import canaries, device_of, flat_ids, pad_left, plain_ids, rendered, special_ids
+from .crafted_inputs import answered, canaries, device_of, flat_ids, pad_left, plain_ids, rendered, special_ids
 from .entry_points import Ids, Prompt, Unjudged
 from .intercept import logits_of
 from .model_modes import fixed_chance, without_dropout
@@ -86,19 +86,21 @@ def trial(
     render: Callable[[Prompt], Any], tokenizer: Any, model: Any, prompts: Sequence[Prompt] | None
 ) -> tuple[list[Prompt], list[Ids]]:
     """Return prompts and canary responses of different lengths."""
-    pairs = rendered(render, prompts)
-    words = plain_ids(tokenizer, model, [ids for _, ids in pairs])
-    responses = canaries(words, [4, 2, 5, 3][: len(pairs)], special_ids(tokenizer).eos)
-    return [prompt for prompt, _ in pairs], responses
+    made, _, responses = answered(render, tokenizer, model, prompts)
+    return made, responses
 
 
 def alike(
-    render: Callable[[Prompt], Any], tokenizer: Any, model: Any, prompts: Sequence[Prompt] | None
+    render: Callable[[Prompt], Any],
+    tokenizer: Any,
+    model: Any,
+    prompts: Sequence[Prompt] | None,
+    lengths: Sequence[int] = (4, 4, 4, 4),
 ) -> tuple[list[Prompt], list[Ids]]:
-    """Return one prompt several times, with canary responses of equal length, so that the batch needs no padding."""
-    made, _ = trial(render, tokenizer, model, prompts)
-    words = plain_ids(tokenizer, model, [flat_ids(render(made[0]))])
-    return made[:1] * len(made), canaries(words, [4] * len(made), special_ids(tokenizer).eos)
+    """Return the shortest prompt several times, with canary responses of these lengths: by default, the batch needs no
+    padding."""
+    prompt, own = rendered(render, prompts)[0]
+    return [prompt] * len(lengths), canaries(plain_ids(tokenizer, model, [own]), lengths, special_ids(tokenizer).eos)
 
 
 def towards(
