@@ -77,7 +77,7 @@ def logged_loss_not_optimised_loss(
     if isinstance(loss, probes.updates.AppliedLoss):
         raise probes.NotApplicable("the adapter has no separate loss to compare with the gradient of backward")
     trials = probes.loss_trials
-    made, responses = trials.trial(render, tokenizer, model, prompts)
+    made, _, responses = probes.crafted_inputs.answered(render, tokenizer, model, prompts)
     worst, parts = 1.0, False
     with probes.model_modes.without_dropout(model):
         some = trials.spread(len(made), model)

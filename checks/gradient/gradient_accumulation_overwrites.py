@@ -86,7 +86,8 @@ def gradient_accumulation_overwrites(
     huggingface/transformers#34191 (token means of unequal micro-batches).
     """
     if step is not None and optimizer is not None and not isinstance(step, probes.updates.PlainStep):
-        kept = _kept(step, sync, optimizer, model, *probes.loss_trials.trial(render, tokenizer, model, prompts))
+        made, _, responses = probes.crafted_inputs.answered(render, tokenizer, model, prompts)
+        kept = _kept(step, sync, optimizer, model, made, responses)
         if kept is not None and kept < limit:
             return fires(
                 True,

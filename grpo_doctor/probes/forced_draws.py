@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any, TypeVar
 
 import torch
@@ -127,13 +127,20 @@ class ForcedDraws:
 
 
 @contextmanager
-def forced(draws: ForcedDraws) -> Iterator[None]:
-    """Force draws inside the block to those of ``draws``; other draws are unchanged."""
+def at_draws(**wraps: Callable[[Callable[..., Tensor]], Callable[..., Tensor]]) -> Iterator[None]:
+    """Wrap these functions of torch and of its tensors inside the block; torch's distributions use them, too."""
     with ExitStack() as stack:
         for place in (torch, torch.Tensor):
-            stack.enter_context(replaced(place, "multinomial", _multinomial(place.multinomial, draws)))
-            stack.enter_context(replaced(place, "argmax", _argmax(place.argmax, draws)))
+            for name, wrap in wraps.items():
+                stack.enter_context(replaced(place, name, wrap(getattr(place, name))))
         yield
+
+
+def forced(draws: ForcedDraws) -> AbstractContextManager[None]:
+    """Force draws inside the block to those of ``draws``; other draws are unchanged."""
+    return at_draws(
+        multinomial=functools.partial(_multinomial, draws=draws), argmax=functools.partial(_argmax, draws=draws)
+    )
 
 
 def _multinomial(function: Callable[..., Tensor], draws: ForcedDraws) -> Callable[..., Tensor]:

@@ -18,11 +18,10 @@ import torch
 from torch import Tensor
 
 from . import gradient_effect
-from .crafted_inputs import device_of, flat_ids, pad_left, special_ids
+from .crafted_inputs import flat_ids
 from .entry_points import Unjudged
 from .gradient_effect import LENGTHS, LONGER
-from .intercept import logits_of
-from .loss_trials import advantages_of, alike
+from .loss_trials import advantages_of, alike, scored
 
 INSIDE = 5e-4
 """Log-ratio of one token within every usual clip bound, also as the mean over a response (3e-4)."""
@@ -341,13 +340,10 @@ class _Whole:
 
     def _shares(self, made: list[Any], responses: list[Any]) -> list[Tensor]:
         """Return (1 - p) / temperature of each response token."""
-        ids = [[*flat_ids(self.render(p)), *r] for p, r in zip(made, responses, strict=True)]
-        rows, real = pad_left(ids, special_ids(self.tokenizer).pad, device_of(self.model))
+        ids = [flat_ids(self.render(p)) for p in made]
         with torch.no_grad():
-            table = (logits_of(self.model, rows, real)[:, :-1].float() / self.temperature).softmax(-1)
-        said = [torch.tensor(response, device=table.device)[:, None] for response in responses]
-        return [(1 - row[-len(r) :].gather(-1, r).squeeze(-1)) / self.temperature
-                for row, r in zip(table, said, strict=True)]  # fmt: skip
+            found = scored(self.model, ids, responses, self.tokenizer, self.temperature)
+        return [(1 - own.exp()) / self.temperature for _, own in found]
 
 
 def _advantages(form: LossForm, advantages: Any) -> None:
