@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from .entry_points import Ids
-from .intercept import replaced
+from .intercept import kept_in, replaced
 
 T = TypeVar("T")
 
@@ -41,22 +41,13 @@ class Ways:
         """Run the call, and rerun it with one-hot logits if its draws cannot be forced; ``again`` is called in
         between."""
         try:
-            with _one_hot() if self.one_hot else nullcontext():
+            with kept_in(_ONE_HOT, True) if self.one_hot else nullcontext():
                 return call()
         except Undrawn:
             self.one_hot = True
             again()
-        with _one_hot():
+        with kept_in(_ONE_HOT, True):
             return call()
-
-
-@contextmanager
-def _one_hot() -> Iterator[None]:
-    _ONE_HOT.append(True)
-    try:
-        yield
-    finally:
-        _ONE_HOT.pop()
 
 
 def by_logits() -> bool:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
-from typing import Any, NamedTuple
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -20,6 +20,8 @@ from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 
 from .entry_points import Unjudged
 from .output_heads import PRODUCTS, Heads
+
+T = TypeVar("T")
 
 
 def language_model(model: Any) -> Any:
@@ -50,6 +52,16 @@ def replaced(target: Any, name: str, value: Any) -> Iterator[None]:
             drop(target, name)
         else:
             put(target, name, before)
+
+
+@contextmanager
+def kept_in(stack: list[T], item: T) -> Iterator[T]:
+    """Keep an item at the end of a list inside the block."""
+    stack.append(item)
+    try:
+        yield item
+    finally:
+        stack.pop()
 
 
 class _Inside:
@@ -370,14 +382,9 @@ ENDING: list[bool] = []
 """Not empty while only the gradient on the logits counts."""
 
 
-@contextmanager
-def ending_at_logits() -> Iterator[None]:
+def ending_at_logits() -> AbstractContextManager[bool]:
     """Declare that only the gradient on the logits counts inside the block, so that forward passes may be cached."""
-    ENDING.append(True)
-    try:
-        yield
-    finally:
-        ENDING.pop()
+    return kept_in(ENDING, True)
 
 
 @contextmanager
@@ -444,11 +451,9 @@ PRECISIONS: list[Precision] = []
 @contextmanager
 def precision() -> Iterator[Precision]:
     """Record whether any module computed in half precision inside the block, by its own weights or under autocast."""
-    found = Precision()
-    PRECISIONS.append(found)
-    handle = torch.nn.modules.module.register_module_forward_hook(found)
-    try:
-        yield found
-    finally:
-        handle.remove()
-        PRECISIONS.remove(found)
+    with kept_in(PRECISIONS, Precision()) as found:
+        handle = torch.nn.modules.module.register_module_forward_hook(found)
+        try:
+            yield found
+        finally:
+            handle.remove()
