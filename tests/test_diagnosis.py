@@ -593,3 +593,10 @@ def test_a_best_level_far_above_the_first_and_the_last_is_reported(top: float, s
         reward.push(value, step)
     flat = "No evidence of learning: the reward is -2.01 at the start and at the end (smallest detectable change: 0."
     assert shown({"reward_mean": reward.outcome}, learning=False) == f"{flat}{said}"
+
+
+@pytest.mark.parametrize(("first", "verdict"), [(0.35, "healthy"), (0.34, "unproven")])
+def test_a_loss_that_was_always_far_below_ln_2_shows_no_learning(first: float, verdict: str) -> None:
+    run = make_run(loss=[first + 0.001 * (-1) ** row - 0.0001 * row * (row > 10) for row in range(40)])
+    run.run_type = "preference"
+    assert diagnose(run).verdict == verdict
