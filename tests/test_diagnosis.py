@@ -458,8 +458,9 @@ NOISE = [0.3, 0.5, 0.4] * 10
             {},
             "To reduce the noise, evaluate on the same held-out prompts every few steps, or use more prompts per step.",
         ),
-        ({"kl": [5e-4] * 30}, "Raise the learning rate, because the KL to the reference is 0.0005 nats/token."),
-        ({"kl": [0.002] * 30, "zero_variance_share": [0.6] * 30}, "identical rewards."),
+        ({"kl": [3e-3] * 30}, "Raise the learning rate, because the KL to the reference is 0.003 nats/token."),
+        ({"kl": [3.1e-3] * 30}, "or use more prompts per step."),
+        ({"kl": [0.02] * 30, "zero_variance_share": [0.6] * 30}, "identical rewards."),
         ({"truncated_rate": [0.11] * 30, "kl": [5e-4] * 30}, "11% of the responses are truncated."),
         ({"reward_mean": NOISE[:9]}, "Continue the run until at least 12 values of the reward are logged."),
         (
