@@ -172,7 +172,7 @@ def test_an_alternative_whose_check_passed_is_left_out() -> None:
 
 @pytest.mark.parametrize(("rows", "left_out"), [(49, False), (50, True)])
 def test_a_pass_on_a_few_rows_rules_nothing_out(rows: int, left_out: bool) -> None:
-    exploded = {"entropy_mean": "0.5x60 5x40", "reward_mean": "0.3->0.5x60 0.02x40"}
+    exploded: dict[str, Any] = {"entropy_mean": "0.5x60 5x40", "reward_mean": "0.3->0.5x60 0.02x40"}
     found = diagnose(make_run(**exploded, rollout_mismatch_kl=f"1e-4x{rows} ?x{100 - rows}"))
     (entropy,) = [f for f in found.findings if f.code == "ENT003"]
     assert ("rollout engine and trainer disagree" not in [r.name for r in entropy.rivals]) is left_out

@@ -392,7 +392,7 @@ class Examination:
     def findings(self, run: Run) -> list[Finding]:
         """The findings of the checks in this run, including conclusions."""
         first, last = bounds(run)
-        since = -math.inf if first is None or last is None else last - RECENT * (last - first)
+        since = math.inf if first is None or last is None or first == last else last - RECENT * (last - first)
         told = (e.finding(alarms, self.ever, since) for e, alarms in zip(self.examined, self.alarms, strict=True))
         found = {finding.code: finding for finding in told if finding is not None}
         conclude_all(self.catalogue, found)
