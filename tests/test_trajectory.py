@@ -290,9 +290,3 @@ def test_one_score_far_below_the_line_of_all_before_is_a_fall() -> None:
     for step, score in enumerate([0.5, 0.55, 0.46, 0.53, 0.49, 0.56, 0.5, 0.44]):
         scattered.push(score, step)
     assert not scattered.outcome.fallen
-
-
-@pytest.mark.parametrize(("lost", "fallen"), [(0.5, 0), (0.6, 1)])
-def test_a_steady_decline_from_the_first_quarter_to_the_last_is_a_fall(lost: float, fallen: int) -> None:
-    noise = [0.1, -0.1, -0.1, 0.1] * 6
-    assert judged([1.5 - lost * row / 24 + noise[row] for row in range(24)]).fallen == fallen

@@ -16,7 +16,7 @@ from .check import Confidence, Finding, Severity
 from .early_indicators import Before, Columns
 from .remedies import shared_remedies
 from .remedy_gate import refused, signs
-from .success import NAMES, evaluated, evidence, lost, names_of, shown
+from .success import NAMES, evaluated, evidence, lost, names_of, shown, worse
 from .wording import at_intervals, counted, listed, number
 
 if TYPE_CHECKING:
@@ -192,7 +192,8 @@ def _overview(facts: Facts) -> str:
     if past := earlier(facts.findings, facts.success):
         return f"{told} {past}{but}"
     if verdict == "unproven":
-        troubled = lost(facts.success) or any(f.kind == "outcome" for f in active)
+        series = facts.success.values()
+        troubled = lost(facts.success) or any(map(worse, series)) or any(f.kind == "outcome" for f in active)
         return f"{told}{but}" if troubled else f"No problem found, but {told[0].lower()}{told[1:]}{but}"
     return f"{told} No problem found in the recorded metrics.{but}"
 
@@ -238,7 +239,7 @@ def _next_step(facts: Facts) -> str:
             return f"{shared_remedies()[remedy].title}, because {level}."
     if any(o.solved for o in facts.success.values()):
         return "Use harder prompts, or stop: there is little left to gain."
-    if any(o.first - o.now > o.shown for o in facts.success.values()):
+    if any(map(worse, facts.success.values())):
         return f"{shared_remedies()[KEEP].title}."
     if flat is None:
         return f"Log {MISSING[run.run_type]} of each step."

@@ -53,6 +53,12 @@ def beyond_reference(success: Mapping[str, Outcome]) -> bool:
     return loss is not None and begun and -loss.now + loss.shown < math.log(2)
 
 
+def worse(o: Outcome) -> bool:
+    """Return whether the last level is below the first, beyond noise. That is no fall, which must stand the same test
+    after every row."""
+    return o.first - o.now > o.shown and o.rows >= FEW
+
+
 def together(success: Mapping[str, Outcome]) -> list[str]:
     """The reward (or the success rate) and the held-out score, if both together improved but neither alone.
 
@@ -145,9 +151,9 @@ def _flat(name: str, o: Outcome, first: float, now: float) -> str:
     """Return what a series without a gain shows: that it is constant, that it is short, or the size of its noise."""
     if max(abs(first - now), o.shown) <= CONSTANT * max(abs(now), CONSTANT):
         return f"the {name} is {now:.3g} on all {o.rows} rows"
-    if o.first - o.now > o.shown and o.rows >= FEW:
-        worse = f"the {name} {'fell' if now < first else 'rose'} from {first:.3g} to {now:.3g}"
-        return f"{worse}, by more than noise (smallest detectable change: {o.shown:.2g})"
+    if worse(o):
+        went = f"the {name} {'fell' if now < first else 'rose'} from {first:.3g} to {now:.3g}"
+        return f"{went}, by more than noise (smallest detectable change: {o.shown:.2g})"
     changed = f"the {name} changed from {first:.3g} to {now:.3g}"
     if f"{first:.3g}" == f"{now:.3g}":
         changed = f"the {name} is {now:.3g} at the start and at the end"

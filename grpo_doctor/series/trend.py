@@ -194,8 +194,7 @@ class Standing:
     def fallen(self) -> int:
         if not any(map(self._grade, self._drops)) and not self._last_drop:
             return 0  # regardless of the noise
-        sank = self._apart and self._bins <= SHORT and sinks(self._means)
-        fell = bool(self._last_drop) or self._shows() or sank or self._declined
+        fell = bool(self._last_drop) or self._shows() or (self._apart and self._bins <= SHORT and sinks(self._means))
         return self._grade(self._drop) if fell else 0
 
     @property
@@ -383,13 +382,6 @@ class Standing:
         if not 2 * ratio * (usual - end) > best - end:
             return False
         return ratio > SURE or self._few or self._collapsed or _sunk(self._means.tobytes())
-
-    @property
-    def _declined(self) -> bool:
-        """Return whether the last quarter is below the first, by the test of a gain with the opposite sign and the
-        critical value of a fall."""
-        begun, now = self._quarters
-        return begun - now > FALL / RISE * self.shown and _climbed((-self._means).tobytes()) > 1
 
     @cached_property
     def _few(self) -> bool:
