@@ -459,7 +459,7 @@ NOISE = [0.3, 0.5, 0.4] * 10
             "To reduce the noise, evaluate on the same held-out prompts every few steps, or use more prompts per step.",
         ),
         ({"kl": [5e-4] * 30}, "Raise the learning rate, because the KL to the reference is 0.0005 nats/token."),
-        ({"kl": [0.002] * 30, "zero_variance_share": [0.6] * 30}, "identical rewards."),
+        ({"kl": [0.02] * 30, "zero_variance_share": [0.6] * 30}, "identical rewards."),
         ({"truncated_rate": [0.11] * 30, "kl": [5e-4] * 30}, "11% of the responses are truncated."),
         ({"reward_mean": NOISE[:9]}, "Continue the run until at least 12 values of the reward are logged."),
         (
@@ -593,3 +593,10 @@ def test_a_best_level_far_above_the_first_and_the_last_is_reported(top: float, s
         reward.push(value, step)
     flat = "No evidence of learning: the reward is -2.01 at the start and at the end (smallest detectable change: 0."
     assert shown({"reward_mean": reward.outcome}, learning=False) == f"{flat}{said}"
+
+
+@pytest.mark.parametrize(("first", "verdict"), [(0.35, "healthy"), (0.34, "unproven")])
+def test_a_loss_that_was_always_far_below_ln_2_shows_no_learning(first: float, verdict: str) -> None:
+    run = make_run(loss=[first + 0.001 * (-1) ** row - 0.0001 * row * (row > 10) for row in range(40)])
+    run.run_type = "preference"
+    assert diagnose(run).verdict == verdict

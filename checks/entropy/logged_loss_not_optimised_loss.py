@@ -76,38 +76,29 @@ def logged_loss_not_optimised_loss(
         raise probes.NotApplicable("the adapter has no backward, and loss.backward() matches the loss by definition")
     if isinstance(loss, probes.updates.AppliedLoss):
         raise probes.NotApplicable("the adapter has no separate loss to compare with the gradient of backward")
-    made, responses = probes.loss_trials.trial(render, tokenizer, model, prompts)
+    trials = probes.loss_trials
+    made, _, responses = probes.crafted_inputs.answered(render, tokenizer, model, prompts)
     worst, parts = 1.0, False
     with probes.model_modes.without_dropout(model):
-        for advantages in (
-            probes.loss_trials.spread(len(made), model),
-            probes.loss_trials.spread(len(made), model).abs() * 0,
-        ):
-            logged = probes.loss_trials.gradient(model, probes.updates.PlainBackward(loss), made, responses, advantages)
+        some = trials.spread(len(made), model)
+        for advantages in (some, 0 * some.abs()):
+            logged = trials.gradient(model, probes.updates.PlainBackward(loss), made, responses, advantages)
             for way, least in ways:
-                applied = probes.loss_trials.gradient(model, way, made, responses, advantages)
+                applied = trials.gradient(model, way, made, responses, advantages)
                 if way is not backward and probes.updates.maximises(optimizer):
                     applied = -applied  # as the optimizer receives it, with the sign of the loss reversed
                 # STL004 reports a step without a gradient
                 if float(applied.norm()) > 1e-8 or (way is backward and float(logged.norm()) > 1e-8):
-                    cosine = probes.loss_trials.cosine(applied, logged)
+                    cosine = trials.cosine(applied, logged)
                     worst, parts = min(worst, cosine), parts or not cosine >= least
         if ways[-1][0] is not backward:
-            found = _alike(loss, ways[-1][0], model, optimizer, *_of_one_length(render, tokenizer, model, prompts))
+            found = _alike(loss, ways[-1][0], model, optimizer, *trials.alike(render, tokenizer, model, prompts))
             worst, parts = min(worst, found), parts or not found >= of_step_alike
     return fires(
         parts,
         "The cosine between the applied gradient and the gradient of the logged loss is {cosine:.2f}.",
         cosine=worst,
     )
-
-
-def _of_one_length(render: Any, tokenizer: Any, model: Any, prompts: Any) -> tuple[Any, Any]:
-    """Use one prompt and four responses of the same length."""
-    made, _ = probes.loss_trials.alike(render, tokenizer, model, prompts)
-    words = probes.crafted_inputs.plain_ids(tokenizer, model, [probes.crafted_inputs.flat_ids(render(made[0]))])
-    end = probes.crafted_inputs.special_ids(tokenizer).eos
-    return made[:1] * 4, probes.crafted_inputs.canaries(words, [4] * 4, end)
 
 
 def _alike(loss: Any, step: Any, model: Any, optimizer: Any, made: Any, responses: Any) -> float:

@@ -83,7 +83,7 @@ def clip_without_effect(
     """
     if isinstance(step, probes.updates.PlainStep):
         raise probes.NotApplicable("the adapter has no `step` function")
-    made, responses = probes.loss_trials.trial(render, tokenizer, model, prompts)
+    made, _, responses = probes.crafted_inputs.answered(render, tokenizer, model, prompts)
     norms: list[float] = []
     own = set(model.parameters())  # a critic may have a separate bound, or none
 

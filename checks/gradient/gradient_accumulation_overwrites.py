@@ -86,7 +86,8 @@ def gradient_accumulation_overwrites(
     huggingface/transformers#34191 (token means of unequal micro-batches).
     """
     if step is not None and optimizer is not None and not isinstance(step, probes.updates.PlainStep):
-        kept = _kept(step, sync, optimizer, model, *probes.loss_trials.trial(render, tokenizer, model, prompts))
+        made, _, responses = probes.crafted_inputs.answered(render, tokenizer, model, prompts)
+        kept = _kept(step, sync, optimizer, model, made, responses)
         if kept is not None and kept < limit:
             return fires(
                 True,
@@ -100,7 +101,7 @@ def gradient_accumulation_overwrites(
             raise probes.NotApplicable("backward does not accept micro_batches")
         return _of_own_parts(loss, model, *probes.gradient_effect.four(render, tokenizer, model, prompts))
     with probes.intercept.precision() as precision:
-        cosine, ratio = _split(backward, model, *_made(render, tokenizer, model, prompts, [4] * 4))
+        cosine, ratio = _split(backward, model, *probes.loss_trials.alike(render, tokenizer, model, prompts))
     limit = limit if precision.half is None else low_precision
     if not (cosine >= limit and abs(ratio - 1) <= slack):
         return fires(
@@ -113,7 +114,7 @@ def gradient_accumulation_overwrites(
         )
     if token_mean_meant:
         return None
-    cosine, ratio = _split(backward, model, *_made(render, tokenizer, model, prompts, [2, 7, 3, 6]))
+    cosine, ratio = _split(backward, model, *probes.loss_trials.alike(render, tokenizer, model, prompts, [2, 7, 3, 6]))
     return fires(
         not (cosine >= limit and abs(ratio - 1) <= slack),
         "With responses of unequal length, micro-batches and the full batch give different gradients (cosine "
@@ -121,15 +122,6 @@ def gradient_accumulation_overwrites(
         warning=True,
         cosine=cosine,
         ratio=ratio,
-    )
-
-
-def _made(render: Any, tokenizer: Any, model: Any, prompts: Any, lengths: list[int]) -> tuple[Any, Any]:
-    """Return one prompt four times, and responses of these lengths to it."""
-    pairs = probes.crafted_inputs.rendered(render, prompts)
-    words = probes.crafted_inputs.plain_ids(tokenizer, model, [ids for _, ids in pairs])
-    return [pairs[0][0]] * 4, probes.crafted_inputs.canaries(
-        words, lengths, probes.crafted_inputs.special_ids(tokenizer).eos
     )
 
 

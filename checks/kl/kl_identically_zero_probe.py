@@ -26,9 +26,7 @@ def probe_reference_stays(
         raise probes.NotApplicable("settings['kl_coef'] is 0: there is no KL term")
     if not probes.loss_trials.trainable(model):
         raise probes.Unjudged("no parameter requires a gradient; see STL004")
-    own = [ids for _, ids in craft.rendered(render, prompts)]
-    words = craft.plain_ids(tokenizer, model, own)
-    responses = craft.canaries(words, [5, 3, 6, 4][: len(own)], craft.special_ids(tokenizer).eos)
+    _, own, responses = craft.answered(render, tokenizer, model, prompts)
 
     def scored() -> dict[int, Any]:
         return _scored(reference_logprobs, craft.batch_of(mask(own, responses)), responses, own)

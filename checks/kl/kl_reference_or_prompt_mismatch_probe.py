@@ -30,9 +30,7 @@ def probe_reference(
     - `low_precision`: the same if a module computes in half precision.
     """
     craft = probes.crafted_inputs
-    own = [ids for _, ids in craft.rendered(render, prompts)]
-    words = craft.plain_ids(tokenizer, model, own)
-    responses = craft.canaries(words, [5, 3, 6, 4][: len(own)], craft.special_ids(tokenizer).eos)
+    _, own, responses = craft.answered(render, tokenizer, model, prompts)
     with probes.model_modes.without_dropout(model):
         batch = craft.batch_of(mask(own, responses))
     strange = sum(craft.row_ids(batch, n)[: len(prompt)] != prompt for n, prompt in enumerate(own))

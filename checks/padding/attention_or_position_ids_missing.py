@@ -83,16 +83,14 @@ def attention_or_position_ids_missing(
     huggingface/trl#2708 (attention_mask missing), OpenRLHF#217 (position_ids).
     """
     craft = probes.crafted_inputs
-    pairs = craft.rendered(render, prompts)
-    special = craft.special_ids(tokenizer)
     if model is not None and (sample is not None or rollout is not None):
+        pairs, special = craft.rendered(render, prompts), craft.special_ids(tokenizer)
         found = _of_generation(sample, rollout, model, pairs, special)
         if bool(found.when):
             return found
     if mask is None or logprobs is None:
         raise probes.NotApplicable("needs mask and logprobs, or a loss")
-    own = [ids for _, ids in pairs]
-    responses = craft.canaries(craft.plain_ids(tokenizer, model, own), [4, 2, 6, 3][: len(own)], special.eos)
+    _, own, responses = craft.answered(render, tokenizer, model, prompts)
     with probes.model_modes.without_dropout(model), probes.intercept.precision() as precision:
         together = _scored(mask, logprobs, own, responses)
         alone = [_scored(mask, logprobs, [p], [r])[0] for p, r in zip(own, responses, strict=True)]

@@ -35,12 +35,8 @@ def probe_ratio(
     - `limit`: mean |ratio - 1| without an update, up to which scoring counts as identical.
     - `low_precision`: the same if a module computes in half precision.
     """
-    craft = probes.crafted_inputs
-    pairs = craft.rendered(render, prompts)
-    own = [ids for _, ids in pairs]
-    words = craft.plain_ids(tokenizer, model, own)
-    responses = craft.canaries(words, [5, 3, 6, 4][: len(own)], craft.special_ids(tokenizer).eos)
-    mode = _mode_of_update(model, step, loss, [p for p, _ in pairs], responses)
+    made, own, responses = probes.crafted_inputs.answered(render, tokenizer, model, prompts)
+    mode = _mode_of_update(model, step, loss, made, responses)
     composite = old_logprobs is None and probes.from_loss.derived(logprobs)
     if composite:  # before the search for old scores, because those of a sampler need no separate forward pass
         stopped, tokens = _stopped(loss, model, render, tokenizer, prompts)

@@ -52,7 +52,7 @@ def lora_b_zero(model: Any, render: Any, tokenizer: Any, step: Any, prompts: Any
     matrices = [(name, p) for name, p in model.named_parameters() if "lora_B" in name]
     if not matrices:
         raise probes.NotApplicable("the model has no LoRA")
-    made, responses = probes.loss_trials.trial(render, tokenizer, model, prompts)
+    made, _, responses = probes.crafted_inputs.answered(render, tokenizer, model, prompts)
     for _ in range(2):
         step(made, responses, probes.loss_trials.spread(len(made), model))
     zero = sum(not bool(p.detach().any()) for _, p in matrices)

@@ -38,7 +38,7 @@ def probe_step(
             trainable=len(named),
             first=missing[0],
         )
-    made, responses = probes.loss_trials.trial(render, tokenizer, model, prompts)
+    made, _, responses = probes.crafted_inputs.answered(render, tokenizer, model, prompts)
     samples = made, responses, probes.loss_trials.spread(len(made), model)
     down = None
     if backward is not None:

@@ -77,6 +77,20 @@ def rendered(render: Callable[[Prompt], Any], prompts: Sequence[Prompt] | None) 
     return [pairs[0], *pairs[1:-1][:2], pairs[-1]]
 
 
+def answered(
+    render: Callable[[Prompt], Any],
+    tokenizer: Any,
+    model: Any,
+    prompts: Sequence[Prompt] | None,
+    lengths: Sequence[int] = (5, 3, 6, 4),
+) -> tuple[list[Prompt], list[Ids], list[Ids]]:
+    """Return prompts, shortest first, their ids, and canary responses of these lengths, including EOS."""
+    pairs = rendered(render, prompts)
+    own = [ids for _, ids in pairs]
+    responses = canaries(plain_ids(tokenizer, model, own), lengths[: len(own)], special_ids(tokenizer).eos)
+    return [prompt for prompt, _ in pairs], own, responses
+
+
 def around_the_turn(tokenizer: Any) -> tuple[Ids, Ids]:
     """Return the text that a chat template adds after the user's message: the end of the turn and the generation
     header. Both are empty without a template."""

@@ -364,13 +364,15 @@ def _function(found: Found, has: Held) -> list[str]:
         has.before += _once(found, called, arguments, has)
     unknown += [n for n in point.get("essential", ()) if not {n, n[0]} & {*arguments.values()} and n not in unknown]
     call = f"{called}({', '.join(f'{name}={value}' for name, value in arguments.items())})"
+    first = "[0]"
     if found.returns and "returned" in point:
         fits = [n for n, name in found.returns.items() if re.fullmatch(point["returned"], name.lower())]
         call += f"[{fits[0]!r}]" if fits else "[...]"
         unknown += [] if fits else [f"which of ({_plain(', '.join(found.returns.values()))})"]
+        first = "" if fits and ".decode(" in found.returns[fits[0]] else first  # one text
     one = found.seam == "rollout" and "p" in arguments.values()
     body = (
-        f"[{call}[0] for p in prompts]"
+        f"[{call}{first} for p in prompts]"
         if one
         else call
         if whole
@@ -398,7 +400,12 @@ def _takes_all(found: Found, known: dict[str, str]) -> bool:
 
 def _argument(found: Found, parameter: str, known: dict[str, str], has: Held, whole: bool) -> str | None:
     """Return what an adapter passes for a parameter: a probe's value or an object of the script; None if there is
-    neither."""
+    neither. An object of one of the trainer's own classes is neither."""
+    given = (*found.node.args.posonlyargs, *found.node.args.args, *found.node.args.kwonlyargs)
+    kind = next((a.annotation for a in given if a.arg == parameter), None)
+    classes = {n.name for tree in has.script.trees.values() for n in tree.body if isinstance(n, ast.ClassDef)}
+    if kind is not None and reads(kind) & classes:
+        return None
     value = _value(parameter, known)
     if value is None and found.seam == "reward" and parameter.endswith("s"):
         one = _value(parameter[:-1], known)

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from .entry_points import Ids
-from .intercept import replaced
+from .intercept import kept_in, replaced
 
 T = TypeVar("T")
 
@@ -41,22 +41,13 @@ class Ways:
         """Run the call, and rerun it with one-hot logits if its draws cannot be forced; ``again`` is called in
         between."""
         try:
-            with _one_hot() if self.one_hot else nullcontext():
+            with kept_in(_ONE_HOT, True) if self.one_hot else nullcontext():
                 return call()
         except Undrawn:
             self.one_hot = True
             again()
-        with _one_hot():
+        with kept_in(_ONE_HOT, True):
             return call()
-
-
-@contextmanager
-def _one_hot() -> Iterator[None]:
-    _ONE_HOT.append(True)
-    try:
-        yield
-    finally:
-        _ONE_HOT.pop()
 
 
 def by_logits() -> bool:
@@ -127,13 +118,20 @@ class ForcedDraws:
 
 
 @contextmanager
-def forced(draws: ForcedDraws) -> Iterator[None]:
-    """Force draws inside the block to those of ``draws``; other draws are unchanged."""
+def at_draws(**wraps: Callable[[Callable[..., Tensor]], Callable[..., Tensor]]) -> Iterator[None]:
+    """Wrap these functions of torch and of its tensors inside the block; torch's distributions use them, too."""
     with ExitStack() as stack:
         for place in (torch, torch.Tensor):
-            stack.enter_context(replaced(place, "multinomial", _multinomial(place.multinomial, draws)))
-            stack.enter_context(replaced(place, "argmax", _argmax(place.argmax, draws)))
+            for name, wrap in wraps.items():
+                stack.enter_context(replaced(place, name, wrap(getattr(place, name))))
         yield
+
+
+def forced(draws: ForcedDraws) -> AbstractContextManager[None]:
+    """Force draws inside the block to those of ``draws``; other draws are unchanged."""
+    return at_draws(
+        multinomial=functools.partial(_multinomial, draws=draws), argmax=functools.partial(_argmax, draws=draws)
+    )
 
 
 def _multinomial(function: Callable[..., Tensor], draws: ForcedDraws) -> Callable[..., Tensor]:

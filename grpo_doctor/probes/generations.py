@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 from .crafted_inputs import batch_of, pad_left, pad_right, row_ids
 from .entry_points import Ids, Unjudged
 from .forced_draws import OLDER, ForcedDraws, Undrawn, by_logits, forced
-from .intercept import Forward, around, beside_ids, forwards, language_model, logits_of
+from .intercept import Forward, around, beside_ids, forwards, kept_in, language_model, logits_of
 
 
 class Call(NamedTuple):
@@ -74,15 +74,9 @@ class Sampling:
 _WATCHING: list[Sampling] = []
 
 
-@contextmanager
-def scripted_sampling() -> Iterator[Sampling]:
+def scripted_sampling() -> AbstractContextManager[Sampling]:
     """Record what is sampled under a script inside the block."""
-    seen = Sampling()
-    _WATCHING.append(seen)
-    try:
-        yield seen
-    finally:
-        _WATCHING.pop()
+    return kept_in(_WATCHING, Sampling())
 
 
 def sampled_with(ids: Tensor) -> None:
@@ -110,14 +104,9 @@ CONVERSATIONS: list[dict[tuple[int, ...], list[Ids]]] = []
 """The policy's turns in conversations that a probe passes to a loss, innermost last."""
 
 
-@contextmanager
-def in_turns(conversations: Sequence[tuple[Ids, list[Ids]]]) -> Iterator[None]:
+def in_turns(conversations: Sequence[tuple[Ids, list[Ids]]]) -> AbstractContextManager[Any]:
     """Serve scripted responses turn by turn inside the block if they belong to one of these conversations."""
-    CONVERSATIONS.append({tuple(ids): turns for ids, turns in conversations})
-    try:
-        yield
-    finally:
-        CONVERSATIONS.pop()
+    return kept_in(CONVERSATIONS, {tuple(ids): turns for ids, turns in conversations})
 
 
 class _Turns:
@@ -237,16 +226,13 @@ def scripted_generate(model: Any, responses: Sequence[Ids], pad: int, end: int |
     tokens.
     """
     scripted = _Scripted(model, responses, pad, end)
-    SERVING.append(scripted)
-    try:
-        with (
-            generations(model, scripted.generate, scripted.own),
-            forwards([model] if model is not None else [], scripted.forward),
-            forced(scripted.draws) if scripted.draws is not None and model is not None else nullcontext(),
-        ):
-            yield scripted.calls
-    finally:
-        SERVING.remove(scripted)
+    with (
+        kept_in(SERVING, scripted),
+        generations(model, scripted.generate, scripted.own),
+        forwards([model] if model is not None else [], scripted.forward),
+        forced(scripted.draws) if scripted.draws is not None and model is not None else nullcontext(),
+    ):
+        yield scripted.calls
 
 
 def asked(kwargs: dict[str, Any], name: str) -> Any:

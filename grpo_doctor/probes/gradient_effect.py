@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -18,7 +18,7 @@ from .crafted_inputs import canaries, plain_ids, rendered, special_ids
 from .entry_points import Ids, Prompt, Unjudged
 from .forced_draws import OLDER
 from .generations import scripted_sampling
-from .intercept import Forward, back_to_logits, ending_at_logits, forwards, language_model, watched
+from .intercept import Forward, back_to_logits, ending_at_logits, forwards, kept_in, language_model, watched
 from .loss_trials import spread, torch_of
 from .model_modes import fixed_chance, without_dropout
 from .sample_layout import Sample, located
@@ -455,14 +455,9 @@ def _older(
             if response[: len(said)] == list(said):
                 _shift(logits, said[0], log_ratio, temperature)
 
-    if log_ratios is not None:
-        OLDER.append(drawn)
-    try:
-        with scripted_sampling() as sampling, forwards([model], older):
-            yield
-    finally:
-        if log_ratios is not None:
-            OLDER.remove(drawn)
+    told = nullcontext() if log_ratios is None else kept_in(OLDER, drawn)
+    with told, scripted_sampling() as sampling, forwards([model], older):
+        yield
 
 
 def _shift(logits: Tensor, token: int, log_ratio: float, temperature: float) -> None:

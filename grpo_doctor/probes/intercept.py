@@ -10,8 +10,8 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
-from typing import Any, NamedTuple
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -20,6 +20,8 @@ from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 
 from .entry_points import Unjudged
 from .output_heads import PRODUCTS, Heads
+
+T = TypeVar("T")
 
 
 def language_model(model: Any) -> Any:
@@ -50,6 +52,16 @@ def replaced(target: Any, name: str, value: Any) -> Iterator[None]:
             drop(target, name)
         else:
             put(target, name, before)
+
+
+@contextmanager
+def kept_in(stack: list[T], item: T) -> Iterator[T]:
+    """Keep an item at the end of a list inside the block."""
+    stack.append(item)
+    try:
+        yield item
+    finally:
+        stack.pop()
 
 
 class _Inside:
@@ -107,6 +119,9 @@ class Forward(NamedTuple):
     """(N, T); None if the model received no mask, or one of another shape."""
     logits: Tensor
     """(N, T or fewer, V); if there are fewer, they belong to the last positions."""
+    states: Tensor | None = None
+    """(N, T, H): the states below a head that is called separately; their gradient shows that of the logits if the head
+    computes its gradient itself."""
 
     @property
     def gradient(self) -> Tensor | None:
@@ -250,10 +265,10 @@ def forwards(models: Sequence[Any], handle: Callable[[Forward], Tensor | None]) 
         changed = handle(Forward(module, *given, logits))
         return output if changed is None else with_logits(output, changed)
 
-    def handed(model: Any, given: tuple[Tensor, Tensor | None], logits: Tensor) -> Tensor | None:
+    def handed(model: Any, given: tuple[Tensor, Tensor | None], states: Tensor | None, logits: Tensor) -> Tensor | None:
         nonlocal handled
         handled += 1
-        return handle(Forward(model, *given, logits))
+        return handle(Forward(model, *given, logits, states))
 
     with ExitStack() as stack:
         inside = stack.enter_context(around("forward", known, whole))
@@ -367,14 +382,9 @@ ENDING: list[bool] = []
 """Not empty while only the gradient on the logits counts."""
 
 
-@contextmanager
-def ending_at_logits() -> Iterator[None]:
+def ending_at_logits() -> AbstractContextManager[bool]:
     """Declare that only the gradient on the logits counts inside the block, so that forward passes may be cached."""
-    ENDING.append(True)
-    try:
-        yield
-    finally:
-        ENDING.pop()
+    return kept_in(ENDING, True)
 
 
 @contextmanager
@@ -398,9 +408,9 @@ def watched(*models: Any) -> Iterator[list[Forward]]:
 def back_to_logits(value: Tensor, seen: Sequence[Forward]) -> None:
     """Leave the gradient of a loss on the logits of these passes; a gradient of 0 on every weight of a model takes as
     long as a forward pass."""
-    logits = [f.logits for f in seen if f.logits.requires_grad]
-    if value.requires_grad and logits:
-        torch.autograd.backward(value, inputs=logits)
+    ends = [end for f in seen for end in (f.logits, f.states) if end is not None and end.requires_grad]
+    if value.requires_grad and ends:
+        torch.autograd.backward(value, inputs=ends)
 
 
 @contextmanager
@@ -441,11 +451,9 @@ PRECISIONS: list[Precision] = []
 @contextmanager
 def precision() -> Iterator[Precision]:
     """Record whether any module computed in half precision inside the block, by its own weights or under autocast."""
-    found = Precision()
-    PRECISIONS.append(found)
-    handle = torch.nn.modules.module.register_module_forward_hook(found)
-    try:
-        yield found
-    finally:
-        handle.remove()
-        PRECISIONS.remove(found)
+    with kept_in(PRECISIONS, Precision()) as found:
+        handle = torch.nn.modules.module.register_module_forward_hook(found)
+        try:
+            yield found
+        finally:
+            handle.remove()

@@ -18,11 +18,10 @@ import torch
 from torch import Tensor
 
 from . import gradient_effect
-from .crafted_inputs import device_of, flat_ids, pad_left, special_ids
+from .crafted_inputs import flat_ids
 from .entry_points import Unjudged
 from .gradient_effect import LENGTHS, LONGER
-from .intercept import logits_of
-from .loss_trials import advantages_of
+from .loss_trials import advantages_of, alike, scored
 
 INSIDE = 5e-4
 """Log-ratio of one token within every usual clip bound, also as the mean over a response (3e-4)."""
@@ -310,8 +309,7 @@ class _Whole:
         self.loss, self.model = loss, model
         self.render, self.tokenizer, self.prompts = render, tokenizer, prompts
         self._made: dict[tuple[int, ...], tuple[list[Any], list[Any], list[Tensor]]] = {}
-        made, responses = gradient_effect.four(render, tokenizer, model, prompts)
-        measured = gradient_effect.temperature_of(loss, model, made[:1] * len(made), responses)
+        measured = gradient_effect.temperature_of(loss, model, *alike(render, tokenizer, model, prompts, LENGTHS))
         self.temperature = measured or float(settings.get("temperature") or 1.0)
 
     def weights(self, lengths: Sequence[int], log_ratios: Sequence[float]) -> list[Tensor]:
@@ -336,20 +334,16 @@ class _Whole:
         """Return four samples with responses of these lengths, the responses, and the (1 - p) / temperature of their
         tokens."""
         if lengths not in self._made:
-            made, responses = gradient_effect.four(self.render, self.tokenizer, self.model, self.prompts, lengths)
-            made = made[:1] * len(made)  # the shortest prompt: the form of a loss does not depend on prompts
+            made, responses = alike(self.render, self.tokenizer, self.model, self.prompts, lengths)
             self._made[lengths] = made, responses, self._shares(made, responses)
         return self._made[lengths]
 
     def _shares(self, made: list[Any], responses: list[Any]) -> list[Tensor]:
         """Return (1 - p) / temperature of each response token."""
-        ids = [[*flat_ids(self.render(p)), *r] for p, r in zip(made, responses, strict=True)]
-        rows, real = pad_left(ids, special_ids(self.tokenizer).pad, device_of(self.model))
+        ids = [flat_ids(self.render(p)) for p in made]
         with torch.no_grad():
-            table = (logits_of(self.model, rows, real)[:, :-1].float() / self.temperature).softmax(-1)
-        said = [torch.tensor(response, device=table.device)[:, None] for response in responses]
-        return [(1 - row[-len(r) :].gather(-1, r).squeeze(-1)) / self.temperature
-                for row, r in zip(table, said, strict=True)]  # fmt: skip
+            found = scored(self.model, ids, responses, self.tokenizer, self.temperature)
+        return [(1 - own.exp()) / self.temperature for _, own in found]
 
 
 def _advantages(form: LossForm, advantages: Any) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .crafted_inputs import canaries, device_of, flat_ids, pad_left, plain_ids, rendered, special_ids
+from .crafted_inputs import answered, canaries, device_of, flat_ids, pad_left, plain_ids, rendered, special_ids
 from .entry_points import Ids, Prompt, Unjudged
 from .intercept import logits_of
 from .model_modes import fixed_chance, without_dropout
@@ -82,23 +82,17 @@ def advantages_of(advantages: Callable[[Tensor], Any], rewards: Tensor) -> Tenso
     return torch.as_tensor(found).detach().double().reshape(rewards.shape)
 
 
-def trial(
-    render: Callable[[Prompt], Any], tokenizer: Any, model: Any, prompts: Sequence[Prompt] | None
-) -> tuple[list[Prompt], list[Ids]]:
-    """Return prompts and canary responses of different lengths."""
-    pairs = rendered(render, prompts)
-    words = plain_ids(tokenizer, model, [ids for _, ids in pairs])
-    responses = canaries(words, [4, 2, 5, 3][: len(pairs)], special_ids(tokenizer).eos)
-    return [prompt for prompt, _ in pairs], responses
-
-
 def alike(
-    render: Callable[[Prompt], Any], tokenizer: Any, model: Any, prompts: Sequence[Prompt] | None
+    render: Callable[[Prompt], Any],
+    tokenizer: Any,
+    model: Any,
+    prompts: Sequence[Prompt] | None,
+    lengths: Sequence[int] = (4, 4, 4, 4),
 ) -> tuple[list[Prompt], list[Ids]]:
-    """Return one prompt several times, with canary responses of equal length, so that the batch needs no padding."""
-    made, _ = trial(render, tokenizer, model, prompts)
-    words = plain_ids(tokenizer, model, [flat_ids(render(made[0]))])
-    return made[:1] * len(made), canaries(words, [4] * len(made), special_ids(tokenizer).eos)
+    """Return the shortest prompt several times, with canary responses of these lengths: by default, the batch needs no
+    padding."""
+    prompt, own = rendered(render, prompts)[0]
+    return [prompt] * len(lengths), canaries(plain_ids(tokenizer, model, [own]), lengths, special_ids(tokenizer).eos)
 
 
 def towards(
@@ -111,15 +105,30 @@ def towards(
 ) -> Tensor:
     """Return the gradient of the advantage-weighted mean log-probability, which is the intended direction of an
     update."""
-    rows = [[*flat_ids(render(p)), *r] for p, r in zip(prompts, responses, strict=True)]
+    found = scored(model, [flat_ids(render(p)) for p in prompts], responses, tokenizer)
+    return slope(model, sum(a * own.sum() for a, (_, own) in zip(advantages, found, strict=True)))
+
+
+def scored(
+    model: torch.nn.Module,
+    prompts: Sequence[Ids],
+    responses: Sequence[Ids],
+    tokenizer: Any,
+    temperature: float = 1.0,
+) -> list[tuple[Tensor, Tensor]]:
+    """Return, for each response, the log-probabilities of all tokens at its positions (R, V), and of its tokens (R,)."""
+    rows = [[*p, *r] for p, r in zip(prompts, responses, strict=True)]
     ids, real = pad_left(rows, special_ids(tokenizer).pad, device_of(model))
+    table = (logits_of(model, ids, real)[:, :-1].float() / temperature).log_softmax(-1)
+    parts = [(table[n, -len(r) :], ids[n, -len(r) :, None]) for n, r in enumerate(responses)]
+    return [(part, part.gather(-1, own).squeeze(-1)) for part, own in parts]
 
-    def meant() -> None:
-        table = logits_of(model, ids, real)[:, :-1].float().log_softmax(-1).gather(-1, ids[:, 1:, None]).squeeze(-1)
-        parts = [a * table[n, -len(r) :].sum() for n, (a, r) in enumerate(zip(advantages, responses, strict=True))]
-        torch.autograd.backward(torch.stack(parts).sum())
 
-    return gradient(model, meant)
+def slope(model: torch.nn.Module, value: Any, again: bool = False) -> Tensor:
+    """Return the gradient of a value on the trainable weights, as one vector; ``again``: another one follows."""
+    parameters = [p for _, p in trainable(model)]
+    found = torch.autograd.grad(value, parameters, retain_graph=again, allow_unused=True, materialize_grads=True)
+    return torch.cat([part.flatten().float() for part in found])
 
 
 class EntropyCase(NamedTuple):
@@ -146,7 +155,7 @@ def entropy_cases(
     """Yield one case for all samples together and one for each sample: at zero advantages, and the part that is even in
     the advantages. They are computed on demand, because each needs separate gradients.
     """
-    made, responses = trial(render, tokenizer, model, prompts)
+    made, _, responses = answered(render, tokenizer, model, prompts)
     temperature = float(settings.get("temperature") or 1.0)
     if reference is not None and reference is not model:
         align(reference, model)
@@ -276,13 +285,10 @@ def divergence_cosine(
     samples have the same length, because a trainer that treats padding as text would compute different log-ratios.
     """
     made, responses = alike(render, tokenizer, model, prompts)
-    rows = [[*flat_ids(render(p)), *r] for p, r in zip(made, responses, strict=True)]
-    ids, real = pad_left(rows, special_ids(tokenizer).pad, device_of(model))
+    ids = [flat_ids(render(p)) for p in made]
 
-    def scored(scorer: torch.nn.Module) -> Tensor:
-        logits = logits_of(scorer, ids, real)[:, :-1]
-        table = logits.float().log_softmax(-1).gather(-1, ids[:, 1:, None]).squeeze(-1)
-        return torch.cat([table[n, -len(r) :] for n, r in enumerate(responses)])
+    def own(scorer: torch.nn.Module) -> Tensor:
+        return torch.cat([part for _, part in scored(scorer, ids, responses, tokenizer)])
 
     with without_dropout(model), last_layers(model, backward):
         align(reference, model)
@@ -290,9 +296,9 @@ def divergence_cosine(
         with torch.no_grad():
             for parameter in reference.parameters():
                 parameter.add_(torch.randn_like(parameter), alpha=0.02)
-            anchor = scored(reference)
+            anchor = own(reference)
         added = unmoved(model, backward, made, responses) - alone
-        wanted = gradient(model, lambda: torch.autograd.backward((scored(model) - anchor).square().mean()))
+        wanted = slope(model, (own(model) - anchor).square().mean())
     return None if float(added.norm()) <= 1e-6 * max(float(wanted.norm()), 1e-3) else cosine(added, wanted)
 
 
@@ -367,19 +373,7 @@ def _entropy_gradients(
     model: torch.nn.Module, prompts: Sequence[Ids], responses: Sequence[Ids], tokenizer: Any, temperature: float
 ) -> tuple[Tensor, Tensor]:
     """Return the gradients of the mean entropy and of the mean negative log-probability over the response tokens."""
-    rows = [[*p, *r] for p, r in zip(prompts, responses, strict=True)]
-    ids, real = pad_left(rows, special_ids(tokenizer).pad, device_of(model))
-
-    def mean(surprise: bool) -> None:
-        logits = logits_of(model, ids, real)
-        table = (logits / temperature).float().log_softmax(-1)
-        parts = []
-        for n, response in enumerate(responses):
-            where = slice(ids.shape[1] - len(response) - 1, ids.shape[1] - 1)
-            if surprise:
-                parts.append(-table[n, where].gather(-1, ids[n, -len(response) :, None]).squeeze(-1))
-            else:
-                parts.append(-(table[n, where].exp() * table[n, where]).sum(-1))
-        torch.autograd.backward(torch.cat(parts).mean())
-
-    return gradient(model, mean, False), gradient(model, mean, True)
+    found = scored(model, prompts, responses, tokenizer, temperature)
+    entropy = torch.cat([-(table.exp() * table).sum(-1) for table, _ in found])
+    surprise = -torch.cat([own for _, own in found])
+    return slope(model, entropy.mean(), again=True), slope(model, surprise.mean())

@@ -144,15 +144,15 @@ class Heads:
 
     Args:
         given: finds the ids and the mask in the arguments of a call.
-        handed: takes a model, its input and its logits (N, T, V) at all positions or at the last ones, and may return
-            other logits.
+        handed: takes a model, its input, the states (N, T, H) if known, and the logits (N, T, V) at all positions or at
+            the last ones, and may return other logits.
         inside: whether a model is called as a whole and is therefore recorded elsewhere; not inside `opened`.
     """
 
     def __init__(
         self,
         given: Callable[..., Given | None],
-        handed: Callable[[Any, Given, Tensor], Tensor | None],
+        handed: Callable[[Any, Given, Tensor | None, Tensor], Tensor | None],
         inside: Callable[[], bool],
     ) -> None:
         self.given, self.handed, self.inside = given, handed, inside
@@ -270,7 +270,7 @@ class Heads:
                 with keep, torch.set_grad_enabled(states.requires_grad):
                     logits = project(states.flatten(0, 1) if some.ndim == 2 else states)
                     logits = logits.view(*states.shape[:2], -1)
-                    changed = self.handed(one.model, one.given, logits)
+                    changed = self.handed(one.model, one.given, one.states, logits)
                     one.logits = logits if changed is None else changed
             finally:
                 self.depth -= 1
@@ -298,5 +298,5 @@ class Heads:
             return None
         if output.ndim != 3 and (output.ndim != 2 or output.requires_grad):
             return None
-        changed = self.handed(one.model, one.given, output if output.ndim == 3 else output[:, None])
+        changed = self.handed(one.model, one.given, one.states, output if output.ndim == 3 else output[:, None])
         return changed if changed is None or output.ndim == 3 else changed[:, 0]

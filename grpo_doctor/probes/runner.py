@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import Tensor
 
@@ -36,6 +36,8 @@ from .model_modes import one_thread
 from .saved_cases import as_code
 from .state_guard import Snapshot
 from .tokenizers import readable
+
+T = TypeVar("T")
 
 TIME_LIMIT = 60.0
 """Time limit of one probe in seconds."""
@@ -298,17 +300,24 @@ def _prompts_for(render: Callable[..., Any] | None, snapshot: Snapshot) -> list[
     if render is None:
         return None
     texts: list[Prompt] = [dialogue[-1]["content"] for dialogue in PROMPTS if not isinstance(dialogue, str)]
-    for prompts in (None, texts):
-        try:
-            render((prompts or PROMPTS)[0])
-        except (KeyboardInterrupt, Undrawn):
-            raise
-        except BaseException:  # noqa: BLE001  (user code may raise anything; the probes report it)
-            continue
-        finally:
-            snapshot.restore()
-        return prompts
-    return None
+
+    def first(prompts: list[Prompt] | None) -> list[Any]:
+        return [render((prompts or PROMPTS)[0])]
+
+    return next((p for p in (None, texts) if _tried(functools.partial(first, p), snapshot)), None)
+
+
+def _tried(call: Callable[[], T], snapshot: Snapshot) -> T | None:
+    """Return the result of the user's code, None if it raises an exception, which the probes then report; the state is
+    restored afterwards."""
+    try:
+        return call()
+    except (KeyboardInterrupt, Undrawn):
+        raise
+    except BaseException:  # noqa: BLE001  (user code may raise anything; the probes report it)
+        return None
+    finally:
+        snapshot.restore()
 
 
 def _refuse_unknown(catalogue: Catalogue) -> None:
@@ -330,16 +339,11 @@ def sampler_copies(adapter: Adapter, seams: Mapping[str, Any], snapshot: Snapsho
     special = special_ids(adapter.tokenizer)
     prompts = list(adapter.prompts or PROMPTS)[:1]
     given = pad_left([[special.pad]], special.pad, device_of(adapter.model))
-    try:
-        return copies_that_generate(
-            lambda: roll(prompts) if "rollout" in seams else roll(*given), adapter.model, special.pad
-        )
-    except (KeyboardInterrupt, Undrawn):
-        raise
-    except BaseException:  # noqa: BLE001  (user code may raise anything; the probes report it)
-        return []
-    finally:
-        snapshot.restore()
+
+    def sampling() -> Any:
+        return roll(prompts) if "rollout" in seams else roll(*given)
+
+    return _tried(lambda: copies_that_generate(sampling, adapter.model, special.pad), snapshot) or []
 
 
 def _one(

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -16,7 +15,8 @@ from torch import Tensor
 
 from .crafted_inputs import device_of, plain_ids, special_ids
 from .entry_points import Ids
-from .intercept import logits_of, replaced, scripted_logits
+from .forced_draws import at_draws
+from .intercept import logits_of, scripted_logits
 from .sampling import sampled
 
 
@@ -55,7 +55,7 @@ class Scripted:
             if self.scripted and table.shape[-1] > 1:
                 seen.extend((table / table.sum(-1, keepdim=True)).reshape(-1, table.shape[-1]).double().cpu())
 
-        with _watched_draws(keep):
+        with at_draws(multinomial=functools.partial(_watched, keep=keep)):
             self._drawn(4, 8, 0)
         return [row.sort(descending=True).values for row in seen]
 
@@ -70,22 +70,15 @@ class Scripted:
         return counts
 
 
-@contextmanager
-def _watched_draws(keep: Callable[[Tensor], None]) -> Iterator[None]:
-    """Record the input of `torch.multinomial` inside the block, which torch's distributions also use."""
+def _watched(multinomial: Callable[..., Tensor], keep: Callable[[Tensor], None]) -> Callable[..., Tensor]:
+    """Wrap `torch.multinomial` so that its input is recorded."""
 
-    def watched(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        @functools.wraps(function)
-        def multinomial(probabilities: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-            keep(probabilities.detach())
-            return function(probabilities, *args, **kwargs)
+    @functools.wraps(multinomial)
+    def watched(probabilities: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        keep(probabilities.detach())
+        return multinomial(probabilities, *args, **kwargs)
 
-        return multinomial
-
-    with ExitStack() as stack:
-        for place in (torch, torch.Tensor):
-            stack.enter_context(replaced(place, "multinomial", watched(place.multinomial)))
-        yield
+    return watched
 
 
 def shut_out(sample: Callable[..., Any], model: Any, tokenizer: Any, rows: Sequence[Ids], temperature: float) -> float:

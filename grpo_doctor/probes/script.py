@@ -202,8 +202,8 @@ class Script:
         return wanted - made - {"__file__", "__name__"}
 
     def values(self) -> dict[str, ast.expr | None]:
-        """Return the names that statements of the sequence assign, with the last value of each if there is a single
-        one."""
+        """Return the names that statements of the sequence assign, also in both branches of a condition, with the last
+        value of each if there is a single one."""
         found: dict[str, ast.expr | None] = {}
         for statement in self.line:
             node = statement.node
@@ -215,6 +215,9 @@ class Script:
                 isinstance(value, ast.Constant) and value.value is None
             ):
                 found |= dict.fromkeys(writes(node), value if single else None)
+            elif isinstance(node, ast.If):
+                either = (set[str]().union(*map(writes, branch)) for branch in (node.body, node.orelse))
+                found |= dict.fromkeys(set.intersection(*either))
         return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from torch import Tensor
 from .crafted_inputs import device_of, flat_ids, pad_left, pad_right, special_ids
 from .entry_points import Ids, Unjudged
 from .generations import SERVING, sampled_with, scripted_generate
-from .intercept import logits_of
+from .intercept import kept_in, logits_of
 from .model_modes import without_dropout
 from .sampling import LONGEST, end_ids, finished
 from .tokenizers import readable
@@ -23,14 +23,9 @@ _SAMPLING: list[bool] = []
 """Whether samplers without a script currently sample from their model."""
 
 
-@contextmanager
-def sampling_as_asked() -> Iterator[None]:
+def sampling_as_asked() -> AbstractContextManager[bool]:
     """Make scripted samplers sample from their model inside the block, as the trainer requests from its engine."""
-    _SAMPLING.append(True)
-    try:
-        yield
-    finally:
-        _SAMPLING.pop()
+    return kept_in(_SAMPLING, True)
 
 
 class Logprob(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from grpo_doctor.cli import app
 from grpo_doctor.engine.engine import Engine
 from grpo_doctor.engine.faults import faulty_engine
 from grpo_doctor.probes import AdapterError
-from grpo_doctor.probes.canary import canary
+from grpo_doctor.probes.canary import Canary, canary
 from tests.probes.reference import Reference
 from tests.probes.styles import Left
 from tests.probes.test_engine import adapting
@@ -29,24 +28,9 @@ class LosesTheSign(Reference):
         return super().surrogate(ratio, -advantages)
 
 
-class NeverSteps(Reference):
-    def step(self, prompts: Any, responses: Any, advantages: Tensor) -> None:
-        self.loss(prompts, responses, advantages)
-
-
 class OthersAdvantages(Reference):
     def loss(self, prompts: Any, responses: Any, advantages: Tensor) -> Tensor:
         return super().loss(prompts, responses, advantages.roll(len(prompts) // 2))
-
-
-class SamplesACopy(Left):
-    """Samples with a copy that never gets new weights."""
-
-    def __init__(self) -> None:
-        super().__init__(sampler="synced")
-
-    def sync(self) -> None:
-        pass
 
 
 class TrainsThePrompt(Reference):
@@ -65,7 +49,7 @@ def test_a_right_trainer_learns_the_planted_token(kind: Any, names: tuple[str, .
     assert found.paid > 2 * found.control
 
 
-@pytest.mark.parametrize("kind", [LosesTheSign, NeverSteps, OthersAdvantages, SamplesACopy, TrainsThePrompt])
+@pytest.mark.parametrize("kind", [LosesTheSign, OthersAdvantages, TrainsThePrompt])
 def test_a_broken_loop_does_not_learn_it(kind: Any) -> None:
     torch.set_num_threads(1)
     found = canary(kind().adapter(), steps=STEPS)
@@ -76,7 +60,7 @@ def test_a_broken_loop_does_not_learn_it(kind: Any) -> None:
 @pytest.mark.parametrize(("fault", "learned"), [((), True), (("frozen-policy",), False), (("stale-rollout-weights",), False)])  # fmt: skip
 def test_the_engine_learns_and_its_broken_variants_do_not(fault: tuple[str, ...], learned: bool) -> None:
     kind, settings = faulty_engine(fault)
-    assert canary(adapting(**settings)(kind if fault else Engine)).learned is learned
+    assert canary(adapting(**settings)(kind if fault else Engine), steps=STEPS).learned is learned
 
 
 def test_everything_is_restored() -> None:
@@ -95,15 +79,18 @@ def test_an_adapter_without_a_loop_reports_what_is_missing() -> None:
         canary(Reference().adapter("loss"))
 
 
-def test_the_command_prints_effect_and_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("grpo_doctor.probes.canary.canary", functools.partial(canary, steps=STEPS))
+@pytest.mark.parametrize(("effect", "code", "words"), [(9.0, 0, "The trainer learns"), (0.4, 1, "does not learn")])
+def test_the_command_prints_effect_and_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, effect: float, code: int, words: str
+) -> None:
+    monkeypatch.setattr("grpo_doctor.probes.canary.canary", lambda *_, **__: Canary(5, "a", 24, 0.1, 0.3, 0.1, effect))
     path = tmp_path / "adapter.py"
-    lines = ["from tests.probes.test_canary import LosesTheSign, Reference", "adapter = KIND().adapter()"]
-    for kind, code, words in (("Reference", 0, "The trainer learns"), ("LosesTheSign", 1, "does not learn")):
-        path.write_text("\n".join(lines).replace("KIND", kind), encoding="utf-8")
-        done = CliRunner().invoke(app, ["probe", str(path), "--canary"])
-        assert (done.exit_code, words in done.stdout, f"in {STEPS} steps" in done.stdout) == (code, True, True), (
-            done.output
-        )
+    path.write_text("from tests.probes.reference import Reference\nadapter = Reference().adapter()\n", encoding="utf-8")
+    done = CliRunner().invoke(app, ["probe", str(path), "--canary"])
+    assert (done.exit_code, words in done.stdout, "in 24 steps" in done.stdout) == (code, True, True), done.output
+
+
+def test_the_command_refuses_an_adapter_without_a_loop(tmp_path: Path) -> None:
+    path = tmp_path / "adapter.py"
     path.write_text("from tests.probes.reference import Reference\nadapter = Reference().adapter('mask')\n")
     assert CliRunner().invoke(app, ["probe", str(path), "--canary"]).exit_code == 2

@@ -223,6 +223,30 @@ def test_a_rollout_of_a_group_makes_one_response_per_prompt(tmp_path: Path, loop
     assert written in written_for(path)
 
 
+SAMPLES = """
+import sys
+class Group: ...
+if len(sys.argv) > 1:
+    model, tokenizer = sys.argv[1:]
+else:
+    tokenizer, model = object(), object()
+
+def sample_response(model, tokenizer, prompt):
+    return model.ids, len(model.ids), tokenizer.decode(model.ids)
+
+def compute_advantage(group: Group): ...
+"""
+
+
+def test_objects_of_a_condition_and_a_decoded_text_are_found_and_a_group_object_is_no_size(tmp_path: Path) -> None:
+    path = tmp_path / "samples.py"
+    path.write_text(SAMPLES, encoding="utf-8")
+    text = written_for(path)
+    assert "model: Any = trainer.model\ntokenizer: Any = trainer.tokenizer\n" in text
+    assert "[trainer.sample_response(model=model, tokenizer=tokenizer, prompt=p)[2] for p in prompts]\n" in text
+    assert "# <- to fill in: group\n" in text
+
+
 def test_advantages_of_one_group_are_called_group_by_group(tmp_path: Path) -> None:
     path = tmp_path / "groups.py"
     path.write_text("def compute_advantages(rewards):\n    return rewards - rewards.mean()\n", encoding="utf-8")

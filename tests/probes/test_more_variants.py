@@ -188,7 +188,7 @@ class WarmsUp(Reference):
         self.schedule.step()
 
 
-class Mapped(Reference):
+class Mapped(WarmsUp):
     """`mask` returns a mapping of lists, with an attention mask of booleans."""
 
     def mask(self, prompts: Any, responses: Any) -> Any:
@@ -220,8 +220,7 @@ RIGHT: list[tuple[str, type[Reference], tuple[str, ...]]] = [
         entropy_term=lambda s, e, p, k, a: -s.entropy_coef * s.averaged(e, k), divergence=lambda s, p, r: p - r), ()),
     ("no KL, no entropy", twin(kl_coef=0.0, entropy_coef=0.0), COMPOSITE),  # type: ignore[arg-type]
     ("sorted, one by one", OneByOne, COMPOSITE),
-    ("warm-up, zeroes after the step", WarmsUp, ()),
-    ("mapping of lists", Mapped, ()),
+    ("warm-up, zeroes after the step, mapping of lists", Mapped, ()),
     ("leave one out", advantages(lambda s, r: r - (r.sum(1, keepdim=True) - r) / max(r.shape[1] - 1, 1)), ("advantages",)),
     ("lists", advantages(lambda s, r: right(s, r).tolist()), ("advantages",)),
     ("half precision", advantages(lambda s, r: right(s, r).bfloat16()), ("advantages",)),
