@@ -11,6 +11,7 @@ import os
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -170,6 +171,12 @@ def read(path: Path | None) -> Config:
     return config
 
 
+@cache
+def _entry_points(folders: tuple[str, ...]) -> bytes:
+    """Return the entry points of all packages in these folders."""
+    return b"".join(file.read_bytes() for folder in folders for file in Path(folder).glob("*-info/entry_points.txt"))
+
+
 def plugins(group: str) -> Iterator[tuple[str, Any]]:
     """Return the objects that installed packages register in a group of entry points, each with a name for messages.
 
@@ -178,8 +185,7 @@ def plugins(group: str) -> Iterator[tuple[str, Any]]:
     Raises:
         PluginError: one cannot be imported.
     """
-    declared = (file for folder in sys.path for file in Path(folder).glob("*-info/entry_points.txt"))
-    if not any(f"[{group}]".encode() in file.read_bytes() for file in declared):
+    if f"[{group}]".encode() not in _entry_points(tuple(sys.path)):
         return
     from importlib.metadata import entry_points
 

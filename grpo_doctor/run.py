@@ -422,13 +422,9 @@ class RunBuilder:
         if not math.isfinite(value):
             self._recorded.setdefault(name, []).append(index)
 
-    def event(self, kind: str, message: str, line: int | None = None, *, next_row: bool = True) -> None:
+    def event(self, kind: str, message: str, line: int | None = None) -> None:
         """Adds an event between rows: it belongs to the next row, or to the last row if there is none."""
-        event = Event(kind=kind, message=message, line=line)
-        if next_row or not self._steps:
-            self._pending_events.append(event)
-        else:
-            self._events.setdefault(len(self._steps) - 1, []).append(event)
+        self._pending_events.append(Event(kind=kind, message=message, line=line))
 
     def sample(self, sample: Sample) -> None:
         """Adds a response to the last row of its step, which must exist."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.cells import cell_len, set_cell_size
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
@@ -39,14 +39,12 @@ from grpo_doctor.report.model import (  # fmt: skip
     withheld,
 )
 from grpo_doctor.report.redaction import one_line
-from grpo_doctor.report.terminal import Name, rows_per_bar, sparkline
+from grpo_doctor.report.terminal import LEVEL, VERDICT, Name, Screen, bullet, rows_per_bar, sparkline, title
 from grpo_doctor.run import Table
 
 if TYPE_CHECKING:
     from grpo_doctor.compare import Comparison
 
-VERDICT = {"failing": "bold white on red", "suspect": "bold black on yellow", "healthy": "bold white on green"}
-LEVEL = {"critical": "bold red", "error": "red", "warning": "yellow", "info": "cyan"}
 ROWS = 12
 """Maximum number of rows per table; the other formats show all."""
 ALSO = 8
@@ -59,52 +57,43 @@ WIDE, LEAST, GAP = 56, 8, 2
 """Maximum and minimum width of a sparkline, and the gap between the columns of its row."""
 MANY = 6
 """Number of runs above which only the summary is printed."""
-SIDES = {
-    "better": "bold white on green",
-    "worse": "bold white on red",
-    "mixed": "bold black on yellow",
-    "no difference": "bold reverse",
-    "inconclusive": "bold reverse",
-    "cannot tell": "bold reverse",
-}
-"""Style of each verdict of a comparison."""
+SIDES = {"better": VERDICT["healthy"], "worse": VERDICT["failing"], "mixed": VERDICT["suspect"]}
+"""Style of each verdict of a comparison that is not neutral."""
 WORST = ("failing", "suspect", "unjudged", "unproven", "healthy")
 """Order of several runs."""
 
 
 def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
     """Render one block per run, the worst first, after a summary if there are several."""
-    console = Console(width=options.width, force_terminal=options.color, no_color=not options.color, highlight=False)
+    screen = Screen(options)
     ordered = sorted(diagnoses, key=lambda d: WORST.index(d.verdict))
     told = ordered if options.full or len(ordered) <= MANY else []
-    with console.capture() as capture:
-        if len(ordered) > 1:
-            console.print(_summary(ordered, options.width), no_wrap=True, overflow="ignore", crop=False)
-            console.print()
-        for diagnosis in told:
-            console.print(_head(diagnosis))
-            body = _body(diagnosis, options) if options.full else _screen(diagnosis, options)
-            console.print(Padding(Group(*body), (0, 0, 1, 2)))
-        for one in options.suppressions:
-            console.print(_bullet(f"{one.kind}: {one.text}", "yellow"))
-        if len(ordered) > len(told):
-            words = f"{options.rest}, or one of these files alone, shows each run; grpo-doctor fleet groups them"
-            console.print(Text(words, style="dim"))
-    return "\n".join(line.rstrip() for line in capture.get().splitlines()).rstrip("\n")
+    if len(ordered) > 1:
+        screen.print(_summary(ordered, options.width), no_wrap=True, overflow="ignore", crop=False)
+        screen.print()
+    for diagnosis in told:
+        screen.print(_head(diagnosis))
+        body = _body(diagnosis, options) if options.full else _screen(diagnosis, options)
+        screen.print(Padding(Group(*body), (0, 0, 1, 2)))
+    for one in options.suppressions:
+        screen.print(bullet(f"{one.kind}: {one.text}", "yellow"))
+    if len(ordered) > len(told):
+        words = f"{options.rest}, or one of these files alone, shows each run; grpo-doctor fleet groups them"
+        screen.print(Text(words, style="dim"))
+    return screen.text
 
 
 def render_comparisons(comparisons: Sequence[Comparison], options: Options) -> str:
     """Render one block for each setting that is compared with BASE."""
     from grpo_doctor.compare import summary as compared
 
-    console = Console(width=options.width, force_terminal=options.color, no_color=not options.color, highlight=False)
-    with console.capture() as capture:
-        for found in comparisons:
-            verdict = Text(f" {found.verdict.upper()} ", style=SIDES[found.verdict])
-            new, base = compared.names(found)
-            console.print(Text.assemble(verdict, "  ", (new, "bold"), "  against ", base))
-            console.print(Padding(Group(*_comparison(found, options)), (0, 0, 1, 2)))
-    return "\n".join(line.rstrip() for line in capture.get().splitlines()).rstrip("\n")
+    screen = Screen(options)
+    for found in comparisons:
+        verdict = Text(f" {found.verdict.upper()} ", style=SIDES.get(found.verdict, "bold reverse"))
+        new, base = compared.names(found)
+        screen.print(Text.assemble(verdict, "  ", (new, "bold"), "  against ", base))
+        screen.print(Padding(Group(*_comparison(found, options)), (0, 0, 1, 2)))
+    return screen.text
 
 
 def _comparison(found: Comparison, options: Options) -> list[RenderableType]:
@@ -115,10 +104,10 @@ def _comparison(found: Comparison, options: Options) -> list[RenderableType]:
         grid.add_row(name, Name(value))
     parts: list[RenderableType] = [Text(), Text(compared.headline(found), style="bold"), Text(), grid]
     if found.findings:
-        parts += [_title("Found by the comparison"), _findings(found.findings, remedies=True)]
+        parts += [title("Found by the comparison"), _findings(found.findings, remedies=True)]
     for table in compared.tables(found):
         parts += _table(table, options)
-    return [*parts, _title("Notes"), *map(_bullet, found.notes)] if found.notes else parts
+    return [*parts, title("Notes"), *map(bullet, found.notes)] if found.notes else parts
 
 
 def _screen(diagnosis: Diagnosis, options: Options) -> list[RenderableType]:
@@ -128,13 +117,13 @@ def _screen(diagnosis: Diagnosis, options: Options) -> list[RenderableType]:
     if main is None:
         parts.append(Text(diagnosis.headline, style="bold"))
         if diagnosis.verdict == "unjudged":  # one or two pasted rows, about whose numbers the user asks
-            parts += map(_bullet, diagnosis.answers[:ASKED])
+            parts += map(bullet, diagnosis.answers[:ASKED])
     else:
         parts += [_first_screen(main, diagnosis, options), *_fix(main, diagnosis)]
     parts += _sparklines(diagnosis, options.width)
     telling = [f for f in (*effects, *others, *notes) if f.level > Severity.INFO]
     if telling:
-        parts += [_title("Other findings"), _lines(telling[:ALSO])]
+        parts += [title("Other findings"), _lines(telling[:ALSO])]
     hidden = len(effects) + len(others) + len(notes) - min(len(telling), ALSO)
     return [*parts, *_foot(diagnosis, hidden, options)]
 
@@ -145,7 +134,7 @@ def _fix(main: Finding, diagnosis: Diagnosis) -> list[RenderableType]:
     if main.remedies:
         steps = steps_for(main.remedies[0], framework(diagnosis.run))[0]
         parts += _steps(steps)
-    return parts + [_bullet(f"ruled out: {w.title}. {w.because}", "yellow") for w in withheld(diagnosis)]
+    return parts + [bullet(f"ruled out: {w.title}. {w.because}", "yellow") for w in withheld(diagnosis)]
 
 
 def _lines(findings: list[Finding]) -> Grid:
@@ -193,7 +182,7 @@ def _foot(diagnosis: Diagnosis, hidden: int, options: Options) -> list[Renderabl
     more = f"{counted(hidden, 'more finding')}. " if hidden > 0 else ""
     where = f"{options.rest[:1].upper()}{options.rest[1:]}"
     words = f"\n{more}{where} shows evidence, alternative explanations, tables and skipped checks."
-    return [*map(_bullet, diagnosis.notes), Text(words, style="dim")]
+    return [*map(bullet, diagnosis.notes), Text(words, style="dim")]
 
 
 def _head(diagnosis: Diagnosis) -> Text:
@@ -210,21 +199,21 @@ def _body(diagnosis: Diagnosis, options: Options) -> list[RenderableType]:
     else:
         parts += [_first_screen(main, diagnosis, options), *_remedies(main, withheld(diagnosis))]
         if effects:
-            parts += [_title(f"Explained by {main.code}"), _findings(effects)]
+            parts += [title(f"Explained by {main.code}"), _findings(effects)]
         parts += _doubts(main)
     if others:
-        parts += [_title("Other findings"), _findings(others)]
+        parts += [title("Other findings"), _findings(others)]
     if notes:
-        parts += [_title("Notes"), _findings(notes, remedies=True)]
+        parts += [title("Notes"), _findings(notes, remedies=True)]
     if todo := next_run(diagnosis):
-        parts += [_title("Before the next run"), *map(_bullet, todo)]
+        parts += [title("Before the next run"), *map(bullet, todo)]
     if diagnosis.answers:
-        parts += [_title("What the numbers mean"), *map(_bullet, diagnosis.answers)]
+        parts += [title("What the numbers mean"), *map(bullet, diagnosis.answers)]
     for table in diagnosis.tables:
         parts += _table(table, options)
     if options.samples and (shown := responses(diagnosis)):
-        parts.append(_title(f"Responses at step {shown[0].step}"))
-        parts += [_bullet(sample.response.replace("\n", " ⏎ ")[:300]) for sample in shown]
+        parts.append(title(f"Responses at step {shown[0].step}"))
+        parts += [bullet(sample.response.replace("\n", " ⏎ ")[:300]) for sample in shown]
     return [*parts, *_coverage(diagnosis, options)]
 
 
@@ -242,23 +231,23 @@ def _first_screen(main: Finding, diagnosis: Diagnosis, options: Options) -> Grid
 
 def _remedies(main: Finding, withheld: Sequence[Withheld]) -> list[RenderableType]:
     parts: list[RenderableType] = [part for remedy in main.remedies for part in _remedy(remedy)]
-    parts += [_bullet(f"ruled out: {w.title}. {w.because}", "yellow") for w in withheld]
-    return [_title("What to change"), *parts] if parts else []
+    parts += [bullet(f"ruled out: {w.title}. {w.because}", "yellow") for w in withheld]
+    return [title("What to change"), *parts] if parts else []
 
 
 def _doubts(main: Finding) -> list[RenderableType]:
     parts: list[RenderableType] = []
     if main.rivals:
-        parts.append(_title("Alternative explanations"))
+        parts.append(title("Alternative explanations"))
         for rival in main.rivals:
-            parts.append(_bullet(f"{rival.name}: {rival.why}"))
+            parts.append(bullet(f"{rival.name}: {rival.why}"))
             parts.append(Padding(Text(f"how to confirm: {rival.separated_by}", style="italic"), (0, 0, 0, 4)))
     if main.invalidates:
-        parts.append(_title("Do not use"))
-        parts += [_bullet(text) for text in main.invalidates]
+        parts.append(title("Do not use"))
+        parts += [bullet(text) for text in main.invalidates]
     if evidence := measured(main):
         words = ", ".join(f"{name.replace('_', ' ')} {number(value)}" for name, value in evidence.items())
-        parts += [_title("Evidence"), Padding(Text(words), (0, 0, 0, 2))]
+        parts += [title("Evidence"), Padding(Text(words), (0, 0, 0, 2))]
     return parts
 
 
@@ -266,7 +255,7 @@ def _remedy(remedy: Remedy) -> list[RenderableType]:
     grid = _grid()
     grid.add_row("evidence", Text(remedy.evidence, style="dim"))
     grid.add_row("source", Text(remedy.source, style="dim"))
-    return [_bullet(remedy.title, "bold green"), *_steps(remedy.steps), Padding(grid, (0, 0, 0, 2))]
+    return [bullet(remedy.title, "bold green"), *_steps(remedy.steps), Padding(grid, (0, 0, 0, 2))]
 
 
 def _steps(steps: Sequence[Step]) -> list[RenderableType]:
@@ -315,26 +304,26 @@ def _table(table: Table, options: Options) -> list[RenderableType]:
         for row in shown:
             told = [f"{name} {cell}" for name, cell in zip(table.head[1:], row[1:], strict=True) if cell]
             grid.add_row(row[0], Text(", ".join(told)))
-    parts: list[RenderableType] = [_title(table.title), Padding(grid, (0, 0, 0, 2))]
+    parts: list[RenderableType] = [title(table.title), Padding(grid, (0, 0, 0, 2))]
     if len(shown) < len(table.rows):
         parts.append(Text(f"  … and {counted(len(table.rows) - len(shown), 'row')} more (--verbose)", style="dim"))
     return [*parts, Padding(Text(table.note, style="dim"), (0, 0, 0, 2))] if table.note else parts
 
 
 def _coverage(diagnosis: Diagnosis, options: Options) -> list[RenderableType]:
-    parts: list[RenderableType] = [_title("Coverage"), Padding(Text(coverage(diagnosis)), (0, 0, 0, 2))]
+    parts: list[RenderableType] = [title("Coverage"), Padding(Text(coverage(diagnosis)), (0, 0, 0, 2))]
     if unread := diagnosis.coverage.unread_keys:
         keys = unread if options.verbose else unread[:8]
         more = f" and {len(unread) - len(keys)} more" if len(keys) < len(unread) else ""
-        parts.append(_bullet(f"log keys not used: {', '.join(keys)}{more}", "dim"))
+        parts.append(bullet(f"log keys not used: {', '.join(keys)}{more}", "dim"))
     if options.verbose:
         parts += _read(diagnosis)
     lacking = missing(diagnosis)
     for needs, codes in lacking if options.verbose else lacking[:3]:
-        parts.append(_bullet(f"needs {needs}: {', '.join(codes)}", "dim"))
+        parts.append(bullet(f"needs {needs}: {', '.join(codes)}", "dim"))
     if len(lacking) > 3 and not options.verbose:
-        parts.append(_bullet("--verbose names everything that was skipped or not read", "dim"))
-    return parts + [_bullet(note) for note in diagnosis.notes]
+        parts.append(bullet("--verbose names everything that was skipped or not read", "dim"))
+    return parts + [bullet(note) for note in diagnosis.notes]
 
 
 def _read(diagnosis: Diagnosis) -> list[RenderableType]:
@@ -343,7 +332,7 @@ def _read(diagnosis: Diagnosis) -> list[RenderableType]:
     pairs = [f"{key} → {field}" for key, field in run.mapping.items()] or ["its own fields", *run.columns]
     settings = [f"{name}={value}" for name, value in diagnosis.settings.items()]
     told = (("read as", pairs), ("settings in the log", settings))
-    return [_bullet(one_line(f"{what}: {', '.join(words)}"), "dim") for what, words in told if words]
+    return [bullet(one_line(f"{what}: {', '.join(words)}"), "dim") for what, words in told if words]
 
 
 def _summary(diagnoses: Sequence[Diagnosis], width: int) -> Text:
@@ -375,16 +364,4 @@ def _grid(least: int = 10) -> Grid:
     grid = Grid.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="dim", min_width=least, no_wrap=True)
     grid.add_column(ratio=1, overflow="fold")
-    return grid
-
-
-def _title(words: str) -> Text:
-    return Text(f"\n{words}", style="bold underline")
-
-
-def _bullet(words: str, style: str = "") -> Grid:
-    grid = Grid.grid(padding=(0, 1, 0, 0))
-    grid.add_column(width=1)
-    grid.add_column(ratio=1)
-    grid.add_row("·", Text(words, style=style))
     return grid

@@ -1,4 +1,5 @@
-"""Writes a log in the format of the AFlow-GRPO trainer from one row a step, for tests that must not copy a real one."""
+"""Writes a log in the format of the AFlow-GRPO trainer from one row per step, for tests that must not copy a real
+one."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 
 def write(path: Path, steps: Iterable[dict[str, str]], *, warning: bool = True) -> Path:
-    """Write a log of these steps: outputs, zero-variance groups, reward, update or skip, and the caching warning at its
-    place."""
+    """Write a log of these steps: outputs, zero-variance groups, reward, update or skip, and the caching warning where
+    it belongs."""
     parts = [HEAD]
     for row in steps:
         parts.append(f"{'=' * 60}\n📍 Step {row['step']}/500\n{'=' * 60}\n🌡️  Temperature: 0.290\n")

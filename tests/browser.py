@@ -1,5 +1,5 @@
-"""Pages in headless Chromium. It must be on the path, and the packages playwright and axe-playwright-python be there;
-nothing is installed."""
+"""Pages in headless Chromium. Chromium must be on the path, and the packages playwright and axe-playwright-python must
+be installed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "-
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """One for the tests of a file, for to start it is dear."""
+    """One browser for all tests of a file, because starting it is slow."""
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if chromium is None:
         pytest.skip("Chromium is not installed; .ci/run installs it")
@@ -29,8 +29,8 @@ def browser() -> Iterator[Any]:
 
 
 def well_seen(browser: Any, file: Path, views: Any = VIEWS, also: Callable[[Any], None] = lambda page: None) -> None:
-    """Asserts that a page, its details open, asks for nothing and in every view has no axe violation and does not
-    scroll sideways; ``also`` is given the page at the end."""
+    """Assert that a page with its details open makes no request, and that no view has an axe violation or scrolls
+    sideways; ``also`` is called with the page at the end."""
     axe = pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is not installed")
     context = browser.new_context(bypass_csp=True)
     page = context.new_page()

@@ -23,7 +23,7 @@ absent = pytest.StashKey[dict[str, int]]()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out the tests whose third-party data is absent, and counts them by path for the summary."""
+    """Skip the tests whose third-party data is absent, and count them by path for the summary."""
     left_out: dict[pytest.Item, str] = {}
     for item in items:
         missing = [str(mark.args[0]) for mark in item.iter_markers("needs") if not mark.args[0].exists()]
@@ -38,12 +38,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Takes the counts from a worker of xdist: each worker collects every test."""
+    """Take the counts from an xdist worker: each worker collects every test."""
     node.config.stash[absent] = getattr(node, "workeroutput", {}).get("absent", {})
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """One line for each folder of third-party data that is absent, with how many tests read it."""
+    """Print one line for each folder of absent third-party data, with the number of tests that read it."""
     folders: Counter[str] = Counter()
     for path, count in config.stash.get(absent, {}).items():
         folders[str(SHARED) if Path(path).is_relative_to(SHARED) else str(Path(path).parent)] += count
@@ -54,6 +54,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 def pytest_collection_finish() -> None:
-    """From here on the collector looks at what tests make, and never again at what was imported for them."""
+    """Exclude everything imported so far from garbage collection, so only objects of the tests are scanned."""
     gc.freeze()
     gc.enable()

@@ -48,7 +48,7 @@ NEAR = 0.1
 
 
 class Scored(msgspec.Struct):
-    """One labelled run and what was said of it."""
+    """One labelled run and its diagnosis."""
 
     label: dict[str, str]
     diagnosis: Diagnosis
@@ -59,7 +59,7 @@ class Scored(msgspec.Struct):
 
     @property
     def faulty(self) -> bool:
-        """Whether the label says that something is wrong and that the file shows it."""
+        """Return whether the label means that something is wrong and that the file shows it."""
         return not {"healthy", "unproven", "unjudged"} & set(self.expected)
 
     @property
@@ -86,7 +86,7 @@ class Scored(msgspec.Struct):
         return abs(begun - ONSETS[self.label["id"]]) <= max(NEAR * (last - first), 1)
 
     def line(self) -> str:
-        """One line for the list of what is wrong."""
+        """Return one line for the list of wrong results."""
         found = ", ".join(
             f"{f.code} {f.severity}" for f in self.diagnosis.findings if f.level >= Severity.WARNING and not f.cleared
         )
@@ -111,7 +111,7 @@ def families(diagnosis: Diagnosis) -> set[str]:
 
 
 def main() -> int:
-    """Prints the figures and the list; the number of contradictions, at most 1."""
+    """Print the figures and the list; return the number of contradictions, at most 1."""
     if not CORPUS.is_dir():
         print(
             f"the labelled logs are not at {CORPUS}: `make corpus-fetch` brings them; GRPO_DOCTOR_CORPUS names their folder"
@@ -166,7 +166,7 @@ def _misread(label: dict[str, str], diagnosis: Diagnosis) -> Iterable[str]:
 
 
 class Figure(NamedTuple):
-    """In how many of how many runs something holds, and the mean of that share over repositories."""
+    """Return in how many of how many runs something holds, and the mean of that share over repositories."""
 
     what: str
     right: int
@@ -210,7 +210,7 @@ def _figure(what: str, of: list[Scored], hits: list[bool]) -> Figure:
 
 
 def table(figures: list[Figure]) -> str:
-    """The figures as the README and the page of evidence show them."""
+    """Return the figures as the README and the evidence page show them."""
     rows = [f"| {f.what} | {f.by_run} ({f.share}) | {f.by_repository} |" for f in figures]
     return "\n".join(["| on public logs | runs | mean over repositories |", "|---|---|---|", *rows])
 

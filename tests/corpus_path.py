@@ -1,7 +1,7 @@
 """Location of the real logs. They are third-party data: read by path, never copied.
 
 `tests.data` has the project's own logs, and every test that does not need real ones uses these. Without the corpus, the
-verdicts on named public runs and the tests over all of it are not run, and pytest's summary gives their number
+tests of named public runs and of the whole corpus are skipped, and pytest's summary gives their number
 (`tests/conftest.py`). ``make corpus-fetch`` downloads the corpus.
 """
 
@@ -15,7 +15,7 @@ SHARED = CORPUS.parent
 
 
 def needs(path: Path) -> pytest.MarkDecorator:
-    """Marks a test that reads third-party data at ``path``: it is left out, and counted, where the data is absent."""
+    """Mark a test that reads third-party data at ``path``: if the data is absent, the test is skipped and counted."""
     return pytest.mark.needs(path)
 
 

@@ -1,6 +1,6 @@
 """Writes docs/messages.md: every sentence that a check can put into a report, with sample values.
 
-The sentences are read from the source of the checks, so those of probes and comparisons are there too.
+The sentences are read from the source of the checks, so those of probes and comparisons are included.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Texts(NamedTuple):
 
 
 def sample(message: str) -> str:
-    """A message with sample values."""
+    """Return a message with sample values."""
     values: dict[str, object] = {}
     for _, name, spec, _ in Formatter().parse(message):
         if name:
@@ -54,13 +54,13 @@ def source(check: Check) -> ast.Module:
 
 
 def texts(check: Check) -> Texts:
-    """The texts that a check can put into a finding."""
+    """Return the texts that a check can put into a finding."""
     tree = source(check)
     found = Texts([], [])
     whole = {id(node) for call in _calls(tree, "fires") for node in ast.walk(call.args[1])}
     kinds = {id(node) for name in OF_EVENTS for call in _calls(tree, name) for node in ast.walk(call)}
     for text, node in _literals(tree):
-        if id(node) in whole:
+        if id(node) in whole and text:
             found.sentences.append(text)
         elif id(node) not in kinds and " " in text.strip() and not PATTERN.search(text):
             found.phrases.append(text)
@@ -74,7 +74,7 @@ def _calls(tree: ast.AST, name: str) -> Iterator[ast.Call]:
 
 
 def _literals(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
-    """Strings outside docstrings, those with values in them as templates."""
+    """Yield the strings outside docstrings; those that contain values become templates."""
     skipped: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
@@ -88,7 +88,7 @@ def _literals(tree: ast.Module) -> Iterator[tuple[str, ast.AST]]:
 
 
 def _part(node: ast.expr) -> str:
-    """A part of an f-string: its words, or a placeholder that names the value."""
+    """Return a part of an f-string: its words, or a placeholder that names the value."""
     if isinstance(node, ast.Constant):
         return str(node.value)
     assert isinstance(node, ast.FormattedValue)
@@ -106,7 +106,7 @@ def _unique(found: list[str]) -> list[str]:
 
 
 def entry(check: Check) -> str:
-    """The part of the page on one check."""
+    """Return the section of the page on one check."""
     found = texts(check)
     lines = [f"## {check.code} {check.name}", "", check.title, ""]
     lines += [f"- {sample(sentence)}" for sentence in found.sentences]
@@ -115,7 +115,7 @@ def entry(check: Check) -> str:
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     return HEAD + "\n" + "\n\n".join(map(entry, load().checks.values())) + "\n"
 
 

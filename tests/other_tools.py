@@ -1,8 +1,8 @@
 """The failures that other diagnosis tools generate for their own tests, as logs that `grpo_doctor.readers` reads.
 
-rldoctor and rlprobe each make labelled runs: a healthy one, and one for each problem that the tool looks for. Their
-authors know nothing of these checks, so that what a check reports on such a run is evidence which its author did not
-make. Both packages are in the ``dev`` extra; nothing of them is kept here.
+rldoctor and rlprobe each generate labelled runs: a healthy one, and one for each problem that the tool looks for. Their
+authors do not know these checks, so a finding on such a run is independent evidence. Both packages are in the ``dev``
+extra; none of their files are stored here.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ LEFT_OUT = {
 
 @cache
 def of_rldoctor(scenario: str, seed: int) -> Diagnosis:
-    """A scenario of rldoctor: rows under TRL's names, as JSON lines."""
+    """Return the diagnosis of a scenario of rldoctor: rows under TRL's names, as JSON lines."""
     from rl_doctor.simulate import simulate
 
     rows, _ = simulate(scenario, seed=seed)
@@ -78,7 +78,8 @@ def of_rldoctor(scenario: str, seed: int) -> Diagnosis:
 
 @cache
 def of_rlprobe(pathology: str, seed: int) -> Diagnosis:
-    """A pathology of rlprobe, or its healthy run: its own recording, with the sampled responses."""
+    """Return the diagnosis of a pathology of rlprobe, or of its healthy run: its own recording, with the sampled
+    responses."""
     from rlprobe.testing.synth import generate_run
 
     with TemporaryDirectory() as folder:
@@ -91,7 +92,7 @@ MADE_BY = {"rldoctor": of_rldoctor, "rlprobe": of_rlprobe}
 
 
 def reported() -> Iterator[tuple[str, str, str]]:
-    """Code, kind of evidence and scenario, of each check that reports the scenario with every seed."""
+    """Yield code, kind of evidence and scenario for each check that reports the scenario with every seed."""
     for tool, scenarios in REPORTED.items() if AT_HAND else ():
         for scenario, code in scenarios.items():
             if all(MADE_BY[tool](scenario, seed).finding(code) is not None for seed in SEEDS):

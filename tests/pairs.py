@@ -1,5 +1,5 @@
-"""Faults of the engine with and without: ``python -m tests.pairs`` compares each faulty run with the same run without
-the fault.
+"""Runs of the engine with and without each fault: ``python -m tests.pairs`` compares each faulty run with the same run
+without the fault.
 
 Prints the outcome of the fault's finding and of its remedies, the verdict, and how many pairs of healthy seeds differ.
 Not part of the suite. ``--keep FOLDER`` keeps the runs; existing ones are not trained again.
@@ -35,7 +35,7 @@ NAMES = (
 
 
 def train(folder: Path, faults: list[str], settings: dict[str, Any]) -> None:
-    """Trains a run and leaves its records and settings in the folder."""
+    """Train a run and write its records and settings to the folder."""
     kind, of_fault = faulty_engine(faults)
     chosen = settings_of({**of_fault, **settings}, "pairs")
     trainer = Trainer(kind(chosen, *load_model(chosen), load_task(chosen.task, chosen.reward)))
@@ -48,7 +48,7 @@ def train(folder: Path, faults: list[str], settings: dict[str, Any]) -> None:
 
 
 def side(keep: Path, name: str, faults: list[str], seed: int, settings: dict[str, Any]) -> Arm:
-    """The run of this name, trained unless it is kept."""
+    """Return the run of this name; train it if it is not stored."""
     folder = keep / name
     if not (folder / "done").exists():
         train(folder, faults, {"seed": seed, **settings})

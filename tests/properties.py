@@ -1,4 +1,4 @@
-"""Properties of a diagnosis that hold for every run: what each returns is what breaks it."""
+"""Properties of a diagnosis that hold for every run: each function returns the violations."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def disagreements(diagnosis: Diagnosis) -> list[str]:
 
 
 def levels(x: np.ndarray) -> Iterator[np.ndarray]:
-    """Every value; the means of the first and of the last rows, however many; the highest and the lowest mean of a
-    window; and the share of rows at each of the two ends."""
+    """Return every value, the means of any number of first or last rows, the highest and the lowest mean of a window,
+    and the share of rows at the minimum and at the maximum."""
     sums = np.concatenate(([0.0], np.cumsum(x)))
     n = np.arange(1, len(x) + 1)
     yield x
@@ -77,7 +77,7 @@ def levels(x: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def known(run: Run, names: set[str], until: float = np.inf) -> np.ndarray:
-    """Every number that the log gives up to a step: of these series, its components, its counts of rows, its
+    """Return every number that the log contains up to a step: from these series, components, row counts and
     settings."""
     found = [c[run.steps <= until] for name in names if (c := run.column(name)) is not None]
     columns = [c for c in found if c.dtype != object]
@@ -90,7 +90,7 @@ def known(run: Run, names: set[str], until: float = np.inf) -> np.ndarray:
 
 
 def strange_numbers(found: Diagnosis) -> list[str]:
-    """The numbers of the first sentence that are not in the log, to the digits that are printed."""
+    """Return the numbers of the first sentence that are not in the log, to the printed digits."""
     text = NOT_OF_THE_LOG.sub("", found.headline)
     told = [f for f in found.findings if f.message.removesuffix(".") in found.headline]
     read = SUCCESS.union(
@@ -108,7 +108,7 @@ def strange_numbers(found: Diagnosis) -> list[str]:
 
 
 def unfounded_absences(found: Diagnosis) -> list[str]:
-    """Sentences that claim an absence although a series that may be it was not recognised and is not named."""
+    """Return sentences that claim an absence although an unrecognised series may be present and is not named."""
     unused = found.run.reading.unused if found.run.reading is not None else ()
     said = [note for note in (found.headline, *found.notes) if CLAIM.search(note)] if unused else []
     return [note for note in said if not any(name in note for name in unused)]
@@ -133,7 +133,7 @@ def impossible_causes(found: Diagnosis) -> list[str]:
 
 
 def impossible_remedies(found: Diagnosis) -> list[str]:
-    """Remedies that a declared setting or the log contradicts, and pairs of opposite ones."""
+    """Return remedies that a declared setting or the log contradicts, and pairs of opposite ones."""
     active = [f for f in found.findings if not f.cleared]
     first = float(found.run.steps.min()) if len(found.run) else 0.0
     offered = {remedy.id for f in active for remedy in f.remedies}

@@ -1,7 +1,6 @@
-"""The library's Llama with another forward: the same logits, to the bit, in half of the time.
-
-In the forward of a tiny model, the library spends more time around the arithmetic than on it: on masks for all cases,
-on looking up the attention, on collecting outputs. Tests of probes and of the engine make a million forward passes.
+"""The library's Llama with another forward: bit-identical logits in half the time. In the forward pass of a tiny model,
+the library spends less time on arithmetic than on overhead: masks for all cases, the attention lookup, and collecting
+outputs. Tests of probes and of the engine run a million forward passes.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ LIBRARY: Any = LlamaForCausalLM.forward
 
 
 class QuickLlama(LlamaForCausalLM):  # type: ignore[no-untyped-call]
-    """Gives logits for ids; whatever else is asked of it is left to the library."""
+    """Computes logits for ids; leaves every other request to the library."""
 
     def forward(
         self,
@@ -57,13 +56,14 @@ QuickLlama.__name__ = LlamaForCausalLM.__name__  # which is written down where i
 
 
 def quick(model: Any) -> Any:
-    """Make the model quick in place; of one with an adapter, the inner model."""
+    """Make the model fast in place; with an adapter, make the inner model fast."""
     getattr(model, "get_base_model", lambda: model)().__class__ = QuickLlama
     return model
 
 
 def seen(mask: Tensor | None, width: int, past: int) -> Tensor | None:
-    """Which tokens each of ``width`` tokens sees, from a mask of tokens (N, T) or of pairs of them (N, 1, T, T)."""
+    """Return which tokens each of ``width`` tokens sees, from a mask of tokens (N, T) or of pairs of them (N, 1, T,
+    T)."""
     if mask is not None and mask.ndim == 4:
         return mask
     before = _before(width, past)
@@ -78,7 +78,7 @@ def _before(width: int, past: int) -> Tensor:
 
 
 def rotation(frequencies: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-    """Cosine and sine (N, 1, T, D) of the rotary angles; the sine's first half is negative, as half of the turn is."""
+    """Cosine and sine (N, 1, T, D) of the rotary angles; the first half of the sine is negative, as in the rotation."""
     angles = positions[:, None, :, None] * frequencies.float()
     sine = angles.sin()
     return angles.cos().repeat(1, 1, 1, 2), torch.cat([-sine, sine], -1)

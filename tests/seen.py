@@ -2,10 +2,10 @@
 
 A check is a preview, shown as a remark and counted in the verdict only under ``--preview``, until something other than
 its own test has triggered it correctly. Checks with a probe, and checks that the log itself proves (confidence high),
-are not previews. Evidence is a public log that is labelled failing, or on which the check made a remark; an issue
-thread whose cause it names; a fault that was planted in a configuration, injected into the engine or into a run of a
-public trainer; a wrong variant of a trainer that its probe caught; or a labelled run from the generator of another tool
-(`tests.other_tools`). Tests compare planted and injected faults with these counts.
+are not previews. Evidence is a public log that is labelled failing, or one on which the check reported a remark; an
+issue thread whose cause it names; a fault that was planted in a configuration, injected into the engine or into a run
+of a public trainer; a wrong variant of a trainer that its probe caught; or a labelled run from the generator of another
+tool (`tests.other_tools`). Tests compare planted and injected faults with these counts.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Seen = tuple[str, str, str]
 
 
 def on_logs() -> Iterator[Seen]:
-    """Public logs on which a check spoke rightly."""
+    """Return the public logs on which a check fired correctly."""
     for label in labels() if CORPUS.is_dir() else ():
         try:
             runs = read(CORPUS / label["file"])
@@ -52,7 +52,7 @@ def on_logs() -> Iterator[Seen]:
 
 
 def on_pairs() -> Iterator[Seen]:
-    """Pairs of public logs on which a check across runs spoke rightly."""
+    """Return the pairs of public logs on which a comparison check fired correctly."""
     for code, pair in ACROSS.items() if CORPUS.is_dir() else ():
         if code in said_of(pair):
             yield code, "logs", " against ".join(pair)
@@ -86,7 +86,7 @@ def planted() -> Iterator[Seen]:
 
 
 def counts() -> dict[str, dict[str, int]]:
-    """Code to kind of evidence to how much of it; as it was stored, where the logs or the generators are not at hand."""
+    """Return code to kind of evidence to its amount; the stored amounts if the logs or generators are not available."""
     file = home("checks") / "seen.json"
     stored = json.loads(file.read_text(encoding="utf-8"))
     seen: dict[str, dict[str, set[str]]] = {code: defaultdict(set) for code in load().checks}

@@ -11,7 +11,8 @@ from grpo_doctor.series.trend import Outcome
 
 
 def noise(rows: int, along: float, average: int, rng: np.random.Generator) -> np.ndarray:
-    """AR(1) noise of standard deviation 1 a step with lag-1 correlation ``along``; a row is a mean of so many steps."""
+    """AR(1) noise with standard deviation 1 per step and lag-1 correlation ``along``; a row is a mean of this many
+    steps."""
     steps = np.empty(rows * average)
     last = rng.standard_normal()
     fresh = rng.standard_normal(len(steps)) * math.sqrt(1 - along**2)
@@ -40,7 +41,7 @@ def judged(values: np.ndarray, *, apart: bool = False) -> Outcome:
 
 
 def ever_fell(values: np.ndarray, *, apart: bool = False) -> bool:
-    """Whether a fall was seen when one looked after every row."""
+    """Return whether a fall was found by a test after every row."""
     trajectory = Trajectory(apart=apart)
     fell = False
     for step, value in enumerate(values.tolist()):

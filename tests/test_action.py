@@ -1,4 +1,4 @@
-"""The GitHub action's steps as a shell script, without GitHub; and that the workflow names what there is."""
+"""The GitHub action's steps as a shell script, without GitHub; and the workflow refers only to existing files."""
 
 import json
 import os
@@ -21,7 +21,7 @@ WORKFLOW: dict[str, Any] = yaml.safe_load((GITHUB / "workflows/smoke-run.yml").r
 
 
 def run_action(folder: Path, **inputs: str) -> subprocess.CompletedProcess[str]:
-    """Every step's script in turn, with the inputs where GitHub would put them; the last that ran."""
+    """Run every step's script in turn, with the inputs where GitHub would put them; return the last one that ran."""
     values = {name: str(about.get("default", "")) for name, about in ACTION["inputs"].items()} | inputs
     (folder / "bin").mkdir(exist_ok=True)
     (command := folder / "bin" / "grpo-doctor").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m grpo_doctor "$@"\n')

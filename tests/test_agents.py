@@ -21,7 +21,7 @@ from tests.cli.runs import write_run
 
 
 def asked(name: str, **words: Any) -> Any:
-    """What a client in this process gets for one call about a file anywhere."""
+    """Return what a client in this process gets for one call about any file."""
 
     async def ask() -> Any:
         async with Client(server([Path("/")])) as client:

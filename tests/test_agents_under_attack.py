@@ -1,4 +1,4 @@
-"""The server under calls that exit, hang, are cancelled, or name what they may not; and threads that load the checks."""
+"""The server under calls that exit, hang, are cancelled, or name forbidden paths; and threads that load the checks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 def over_stdio(use: Callable[[Client], Awaitable[T]], *options: str, cwd: Path = ROOT) -> T:
-    """What ``use`` makes of a client of a fresh server."""
+    """Return the result of ``use`` on a client of a new server."""
 
     async def served() -> T:
         command = StdioServerParameters(
@@ -41,7 +41,7 @@ def over_stdio(use: Callable[[Client], Awaitable[T]], *options: str, cwd: Path =
 
 
 def asked(workspace: Path, time_limit: float, *calls: tuple[str, dict[str, Any]]) -> list[Any]:
-    """What a client in this process gets for calls one after another."""
+    """Return what a client in this process gets for successive calls."""
 
     async def ask() -> list[Any]:
         async with Client(server([workspace], time_limit)) as client:

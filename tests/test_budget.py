@@ -1,4 +1,4 @@
-"""Whatever a file does, it costs itself alone: time, memory, and errors of grpo-doctor itself."""
+"""No file affects another one: time, memory, and internal errors of grpo-doctor."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_list_longer_than_memory_is_refused_before_it_is_read(tmp_path: Path) 
 
 @pytest.mark.parametrize("others", [0, 20_000])
 def test_rows_with_a_repeated_text_are_read_in_small_blocks(tmp_path: Path, others: int) -> None:
-    """Alone, and in a column of many texts, whose size says nothing of the longest."""
+    """Alone, and in a column of many texts, whose size does not indicate the longest one."""
     words = ["x" * 2_000_000, *(f"{n}" * 100 for n in range(others))]
     texts = pyarrow.DictionaryArray.from_arrays(pyarrow.array([*range(1, others + 1), *[0] * 5000], "int32"), words)
     table = pyarrow.table({"step": [1] * len(texts), "reward": [0.5] * len(texts), "note": texts})

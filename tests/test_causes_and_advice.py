@@ -87,8 +87,8 @@ def test_a_reward_that_became_constant_later_had_a_reward_function_that_worked()
 @pytest.mark.parametrize(
     ("columns", "remedy", "withheld"),
     [
-        ({"kl": [1e-4] * 5}, "raise-learning-rate", False),
-        ({"kl": [2e-3] * 5}, "raise-learning-rate", True),
+        ({"kl": [3e-3] * 5}, "raise-learning-rate", False),
+        ({"kl": [3.1e-3] * 5}, "raise-learning-rate", True),
         ({"cut_share": [0.1] * 5}, "raise-response-limit", True),
         ({"cut_share": [0.9] * 20 + [0.12] * 5}, "raise-response-limit", False),
         ({"cut_share": [np.nan] * 5}, "raise-response-limit", False),

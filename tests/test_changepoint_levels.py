@@ -1,4 +1,4 @@
-"""Which levels show beyond noise that wanders, one step before each limit and at it. Error rates: benchmarks."""
+"""Which levels exceed autocorrelated noise, one step before each limit and at it. Error rates: benchmarks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_stretch_costs_one_more_parameter(height: float, fell: bool) -> None:
 
 @pytest.mark.parametrize(("drop", "fell"), [(0.346, False), (0.347, True)])
 def test_a_fall_after_a_dip_shows_next_to_it(drop: float, fell: bool) -> None:
-    """Neither the dip nor the fall is worth its cost alone."""
+    """Neither the dip nor the fall alone justifies an extra term."""
     dip = SWING - drop * ((AT >= 8) & (AT < 16))
     assert not falls(dip)
     assert falls(dip - drop * (AT >= 30)) is fell
@@ -36,7 +36,7 @@ def test_a_fall_after_a_dip_shows_next_to_it(drop: float, fell: bool) -> None:
 
 @pytest.mark.parametrize(("level", "rows", "fell"), [(0.25, 4, False), (0.077, 5, False), (0.078, 5, True)])
 def test_a_last_level_without_noise_shows_by_itself(level: float, rows: int, fell: bool) -> None:
-    """Starting at the fifth value it is known that it has no noise."""
+    """Starting at the fifth value, it is known that there is no noise."""
     assert falls(np.where(40 - rows <= AT, 0, SWING - 0.5 + level)) is fell
 
 
@@ -67,7 +67,7 @@ def test_fewer_values_than_a_window_are_not_a_level(rows: int, fell: bool) -> No
     ],
 )
 def test_levels_without_any_noise(first: float, second: float, fell: bool) -> None:
-    """Squares that are no numbers any more show nothing."""
+    """Squares that overflow show nothing."""
     assert falls(np.repeat([first, second], 10)) is fell
 
 
@@ -88,5 +88,5 @@ def test_fewer_values_than_a_window_are_not_a_step_up(rows: int, worth: bool) ->
 
 @pytest.mark.parametrize("values", [np.zeros(20), -AT, -SWING * AT, np.repeat([-1e308, 1e308], 20)])
 def test_a_flat_series_has_not_climbed(values: np.ndarray) -> None:
-    """Nor have squares that are no numbers any more."""
+    """Nor have squares that overflow."""
     assert climbed(values, 3) == 0

@@ -1,4 +1,5 @@
-"""The logs of `tests.data`, which are there wherever the tests are: what is said of them, and by every way the same."""
+"""The logs of `tests.data`, which every checkout contains: their diagnosis, which is the same in every way of
+reading."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run declares, asked for as a column: numbers and words, whole and step by step, skipped where unknown."""
+"""Declared settings as columns: numbers and words, whole and step by step, skipped if unknown."""
 
 from grpo_doctor import Fires, any_of, check, diagnose, fires
 from grpo_doctor.diagnosis.catalogue import Catalogue

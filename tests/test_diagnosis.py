@@ -1,4 +1,4 @@
-"""Which finding explains which, and what the first sentence says."""
+"""Which finding explains which, and what the first sentence states."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_maximum_of_formatting_rewards_alone_solves_nothing(correct: float, so
     assert ("The reward is near its maximum" in diagnose(run).headline) is solved
 
 
-def test_no_problem_found_is_not_said_next_to_an_outcome_at_info() -> None:
+def test_an_outcome_at_info_rules_out_no_problem_found() -> None:
     parts = {"format_reward": 0.1, "equation_reward": 0.0}
     rewards = [0.0, 0.1, 0.2, 0.1] * 6
     run = run_of([StepRecord(step=n, reward_mean=r, reward_components=parts) for n, r in enumerate(rewards, 1)])
@@ -265,7 +265,7 @@ def test_nothing_shows_that_a_flat_run_learns() -> None:
     assert unproven.headline.startswith("No problem found, but no evidence of learning: the reward changed")
 
 
-def test_a_run_without_a_reward_is_not_said_to_learn() -> None:
+def test_a_run_without_a_reward_is_not_reported_to_learn() -> None:
     blind = diagnose(make_run(entropy_mean=[0.5] * 40, grad_norm=[0.4, 0.5] * 20))
     assert blind.verdict == "unproven"
     assert blind.headline.endswith(
@@ -292,7 +292,7 @@ def test_a_rising_reward_is_learning() -> None:
     ],
 )
 def test_gains_of_reward_and_held_out_score_add_up(reward: float, score: float, verdict: str) -> None:
-    """Over the root of two."""
+    """Divided by the square root of two."""
     success = {
         "reward_mean": Outcome(rows=50, first=0.2, now=0.25, shown=0.1, lean=reward),
         "eval_score": Outcome(rows=5, first=0.4, now=0.5, lean=score),
@@ -371,7 +371,7 @@ def test_a_critic_that_diverges_before_a_fall_is_its_cause_and_an_early_indicato
 
 
 def test_a_live_fall_also_reports_early_indicators(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where a step has two records, where one looks ahead, and where the run is longer than what is kept."""
+    """Also if a step has two records, if one looks ahead, and if the run is longer than the stored part."""
     monkeypatch.setattr("grpo_doctor.diagnosis.live.KEPT", 90)
     noise = np.random.default_rng(0).normal(0, 0.01, 120)
     reward = np.where(np.arange(120) < 80, 0.6, 0.05) + noise
@@ -414,7 +414,7 @@ def test_a_loss_of_0_has_no_sign() -> None:
 
 @pytest.mark.parametrize(("end", "verdict"), [(0.512, "unproven"), (0.514, "healthy")])
 def test_pairs_that_come_to_chance_have_learnt_nothing(end: float, verdict: str) -> None:
-    """Ties count as wrong, so the reward accuracy begins at 0 and is one in two as soon as anything differs."""
+    """Ties count as wrong, so the reward accuracy begins at 0 and is one half as soon as anything differs."""
     told = np.r_[np.zeros(5), np.full(55, end)] + np.tile([0.02, -0.02], 30) * (np.arange(60) >= 5)
     run = make_run(success_rate=told.tolist(), loss=[0.7] * 60)
     run.run_type = "preference"
@@ -459,7 +459,7 @@ NOISE = [0.3, 0.5, 0.4] * 10
             "To reduce the noise, evaluate on the same held-out prompts every few steps, or use more prompts per step.",
         ),
         ({"kl": [5e-4] * 30}, "Raise the learning rate, because the KL to the reference is 0.0005 nats/token."),
-        ({"kl": [0.002] * 30, "zero_variance_share": [0.6] * 30}, "identical rewards."),
+        ({"kl": [0.02] * 30, "zero_variance_share": [0.6] * 30}, "identical rewards."),
         ({"truncated_rate": [0.11] * 30, "kl": [5e-4] * 30}, "11% of the responses are truncated."),
         ({"reward_mean": NOISE[:9]}, "Continue the run until at least 12 values of the reward are logged."),
         (
@@ -515,7 +515,7 @@ def test_a_fall_beyond_the_noise_is_not_called_noise() -> None:
     )
 
 
-def test_a_rise_within_the_first_quarter_is_told_with_the_best_level_that_was_lost() -> None:
+def test_a_rise_within_the_first_quarter_is_reported_with_the_lost_best_level() -> None:
     """The first quarter contains the rise, and the last one is no higher than the first."""
     noise = np.random.default_rng(3).normal(0, 0.22, 200)
     levels = np.r_[np.full(24, 0.2), np.full(66, 0.7), np.full(110, 0.5)]
@@ -593,3 +593,10 @@ def test_a_best_level_far_above_the_first_and_the_last_is_reported(top: float, s
         reward.push(value, step)
     flat = "No evidence of learning: the reward is -2.01 at the start and at the end (smallest detectable change: 0."
     assert shown({"reward_mean": reward.outcome}, learning=False) == f"{flat}{said}"
+
+
+@pytest.mark.parametrize(("first", "verdict"), [(0.35, "healthy"), (0.34, "unproven")])
+def test_a_loss_that_was_always_far_below_ln_2_shows_no_learning(first: float, verdict: str) -> None:
+    run = make_run(loss=[first + 0.001 * (-1) ** row - 0.0001 * row * (row > 10) for row in range(40)])
+    run.run_type = "preference"
+    assert diagnose(run).verdict == verdict

@@ -29,7 +29,8 @@ COUNTS = {"group_size", "groups", "zero_variance_groups", "all_correct_groups", 
 
 
 def made_up_records(seed: int, steps: int) -> list[StepRecord]:
-    """A run of nonsense: missing columns, gaps, NaN, infinities, jumps, plateaus, restarts, events, repeated steps."""
+    """A run with arbitrary values: missing columns, gaps, NaN, infinities, jumps, plateaus, restarts, events, repeated
+    steps."""
     rng = random.Random(seed)
     fields = [f for f in NUMBER_FIELDS if f != "step" and rng.random() < 0.8]
     level = {f: rng.choice([0.0, 0.01, 0.3, 0.95, 3.0, 40.0]) for f in fields}
@@ -56,7 +57,7 @@ def made_up_records(seed: int, steps: int) -> list[StepRecord]:
 
 
 def _parts(record: StepRecord, rng: random.Random, again: float) -> list[StepRecord]:
-    """The record, or two that share its fields, as trainers write them that log a step in pieces."""
+    """Return the record, or two records that share its fields, like trainers that log a step in pieces."""
     if rng.random() >= again:
         return [record]
     kept, other = StepRecord(step=record.step), StepRecord(step=record.step)
@@ -219,7 +220,7 @@ def test_a_probe_in_another_file_may_not_take_the_code_of_a_check(tmp_path: Path
         ("[OWN005\n", "advice.toml: Expected"),
     ],
 )
-def test_wrong_advice_says_file_and_what_to_change(tmp_path: Path, advice: str, said: str) -> None:
+def test_wrong_advice_names_the_file_and_what_to_change(tmp_path: Path, advice: str, said: str) -> None:
     body = f'@check("OWN005")\ndef f(valid_rate):\n    {PAGE}\n    return fires(valid_rate < 0, "x")\n'
     folder = leaf(tmp_path / f"advice{abs(hash(said))}", body)
     (folder / "advice.toml").write_text(advice, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""An excerpt of a log says nothing of the run that the whole log does not: people paste windows, live runs are prefixes.
+"""An excerpt of a log gives no finding that the whole log does not give: people paste windows, live runs are prefixes.
 
 Over the real logs, a sample of them by the hash of their name; ``python -m tests.test_excerpts`` takes all.
 """
@@ -95,7 +95,7 @@ def test_lost_rows_keep_verdict_and_cause(change: str) -> None:
 
 
 def main() -> int:
-    """Prints every window that breaks the rule; how many do."""
+    """Print every window that breaks the rule; return their number."""
     seen = list(excerpts(1))
     wrong = [(name, found.verdict, codes) for name, found, codes in seen if codes or found.verdict == "failing"]
     print(*wrong, f"{len(seen)} windows, {len(wrong)} wrong", sep="\n")

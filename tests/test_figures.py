@@ -16,7 +16,7 @@ def page(name: str) -> str:
 
 
 def tables(name: str) -> list[list[dict[str, str]]]:
-    """Every table of a page as rows by column."""
+    """Return every table of a page as rows by column."""
     found: list[list[dict[str, str]]] = []
     head: list[str] = []
     for line in (ROOT / name).read_text(encoding="utf-8").splitlines():

@@ -216,7 +216,7 @@ def test_every_threshold_has_a_meaning_and_is_used(code: str) -> None:
 
 
 def words_asked(file: Path) -> Iterator[str]:
-    """The settings that a leaf compares with words."""
+    """Yield the settings that a check compares with words."""
     for function in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(function, ast.FunctionDef):
             arguments = function.args.args[len(function.args.args) - len(function.args.defaults) :]
@@ -234,7 +234,8 @@ def test_a_setting_that_is_compared_with_words_is_known_to_be_one() -> None:
 
 
 def test_recipes_stand_alone() -> None:
-    """A report shows the recipe of the trainer that wrote the log, and none before it to refer to."""
+    """A report shows only the recipe of the trainer that wrote the log, so a recipe must not refer to a previous
+    one."""
     offered = {r.id: r for check in load().checks.values() for r in (*check.remedies, *check.advice.probe_remedies)}
     recipes = [step.do for remedy in {**shared_remedies(), **offered}.values() for step in remedy.steps]
     assert len(recipes) > 100

@@ -59,7 +59,7 @@ def test_r164_has_no_signal_is_truncated_and_never_learned() -> None:
 
 
 def test_console_and_tensorboard_of_one_run_get_the_same_diagnosis() -> None:
-    """The console prints values that the event file lacks; what both know must be judged alike."""
+    """The console prints values that the event file lacks; values in both must be judged alike."""
 
     def essence(name: str) -> Any:
         diagnosis = diagnose(run_named(name))

@@ -1,4 +1,4 @@
-"""Printed severities, verdict, headline and exit code say one thing, in every report of every run that is at hand."""
+"""Printed severities, verdict, headline and exit code agree in every report of every available run."""
 
 from __future__ import annotations
 

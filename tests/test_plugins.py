@@ -42,7 +42,7 @@ def acme_rule(rate=any_of("settings.{setting}")):
 
 
 def analyzed(folder: Path, group: str, module: str, text: str, command: list[str]) -> str:
-    """What a command prints with a package installed that has this module as an entry point of the group."""
+    """Return what a command prints if an installed package has this module as an entry point of the group."""
     file = folder / "site" / (module.replace(".", "/") + ".py")
     info = folder / "site" / "acme-1.0.dist-info"
     for made in (file.parent, info):
@@ -101,7 +101,7 @@ def test_names_the_package_of_a_check_that_cannot_be_loaded(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(("family", "refused"), [("preflight", True), ("entropy", False)])
 def test_only_preflight_rules_are_bound_to_known_settings(tmp_path: Path, family: str, refused: bool) -> None:
-    """A check of logs may ask for any setting that its user's own trainer declares."""
+    """A check of logs may use any setting that its user's own trainer declares."""
     file = tmp_path / family / "acme_rule.py"
     file.parent.mkdir()
     file.write_text(RULE.format(code=f"CF{'GH'[refused]}961", setting="acme_knob"), encoding="utf-8")

@@ -29,7 +29,7 @@ def test_each_test_that_a_page_names_exists(page: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_each_promise_has_a_test_or_says_that_it_has_none(page: str) -> None:
+def test_each_promise_has_a_test_or_states_that_it_has_none(page: str) -> None:
     found = items(page)
     assert [*found] == [*range(1, len(found) + 1)]
     bare = [

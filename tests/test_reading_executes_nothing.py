@@ -1,4 +1,4 @@
-"""Files that would execute something if they were loaded by what made them, through every command that reads."""
+"""Files that would execute code if the library that wrote them loaded them, through every command that reads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.cli.runs import write_run
 
 
 class Touching:
-    """An object whose pickle makes a file when it is loaded."""
+    """An object whose pickle creates a file when it is loaded."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""The record keeps what a doctor looks for: NaN, infinities, and every finished step of a killed writer."""
+"""The record keeps what checks need: NaN, infinities, and every finished step of a killed writer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Made secrets of every common kind, wherever a log or a user can put them: in no output of any command."""
+"""Generated secrets of every common kind, wherever a log or a user can put them, appear in no output of any command."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PLAIN = string.ascii_letters + string.digits
 
 
 def made(length: int, alphabet: str = PLAIN) -> str:
-    """A random body that holds both cases and a digit, as keys do."""
+    """A random string with both cases and a digit, like a key."""
     return "".join(DRAW.choices(alphabet, k=length - 3)) + "aZ7"
 
 
@@ -450,7 +450,7 @@ def planted(folder: Path) -> dict[str, str]:
 
 
 def leaked(said: str, folder: Path) -> list[str]:
-    """The secrets in what was said or written."""
+    """Return the secrets in the printed or written text."""
     written = [path.read_bytes().decode("utf-8", "replace") for path in folder.rglob("*") if path.is_file()]
     names = [path.name for path in folder.rglob("*")]
     return [name for name, (_, secret) in SECRETS.items() if any(secret in text for text in (said, *written, *names))]

@@ -1,4 +1,4 @@
-"""Rows that are means over an epoch need no hold: one of them rests on many steps."""
+"""Rows that are means over an epoch need no hold, because one of them covers many steps."""
 
 import pytest
 

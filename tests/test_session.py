@@ -18,7 +18,7 @@ from grpo_doctor.run import Sample
 
 
 class Trainer:
-    """Remembers what it was asked."""
+    """Records the requests that it received."""
 
     def __init__(self) -> None:
         self.loaded: list[str] = []
@@ -145,7 +145,7 @@ def test_severities_are_ordered() -> None:
     assert actions_of("error=stop, warning=warn") == {Severity.ERROR: "stop", Severity.WARNING: "warn"}
 
 
-def test_a_session_reports_what_analyze_says_of_its_folder(tmp_path: Path) -> None:
+def test_a_session_reports_what_analyze_finds_in_its_folder(tmp_path: Path) -> None:
     """Two records of one step, a sample and a collapse: findings, columns, tables and figures are the same."""
     session = session_of(tmp_path / "run", "error=warn")
     for record in steps(NAN):
@@ -159,7 +159,7 @@ def test_a_session_reports_what_analyze_says_of_its_folder(tmp_path: Path) -> No
     assert [f.code for f in session.doctor.findings()] == [f.code for f in ours.findings]
 
 
-def test_a_resume_says_what_it_does(tmp_path: Path) -> None:
+def test_a_resume_reports_what_it_does(tmp_path: Path) -> None:
     session = session_of(tmp_path / "run", "error=warn", save_steps=2)
     assert session.folder.resume().words() == "no checkpoint: starting at step 1"
     session.push(steps([0.1])[0], [])

@@ -1,4 +1,5 @@
-"""The documentation site: built with strict links, read from a folder, searched there, and no request to anyone."""
+"""The documentation site: built with strict links, read from a folder, searched there, and without external
+requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What CI, the release and the action install and may do: pinned, hashed, and with no more rights than they need."""
+"""What CI, the release and the action install and may do: pinned, hashed, and with minimal permissions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Course of a series: every kind, its dates, and the same row by row and whole. Error rates: benchmarks."""
+"""The trajectory of a series: every kind and its dates, with equal results row by row and whole. Error rates:
+benchmarks."""
 
 from __future__ import annotations
 
@@ -63,7 +64,7 @@ def test_a_loss_of_a_third_of_the_level_is_reported_without_failing() -> None:
 
 
 def dropped(drop: float, rows: int) -> np.ndarray:
-    """120 rows that swing by 0.05, the last of them lower by this drop."""
+    """120 rows that vary by 0.05; the last ones are lower by this drop."""
     values = np.tile([0.45, 0.55], 60)
     values[len(values) - rows :] -= drop
     return values
@@ -277,7 +278,7 @@ def test_a_question_within_a_bin_is_answered_for_the_last_full_one() -> None:
 
 
 def test_one_score_far_below_the_line_of_all_before_is_a_fall() -> None:
-    """Seven scores that rise evenly leave no doubt of the eighth."""
+    """Seven scores that rise evenly predict the eighth."""
     rising = [0.466, 0.492, 0.5, 0.51, 0.518, 0.528, 0.538]
     for last, fell in ((0.42, True), (0.535, False)):
         series = Trajectory(apart=True)

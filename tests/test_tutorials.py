@@ -22,7 +22,7 @@ BLOCK = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```", re.MULTILINE | re.DO
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The unpacked wheel, which stands before the checkout on the path."""
+    """The unpacked wheel, which comes before the checkout on the path."""
     folder = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
@@ -32,7 +32,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def steps(text: str) -> Iterator[tuple[str, str, list[str]]]:
-    """Files to write, and commands with the lines that their output holds."""
+    """Files to write, and commands with the lines that their output contains."""
     for kind, file, body in BLOCK.findall(text):
         if file:
             yield "file", file, [body]
@@ -100,7 +100,7 @@ def test_readme_works_as_printed(tmp_path: Path, wheel: Path) -> None:
     assert run_as_printed(readme, checkout, wheel) == readme.count("\n$ ")
 
 
-def test_the_lab_is_left_out_of_the_wheel_and_says_where_it_is(tmp_path: Path, wheel: Path) -> None:
+def test_the_wheel_lacks_the_lab_and_the_command_names_its_place(tmp_path: Path, wheel: Path) -> None:
     pytest.importorskip("torch")
     done = subprocess.run(
         [sys.executable, "-m", "grpo_doctor", "lab"],

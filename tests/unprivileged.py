@@ -1,4 +1,4 @@
-"""Files without permission, also where the tests run as root: for as long as a test needs it, root has no override."""
+"""Files without permission, even if the tests run as root: root loses its override while a test needs it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VERSION_3 = 0x20080522
 
 @contextmanager
 def permissions_hold() -> Iterator[None]:
-    """Within, a file of mode 000 cannot be opened by this thread, whoever runs it."""
+    """Inside the block, this thread cannot open a file of mode 000, whoever runs it."""
     if os.name == "nt":
         pytest.skip("permissions of files are those of POSIX here")
     if os.geteuid() != 0:

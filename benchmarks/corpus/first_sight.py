@@ -17,6 +17,7 @@ from datetime import date
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 from grpo_doctor.diagnosis.examine import diagnose
 from grpo_doctor.readers import ReadError, read
@@ -74,33 +75,34 @@ def table(rows: list[dict[str, str]]) -> str:
         expected = [set(log["expect"].split("|")) for log in logs]
         allowed = sum(log["verdict"] in known for log, known in zip(logs, expected, strict=True))
         missed = [log["verdict"] == "healthy" for log, known in zip(logs, expected, strict=True) if is_faulty(known)]
-        accused = [log["verdict"] == "failing" for log, known in zip(logs, expected, strict=True) if "healthy" in known]
+        flagged = [log["verdict"] == "failing" for log, known in zip(logs, expected, strict=True) if "healthy" in known]
         lines.append(
             f"| {day} | {revision} | {len(logs)} | {len({log['repo'] for log in logs})} "
             f"| {allowed} of {len(logs)} ({allowed / len(logs):.0%}) "
-            f"| {sum(missed)} of {len(missed)} | {sum(accused)} of {len(accused)} |"
+            f"| {sum(missed)} of {len(missed)} | {sum(flagged)} of {len(flagged)} |"
         )
     return "\n".join(lines)
 
 
 def sentence(rows: list[dict[str, str]]) -> str:
-    """The verdicts on all sets together, as the README says them."""
+    """The verdicts on all sets together, as the README quotes them."""
     allowed = sum(log["verdict"] in log["expect"].split("|") for log in rows)
     return (
-        f"On {len(rows)} logs of {len({log['repo'] for log in rows})} repositories that no rule had met before, "
-        f"labelled first, the verdict was one that the label allows in {allowed} ({allowed / len(rows):.0%})."
+        f"On {len(rows)} logs of {len({log['repo'] for log in rows})} repositories that no rule had met, "
+        "each labelled before it was read, the verdict was one that the label allows in "
+        f"{allowed} ({allowed / len(rows):.0%})."
     )
 
 
 def is_faulty(expected: set[str]) -> bool:
-    """Whether a label says that something is wrong and that the file shows it."""
+    """Whether a label means that something is wrong and that the file shows it."""
     return not {"healthy", "unproven", "unjudged"} & expected
 
 
 def main() -> None:
     """Adds a set to the stored rows and prints the table."""
     labels, folder = map(Path, sys.argv[1:3])
-    rows = [*stored(), *judged(labels, folder, len(stored()) + 1)]
+    rows: list[dict[str, Any]] = [*stored(), *judged(labels, folder, len(stored()) + 1)]
     with STORED.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()

@@ -19,7 +19,7 @@ def std_floor_dominates(
     tiny_share: float = 0.1,
     kl_share: float = 0.5,
 ) -> Fires:
-    """Advantages are far smaller than standardisation gives, because a floor on the standard deviation dominates.
+    """Advantages are far smaller than standardisation would give, because a floor on the standard deviation dominates.
 
     ## What it sees
     The check compares the root-mean-square advantage over groups with differing rewards with sqrt((K-1)/K), the value

@@ -104,7 +104,7 @@ def _of_loop(sample: Any, logprobs: Any, model: Any, tokenizer: Any, rows: Any, 
         off or mass > shut,
         "The sampler uses a temperature of {drawn:.2g}, but the loss uses {scored:.2g}."
         if off
-        else "The sampler never draws tokens with {mass:.1%} of the probability, but the loss includes them.",
+        else "The sampler never draws tokens that hold {mass:.1%} of the probability, but the loss includes them.",
         warning=True,
         error=off,
         drawn=drawn,

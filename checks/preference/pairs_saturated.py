@@ -28,8 +28,8 @@ def pairs_saturated(
     gradient of a pair has the weight 1 - sigmoid(m). If small, this weight equals the loss; at the start of training it
     is 0.5, so 0.001 is a five-hundredth of it. A pair with a loss and without a gradient has two equal responses, whose
     loss is always ln 2. Severity is **info** while this has been true for less than half of the run: training has
-    finished. After that it is a **warning** and an outcome, unless the held-out loss is not above its first value or
-    the held-out accuracy has gained.
+    finished. After that, it is a **warning** and an outcome, except if the held-out loss is at or below its first value
+    or the held-out accuracy has gained.
 
     ## Thresholds
     - `left`: loss, or gradient norm, up to which a pair has almost no gradient left.

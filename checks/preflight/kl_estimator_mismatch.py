@@ -11,7 +11,7 @@ def kl_estimator_mismatch(
     in_reward: Column = any_of("settings.use_kl_in_reward", optional=True),
     kl_coef: Column = None,
 ) -> Fires:
-    """The KL estimator does not suit the place where it is used.
+    """The KL estimator does not fit its use in the loss or the reward.
 
     ## What it sees
     Only declared settings are checked. k1 in the loss (`use_kl_loss` with `k1` or verl's `kl`) is a warning; k3 in the

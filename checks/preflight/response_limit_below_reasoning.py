@@ -36,7 +36,7 @@ def response_limit_below_reasoning(
     ## What it sees
     The limit is below 1024 tokens, or is TRL's default (at most 512), with a model whose name indicates long reasoning
     (R1-Distill, QwQ, Thinking-2507, OpenThinker, s1). Severity is info for a model that reasons unless its chat
-    template turns it off (the first Qwen3, neither Base nor Instruct), or whose configuration sets
+    template turns reasoning off (the first Qwen3, neither Base nor Instruct), and for a model whose configuration sets
     `enable_thinking=True`. In a configuration, with any model, a limit below 16 tokens is info, and one of 8 or fewer
     is a warning.
 

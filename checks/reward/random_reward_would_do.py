@@ -16,7 +16,7 @@ MODEL = re.compile(r"(?i)qwen[-_.]?2")
 
 @across("REW008", kind="remark", severity="info", confidence="low")
 def random_reward_would_do(found: Comparison) -> Fires | None:
-    """A Qwen model improved, but no control run with a random reward was made.
+    """A Qwen model improved, but there is no control run with a random reward.
 
     ## What it sees
     NEW is a model of the Qwen2 family that learns, and neither reward, task nor name marks BASE as a control run

@@ -24,11 +24,11 @@ def success_never_comes(
     """The success rate stays at or near 0 throughout the run.
 
     ## What it sees
-    The success rate has been 0 in all of 40 values or more, or in all of 8 if as many rewards are known and the
-    reward has not gained. Starting at the 12th value, the check also fires for a success rate that is 0 on 85% of
-    its rows (`series.trajectory`) together with three or more held-out scores, none of them above 0.05: two
-    measurements on different prompts then agree. If no success rate is recorded, twelve such held-out scores are
-    enough. If the reward is always at its minimum too, STL001 reports it.
+    All values of the success rate are 0: at least 40 values, or at least 8 if as many rewards are known and the reward
+    has not gained. Starting at the 12th value, the check also fires for a success rate that is 0 on 85% of its rows
+    (`series.trajectory`) together with three or more held-out scores, none of them above 0.05: two measurements on
+    different prompts then agree. If no success rate is recorded, twelve such held-out scores are enough. If the reward
+    is always at its minimum too, STL001 reports it.
 
     ## Thresholds
     - `patience`: number of values, all 0, after which one should have been above 0; as in REW011.

@@ -42,7 +42,7 @@ def collapse_after_zero_step(
     learning_rate: ? 0 ? ?
     valid_rate: 1 1 0 1
     ```
-    Error at step 3: The rollout collapsed after 1 update without any change of the weights, so optimisation is not the
+    Error at step 3: The rollout collapsed after 1 update that did not change the weights, so optimisation is not the
     cause.
 
     ```text
@@ -69,7 +69,7 @@ def collapse_after_zero_step(
     happened = total(placebo & collapsed)
     return fires(
         happened > 0,
-        "The rollout collapsed after {updates} without any change of the weights, so optimisation is not the cause.",
+        "The rollout collapsed after {updates} that did not change the weights, so optimisation is not the cause.",
         hold=(1, 1),
         updates=words(lambda n: counted(int(n), "update"), happened),
         times=happened,

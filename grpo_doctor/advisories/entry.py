@@ -81,6 +81,12 @@ class Advisory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         """Return package, operator and version of each condition on the environment."""
         return tuple(_requirement(text) for text in self.environment)
 
+    def conditions_in_words(self, code: str = "{}") -> str:
+        """Return all conditions as one phrase; ``code`` is how an expression is written."""
+        stated = [*self.when, *self.opt_in, *self.environment]
+        words = [code.format(text) for text in stated] + [self.where] * bool(self.where)
+        return " and ".join([*words, *(f"not {code.format(text)}" for text in self.unless)])
+
     @property
     def range(self) -> str:
         """Return the affected versions in words: ``>= 0.23.0, < 0.24.0``."""

@@ -61,18 +61,12 @@ def _lines(one: Advisory, whole: bool) -> Iterator[str]:
     yield f"{one.id} {one.package} {one.range} ({one.severity}): {one.title}"
     if not whole:
         return
-    if conditions := _conditions(one):
+    if conditions := one.conditions_in_words():
         yield f"    applies if {conditions}"
     yield f"    symptom: {one.symptom}"
     yield f"    effect: {one.effect}"
     yield f"    → {one.do}"
     yield f"    {one.verified}; {', '.join(one.sources)}"
-
-
-def _conditions(one: Advisory) -> str:
-    """Return the conditions of an advisory as one phrase."""
-    met = [*one.when, *one.opt_in, *one.environment, *([one.where] if one.where else [])]
-    return " and ".join([*met, *(f"not {text}" for text in one.unless)])
 
 
 def _as_json(one: Advisory) -> dict[str, Any]:

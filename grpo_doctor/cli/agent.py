@@ -50,7 +50,7 @@ def init(
         Path | None,
         typer.Option("--folder", help="Folder of skills.", show_default="that of the agent in use, or .agents/skills"),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    force: common.Force = False,
     agent: Annotated[bool, typer.Option("--agent", hidden=True, help="Former spelling; has no effect.")] = True,
 ) -> None:
     """Writes a skill file that teaches coding agents to use grpo-doctor."""

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
-from msgspec import structs
 
 from ..diagnosis.check import Severity
 from . import common
@@ -30,14 +29,14 @@ Paths = Annotated[
 def analyze(
     paths: Paths,
     output_format: common.OutputFormat = "text",
-    output_file: Annotated[Path | None, typer.Option("--output-file", "-o", help="Write the report here.")] = None,
+    output_file: common.OutputFile = None,
     report: common.MoreReports = None,
     figures: Annotated[
         Path | None,
         typer.Option("--figures", help="Write the charts to this folder as SVG and PNG; Markdown reports embed them."),
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Text: show all details instead of one screen.")] = False,
-    static: Annotated[bool, typer.Option("--static", help="HTML without JavaScript.")] = False,
+    full: common.Full = False,
+    static: common.Static = False,
     fail_on: common.FailOn = None,
     select: common.Select = None,
     ignore: common.Ignore = None,
@@ -46,10 +45,8 @@ def analyze(
     set_: common.Declared = None,
     config: common.ConfigFile = None,
     trust_checks: common.TrustChecks = False,
-    samples: Annotated[bool, typer.Option("--samples/--no-samples", help="Show response texts.")] = True,
-    color: Annotated[
-        bool | None, typer.Option("--color/--no-color", help="Colour the text output.", show_default="on a terminal")
-    ] = None,
+    samples: common.Samples = True,
+    color: common.Color = None,
     run_: common.Numbered = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show mapped keys, skipped checks and unused keys.")
@@ -69,9 +66,19 @@ def analyze(
         settings = common.settings(
             config, select, ignore, map_, set_, fail_on, seconds, megabytes, preview=preview, trust_checks=trust_checks
         )
-        options = common.options(output_format, output_file, samples, color, verbose, figures, static, full, "--full")
-        suppressions = settings.suppressions()
-        options = structs.replace(options, fail_on=settings.fail_on, suppressions=suppressions, gpu_cost=gpu_cost)
+        options = common.options(
+            settings,
+            output_format,
+            output_file,
+            color,
+            samples=samples,
+            verbose=verbose,
+            figures=figures,
+            static=static,
+            full=full or verbose,
+            rest="--full",
+            gpu_cost=gpu_cost,
+        )
         outcome = diagnose_paths(paths, settings, run_)
         inputs = [*outcome.files, *common.settings_file(settings)]
         common.write(outcome.diagnoses, output_format, output_file, report or [], options, inputs)

@@ -86,10 +86,20 @@ FailOn: TypeAlias = Annotated[
         show_default="error",
     ),
 ]
+OutputFile: TypeAlias = Annotated[
+    Path | None, typer.Option("--output-file", "-o", help="Write the report to this file.")
+]
 MoreReports: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--report", help="FORMAT=FILE: an additional report; repeatable.", autocompletion=formats),
 ]
+Color: TypeAlias = Annotated[
+    bool | None, typer.Option("--color/--no-color", help="Colour the text output.", show_default="on a terminal")
+]
+Samples: TypeAlias = Annotated[bool, typer.Option("--samples/--no-samples", help="Show response texts.")]
+Full: TypeAlias = Annotated[bool, typer.Option("--full", help="Text: show all details instead of one screen.")]
+Static: TypeAlias = Annotated[bool, typer.Option("--static", help="HTML without JavaScript.")]
+Force: TypeAlias = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 Mapped: TypeAlias = Annotated[
     list[str] | None, typer.Option("--map", help="KEY=FIELD: read this log key as this field; repeatable.")
 ]
@@ -309,33 +319,15 @@ def _value(text: str) -> Any:
         return text
 
 
-def options(
-    name: str,
-    file: Path | None,
-    samples: bool,
-    color: bool | None,
-    verbose: bool,
-    figures: Path | None = None,
-    static: bool = False,
-    full: bool = False,
-    rest: str = Options().rest,
-) -> Options:
-    """Return the report options; by default, text has colours only on a terminal."""
+def options(config: Config, name: str, file: Path | None, color: bool | None, **chosen: Any) -> Options:
+    """Return the options of a report in this format; by default, text has colours only on a terminal."""
     import shutil
 
     terminal = file is None and sys.stdout.isatty() and "NO_COLOR" not in os.environ
     width = shutil.get_terminal_size((100, 24)).columns if file is None else 100
+    chosen = {"fail_on": config.fail_on, "suppressions": config.suppressions()} | chosen
     colored = name == "text" and (terminal if color is None else color)
-    return Options(
-        samples=samples,
-        color=colored,
-        width=max(60, min(width, 140)),
-        verbose=verbose,
-        figures=figures,
-        static=static,
-        full=full or verbose,
-        rest=rest,
-    )
+    return Options(color=colored, width=max(60, min(width, 140)), **chosen)
 
 
 def write(

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
-from msgspec import structs
 
 from ..config import Config, ConfigError
 from ..diagnosis.check import Severity
@@ -35,7 +34,7 @@ def compare(
         tuple[Path, Path] | None, typer.Option("--weights", help="Checkpoints (safetensors) of BASE and of NEW.")
     ] = None,
     output_format: common.OutputFormat = "text",
-    output_file: Annotated[Path | None, typer.Option("--output-file", "-o", help="Write the report here.")] = None,
+    output_file: common.OutputFile = None,
     report: common.MoreReports = None,
     fail_on: common.FailOn = None,
     select: common.Select = None,
@@ -45,10 +44,8 @@ def compare(
     preview: common.Preview = False,
     config: common.ConfigFile = None,
     trust_checks: common.TrustChecks = False,
-    samples: Annotated[bool, typer.Option("--samples/--no-samples", help="Show texts of responses.")] = True,
-    color: Annotated[
-        bool | None, typer.Option("--color/--no-color", help="Colours in text.", show_default="on a terminal")
-    ] = None,
+    samples: common.Samples = True,
+    color: common.Color = None,
 ) -> None:
     """Compares runs: changed settings, where they diverge, how much they differ, findings that appeared or disappeared.
 
@@ -61,8 +58,7 @@ def compare(
         settings = common.settings(
             config, select, ignore, map_, set_, fail_on, preview=preview, trust_checks=trust_checks
         )
-        options = common.options(output_format, output_file, samples, color, False)
-        options = structs.replace(options, fail_on=settings.fail_on, suppressions=settings.suppressions())
+        options = common.options(settings, output_format, output_file, color, samples=samples)
         common.say_suppressions(settings)
         found, failed = compare_paths([base, *(also or [])], new or [], settings, by, weights)
         read = [Path(word) for word in (base, *(also or []), *(new or []))]

@@ -31,9 +31,7 @@ def convert(
     source: Source,
     target: Target = Path("-"),
     to: Annotated[str | None, typer.Option("--to", help="jsonl, csv or parquet; by default the suffix.")] = None,
-    map_: Annotated[
-        list[str] | None, typer.Option("--map", help="KEY=FIELD: read a key of the log as this field; repeatable.")
-    ] = None,
+    map_: common.Mapped = None,
     run_: Annotated[int | None, typer.Option("--run", help="Number of the run if the file has several.")] = None,
     anonymize: Annotated[
         bool,

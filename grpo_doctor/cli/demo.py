@@ -30,7 +30,7 @@ def demo(
         diagnoses = diagnose_paths([RUN / "records.jsonl"], Config()).diagnoses
         for diagnosis in diagnoses:
             diagnosis.source = diagnosis.run.source = "a bundled run of 30 steps"
-        options = common.options("text", None, samples=True, color=None, verbose=False, rest="the HTML report")
+        options = common.options(Config(), "text", None, None, rest="the HTML report")
         common.write(diagnoses, "text", None, [f"html={out}"], options)
     common.say("To diagnose your own log: grpo-doctor analyze LOG", err=True)
     if browser:

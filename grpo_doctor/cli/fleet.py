@@ -55,9 +55,6 @@ Cluster: TypeAlias = Annotated[
     str | None, typer.Option("--ray", help="Read on the Ray cluster at this address; auto finds a running one.")
 ]
 Format: TypeAlias = Annotated[str, typer.Option("--output-format", "-f", help="text, html, json, csv or parquet.")]
-Color: TypeAlias = Annotated[
-    bool | None, typer.Option("--color/--no-color", help="Colour the text output.", show_default="on a terminal")
-]
 
 
 def fleet(
@@ -69,12 +66,10 @@ def fleet(
     jobs: Jobs = None,
     ray: Cluster = None,
     output_format: Format = "text",
-    output_file: Annotated[
-        Path | None, typer.Option("--output-file", "-o", help="Write the report to this file.")
-    ] = None,
+    output_file: common.OutputFile = None,
     report: common.MoreReports = None,
     full: Annotated[bool, typer.Option("--full", help="Text: show every run and every setting.")] = False,
-    static: Annotated[bool, typer.Option("--static", help="HTML without JavaScript.")] = False,
+    static: common.Static = False,
     fail_on: common.FailOn = None,
     select: common.Select = None,
     ignore: common.Ignore = None,
@@ -84,10 +79,8 @@ def fleet(
     trust_checks: common.TrustChecks = False,
     seconds: common.Seconds = None,
     megabytes: common.Megabytes = None,
-    samples: Annotated[
-        bool, typer.Option("--samples/--no-samples", help="Include response texts in the pages.")
-    ] = True,
-    color: Color = None,
+    samples: common.Samples = True,
+    color: common.Color = None,
 ) -> None:
     """Judges every run of a sweep: one line per run, worst first, grouped by cause, with the settings of failing runs.
 
@@ -104,7 +97,7 @@ def fleet(
         )
         common.chosen(settings)
         common.say_suppressions(settings)
-        options = common.options(output_format, output_file, samples, color, False, static=static, full=full)
+        options = common.options(settings, output_format, output_file, color, samples=samples, static=static, full=full)
         reports = [(output_format, output_file), *_more(report or [])]
         _refuse_formats(reports)
         with closing(_store(db, places)) as store:

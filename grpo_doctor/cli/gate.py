@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import typer
-from msgspec import structs
 
 from ..config import Accepted, Config, ConfigError, Suppression
 from ..diagnosis.catalogue import load
@@ -88,7 +87,7 @@ def gate(
     set_: common.Declared = None,
     config: common.ConfigFile = None,
     trust_checks: common.TrustChecks = False,
-    samples: Annotated[bool, typer.Option("--samples/--no-samples", help="Show response texts.")] = False,
+    samples: common.Samples = False,
     seconds: common.Seconds = None,
     megabytes: common.Megabytes = None,
 ) -> None:
@@ -118,11 +117,12 @@ def gate(
         judged = [_judge(d, excused, settings.fail_on, required, min_steps) for d in diagnoses]
         judged = [_against(one, compared) for one in judged]
         judged += [Judged("unjudged", one_line(str(path)), "no run found") for path in outcome.without_run]
-        options = common.options(output_format or "", None, samples, False, False)
         hidden = settings.suppressions()
         if baseline is not None:
             hidden.append(Suppression("baseline", f"{baseline}: {counted(len(known), 'known finding')}"))
-        options = structs.replace(options, excused=excused, fail_on=settings.fail_on, suppressions=hidden)
+        options = common.options(
+            settings, output_format or "", None, False, samples=samples, excused=excused, suppressions=hidden
+        )
         inputs += [] if baseline is None else [baseline]
         common.write(diagnoses, output_format, None, report or [], options, inputs)
         _write_step_summary(diagnoses, options)

@@ -32,9 +32,6 @@ SHOWN = {
 }
 """Record fields in the view, with their labels."""
 
-STYLES = {"info": "dim", "warning": "yellow", "error": "red", "critical": "bold red"}
-
-
 POINTS = 60
 """Maximum number of values in a sparkline."""
 
@@ -90,7 +87,7 @@ def screen(sights: Sequence[Sight]) -> Group:
     from rich.table import Table
     from rich.text import Text
 
-    from ..report.terminal import sparkline
+    from ..report.terminal import LEVEL, sparkline
 
     parts: list[RenderableType] = []
     for sight in sights:
@@ -108,7 +105,7 @@ def screen(sights: Sequence[Sight]) -> Group:
         parts += [table, Text(sight.headline, "bold")]
         active = [f for f in sight.findings if not f.cleared]
         parts += [
-            Text(f"{f.severity:8} {f.code} since step {f.onset_step}: {clean(f.message)}", STYLES[f.severity])
+            Text(f"{f.severity:8} {f.code} since step {f.onset_step}: {clean(f.message)}", LEVEL[f.severity])
             for f in active[:8]
         ] or [Text("no findings", "green")]
     return Group(*parts)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from msgspec import structs
 
 from ..config import ConfigError
 from ..diagnosis.check import Severity
@@ -41,9 +40,7 @@ def preflight(
         str | None,
         typer.Option("--output-format", "-f", help=f"Print a report instead of plain lines: {common.FORMATS}."),
     ] = None,
-    output_file: Annotated[
-        Path | None, typer.Option("--output-file", "-o", help="Write the report to this file.")
-    ] = None,
+    output_file: common.OutputFile = None,
     report: common.MoreReports = None,
     fix: Annotated[bool, typer.Option("--fix", help="Print a patch with all safe fixes.")] = False,
     skip_others: Annotated[
@@ -93,8 +90,7 @@ def preflight(
                 named = "" if isinstance(error, ReadError) else f"{path}: "
                 typer.echo(f"grpo-doctor: {clean(named + str(error))}", err=True)
                 unreadable += 1
-        options = common.options(output_format or "", None, False, None, False)
-        options = structs.replace(options, suppressions=chosen.suppressions())
+        options = common.options(chosen, output_format or "", None, None, samples=False)
         common.write(diagnoses, output_format, output_file, report or [], options, expanded)
     if output_format is None:
         for diagnosis in diagnoses:

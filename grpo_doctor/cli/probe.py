@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
-from msgspec import structs
 
 from ..config import ConfigError
 from ..diagnosis.check import Severity
@@ -46,21 +45,15 @@ def probe(
         float, typer.Option("--time-limit", help="Time limit in seconds for each probe and for the imports.")
     ] = 60.0,
     output_format: common.OutputFormat = "text",
-    output_file: Annotated[Path | None, typer.Option("--output-file", "-o", help="Write the report here.")] = None,
-    report: Annotated[
-        list[str] | None, typer.Option("--report", help="FORMAT=FILE: write an additional report; repeatable.")
-    ] = None,
-    fail_on: Annotated[
-        str | None, typer.Option("--fail-on", help="Lowest severity that sets exit code 1.", show_default="error")
-    ] = None,
+    output_file: common.OutputFile = None,
+    report: common.MoreReports = None,
+    fail_on: common.FailOn = None,
     select: common.Select = None,
     ignore: common.Ignore = None,
     config: common.ConfigFile = None,
     trust_checks: common.TrustChecks = False,
-    color: Annotated[
-        bool | None, typer.Option("--color/--no-color", help="Colour the text output.", show_default="on a terminal")
-    ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Text: show all details instead of one screen.")] = False,
+    color: common.Color = None,
+    full: common.Full = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show skipped probes with the reasons.")] = False,
 ) -> None:
     """Calls your own padding, mask, template, penalty, advantage and loss code with crafted inputs.
@@ -88,8 +81,16 @@ def probe(
         except ModuleNotFoundError as error:
             raise ConfigError(f"probing needs {error.name}; {install('train')}") from None
         settings = common.settings(config, select, ignore, None, None, fail_on, trust_checks=trust_checks)
-        options = common.options(output_format, output_file, False, color, verbose, full=full, rest="--full")
-        options = structs.replace(options, suppressions=settings.suppressions())
+        options = common.options(
+            settings,
+            output_format,
+            output_file,
+            color,
+            samples=False,
+            verbose=verbose,
+            full=full or verbose,
+            rest="--full",
+        )
         catalogue = common.chosen(settings)
         with _refused(), redirect_stdout(sys.stderr):  # keep the trainer's output out of the report
             subject = _load(adapter, trl, device, time_limit)
@@ -190,7 +191,7 @@ def _discover(path: Path) -> None:
 
 def new_adapter(
     path: Annotated[Path, typer.Argument(help="File to write.")] = Path("adapter.py"),
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    force: common.Force = False,
 ) -> None:
     """Writes an adapter template: delete what you do not need and connect the rest to your trainer."""
     template = Path(__file__).parent.parent / "probes" / "template.py"

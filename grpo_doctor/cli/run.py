@@ -62,9 +62,6 @@ RecordTokens: TypeAlias = Annotated[
     int | None,
     typer.Option("--record-tokens", help="Number of tokens for logit statistics; 0 means all.", show_default="0"),
 ]
-FailOn: TypeAlias = Annotated[
-    str | None, typer.Option("--fail-on", help="Lowest severity that sets exit code 1.", show_default="error")
-]
 Probe: TypeAlias = Annotated[bool, typer.Option("--probe", help="Run the probes first, and do not train if one fails.")]
 
 
@@ -82,7 +79,7 @@ def run(
     on: On = "warning=warn,error=warn",
     record_every: RecordEvery = None,
     record_tokens: RecordTokens = None,
-    fail_on: FailOn = None,
+    fail_on: common.FailOn = None,
     probe: Probe = False,
     select: common.Select = None,
     ignore: common.Ignore = None,
@@ -251,7 +248,8 @@ def _prove(trainer: Trainer, examined: Config) -> None:
     vars(engine).clear()
     vars(engine).update(before)
     if exit_code(Outcome([diagnosis]), Severity.of(examined.fail_on)) == common.FINDINGS:
-        common.write([diagnosis], "text", None, [], common.options("text", None, False, None, verbose=True))
+        options = common.options(examined, "text", None, None, samples=False, verbose=True, full=True)
+        common.write([diagnosis], "text", None, [], options)
         raise typer.Exit(common.FINDINGS)
     typer.echo(f"probes: {diagnosis.coverage.passed} of {diagnosis.coverage.ran} passed")
 

@@ -321,8 +321,7 @@ def watch(
         if not path.exists():
             common.say(f"grpo-doctor: {path}: does not exist yet; waiting", err=True)
         watcher = Watcher(_reader(path, Path(folder), interval, idle), settings, stops, channels, kill_after)
-        options = common.options("text", None, True, None, False)
-        options = structs.replace(options, suppressions=settings.suppressions())
+        options = common.options(settings, "text", None, None)
         with _shown(watcher, heartbeat) as tick:
             _loop(watcher, _kept_current(watcher, tick, report or [], options, path), interval, idle)
         watcher.reader.close()

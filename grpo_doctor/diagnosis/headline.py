@@ -125,16 +125,17 @@ def failing_sentence(outcome: Finding | None, cause: Finding | None, before: Bef
 
 
 def _ending(facts: Facts, said: str) -> str:
-    """Return how the run ended, if it crashed or the log is short, and how much is missing if it has no result; empty
-    if it is already reported."""
+    """Return how the run ended, if it crashed, is short or does not learn, and how much is missing if it has no result;
+    empty if it is already reported."""
     ended = facts.run.ending
-    if facts.crash is not None and facts.crash.message not in said:
-        return facts.crash.message
-    if facts.short and ended and ended.kind != "finished" and ended.described not in said:
-        return f"The log ends with {ended.described}."
+    if facts.crash is not None:
+        return "" if facts.crash.message in said else facts.crash.message
     last = int(facts.run.steps[-1]) if facts.rows == len(facts.run) > 1 else None
     planned = planned_after(facts.run, last) if facts.verdict in ("unproven", "unjudged") else 0
-    return f"The log ends at step {last} of {planned}." if planned and not facts.crash else ""
+    where = f" at step {last} of {planned}" if planned else ""
+    stopped = ended and ended.kind != "finished" and ended.described not in said
+    how = f" with {ended.described}" if ended and stopped and (facts.short or not facts.learning) else ""
+    return f"The log ends{where}{how}." if where or how else ""
 
 
 def planned_after(run: Run, last: int | None) -> int:

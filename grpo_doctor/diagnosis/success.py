@@ -43,13 +43,14 @@ def beyond_reference(success: Mapping[str, Outcome]) -> bool:
     by its loss.
 
     By convexity (Jensen), the loss is never smaller than that of the mean margin; a smaller one belongs to another
-    method, which starts elsewhere.
+    method, which starts elsewhere. So does a loss that was below half of ln 2 from the start.
     """
     margin, loss = success.get("reward_margin"), success.get("loss")
     if margin is not None and not math.isnan(margin.now):
         own = loss is None or -loss.now + loss.shown >= np.logaddexp(0.0, -margin.now)
         return bool(margin.now > margin.shown and own)
-    return loss is not None and -loss.now + loss.shown < math.log(2)
+    begun = loss is not None and -loss.first > HALF * math.log(2)
+    return loss is not None and begun and -loss.now + loss.shown < math.log(2)
 
 
 def together(success: Mapping[str, Outcome]) -> list[str]:

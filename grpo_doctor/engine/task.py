@@ -169,8 +169,8 @@ class WorkflowTask:
     bounds: tuple[float, float] | None = (0.0, 1.0)
     fallback = True
 
-    def __init__(self, count: int = 512, seed: int = 0) -> None:
-        rng = random.Random(seed)
+    def __init__(self, count: int = 512) -> None:
+        rng = random.Random(0)
         self.examples: Sequence[Example] = [make_example(rng) for _ in range(count)]
 
     def score(self, examples: Sequence[Example], texts: Sequence[str], finished: Sequence[bool]) -> list[Score]:

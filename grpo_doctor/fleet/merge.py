@@ -7,14 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..compare.arms import SEEDS
 from ..readers.folder import is_training
 from ..readers.views import Views
 from ..readers.walk import Answer
 from ..run import Run, non_finite
 from .unit import Judged, Line
-
-SEED = ("seed", "data_seed", "random_seed")
-"""Names of seed settings."""
 
 
 class Gathered(NamedTuple):
@@ -97,7 +95,7 @@ def by_setting(lines: list[Line]) -> list[list[Line]]:
     """Group the runs whose settings differ only in the seed; runs that declare no settings are left out."""
     groups: dict[str, list[Line]] = {}
     for line in lines:
-        told = {name: value for name, value in line.settings.items() if name.rsplit(".", 1)[-1] not in SEED}
+        told = {name: value for name, value in line.settings.items() if name.rsplit(".", 1)[-1] not in SEEDS}
         if told:
             groups.setdefault(repr(sorted(told.items())), []).append(line)
     return list(groups.values())

@@ -15,8 +15,9 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from ..compare.arms import SEEDS
 from ..diagnosis.wording import counted
-from .merge import SEED, by_setting
+from .merge import by_setting
 from .unit import Level, Line
 
 LEVEL, POWER = 0.05, 0.8
@@ -84,7 +85,7 @@ def _noise(groups: list[list[Line]], metric: str) -> _Noise:
 
 def _seeds(group: list[Line]) -> int:
     """Return the number of different seeds that the runs of a setting declare."""
-    told = [[value for name, value in line.settings.items() if name.rsplit(".", 1)[-1] in SEED] for line in group]
+    told = [[value for name, value in line.settings.items() if name.rsplit(".", 1)[-1] in SEEDS] for line in group]
     return len({repr(seeds) for seeds in told if seeds})
 
 

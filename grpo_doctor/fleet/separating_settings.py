@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from .merge import SEED
+from ..compare.arms import SEEDS
 from .store import Store
 
 SURE = 0.01
@@ -132,7 +132,7 @@ def _declared(store: Store, metric: str | None) -> dict[str, _Runs | str]:
 
 def _grouped(name: str, told: list[tuple[Any, ...]]) -> _Runs | str:
     run, value, number, failing, onset, reward = zip(*told, strict=True)
-    if name.rsplit(".", 1)[-1] in SEED:
+    if name.rsplit(".", 1)[-1] in SEEDS:
         return "a random seed"
     if len(told) < FEWEST:
         return f"declared by only {len(told)} runs (minimum {FEWEST})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
@@ -12,19 +12,14 @@ from rich.text import Text
 from ..diagnosis.wording import counted
 from ..report.model import Options
 from ..report.redaction import one_line
-from ..report.terminal import Name
+from ..report.terminal import VERDICT, Name, Screen, bullet, title
+from .merge import UNTOLD
 from .overview import Cause, Overview, effects_words, unit_of, verdict_words
 from .planning import Plan
 from .separating_settings import Effect, Value
 from .store import Answered
 
-STYLE = {
-    "failing": "bold white on red",
-    "broken": "bold white on red",
-    "unreadable": "bold white on red",
-    "suspect": "bold black on yellow",
-    "healthy": "bold white on green",
-}
+STYLE = VERDICT | dict.fromkeys(UNTOLD, VERDICT["failing"])
 EACH = 8
 """Maximum number of runs per cause; --full prints all."""
 SETTINGS = 6
@@ -33,33 +28,30 @@ SETTINGS = 6
 
 def render(overview: Overview, options: Options) -> str:
     """Render the fleet as text."""
-    console = Console(width=options.width, force_terminal=options.color, no_color=not options.color, highlight=False)
-    with console.capture() as capture:
-        for part in _parts(overview, options):
-            console.print(part)
-    return "\n".join(line.rstrip() for line in capture.get().splitlines()).rstrip("\n")
+    screen = Screen(options)
+    for part in _parts(overview, options):
+        screen.print(part)
+    return screen.text
 
 
 def answer(asked: Answered, options: Options) -> str:
     """Render the result of an SQL query as a table."""
-    console = Console(width=max(options.width, 100), force_terminal=options.color, no_color=not options.color)
-    grid = _grid(*asked.head)
+    screen, grid = Screen(options, 100), _grid(*asked.head)
     for row in asked.rows:
         grid.add_row(*(Text(one_line(_word(cell))) for cell in row))
-    with console.capture() as capture:
-        console.print(grid)
-    return "\n".join(line.rstrip() for line in capture.get().splitlines())
+    screen.print(grid)
+    return screen.text
 
 
 def _parts(overview: Overview, options: Options) -> list[RenderableType]:
     parts: list[RenderableType] = [Text(verdict_words(overview), style="bold")]
-    parts += [_title("Settings"), *(_bullet(words) for words in effects_words(overview))]
+    parts += [title("Settings"), *map(bullet, map(one_line, effects_words(overview)))]
     parts += [_shares(effect, overview.metric) for effect in overview.effects[: SETTINGS if options.full else 1]]
     if overview.leaders:
-        parts += [_title(f"Best runs by {unit_of(overview.metric)} (without failing runs)"), _leaders(overview)]
+        parts += [title(f"Best runs by {unit_of(overview.metric)} (without failing runs)"), _leaders(overview)]
     if overview.plan is not None:
-        parts += [_title(f"Detecting a gain of {overview.plan.gain:g}"), *_plan(overview.plan)]
-    parts.append(_title("Runs"))
+        parts += [title(f"Detecting a gain of {overview.plan.gain:g}"), *_plan(overview.plan)]
+    parts.append(title("Runs"))
     for cause in overview.causes:
         parts.append(_runs(overview, cause, options))
     return parts
@@ -111,7 +103,7 @@ def _leaders(overview: Overview) -> RenderableType:
 
 
 def _plan(plan: Plan) -> list[RenderableType]:
-    parts: list[RenderableType] = [_bullet(words) for words in plan.words]
+    parts: list[RenderableType] = [*map(bullet, map(one_line, plan.words))]
     if plan.choices:
         grid = _grid("averaged steps", "spread of seeds", "seeds per setting", "seeds (cautious)")
         for c in plan.choices:
@@ -134,16 +126,4 @@ def _grid(*head: str) -> Grid:
     grid = Grid(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for name in head:
         grid.add_column(Name(one_line(name)))
-    return grid
-
-
-def _title(words: str) -> Text:
-    return Text(f"\n{words}", style="bold underline")
-
-
-def _bullet(words: str) -> RenderableType:
-    grid = Grid.grid(padding=(0, 1, 0, 0))
-    grid.add_column(width=1)
-    grid.add_column(ratio=1)
-    grid.add_row("·", Text(one_line(words)))
     return grid

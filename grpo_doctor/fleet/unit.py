@@ -153,10 +153,10 @@ def judge(unit: Unit, job: Job) -> Judged:
         return failed(unit, _words(error))
 
 
-def failed(unit: Unit, why: str, verdict: str = "broken") -> Judged:
+def failed(unit: Unit, why: str) -> Judged:
     """Return the row and the results of a unit that could not be judged."""
     answers = [Answer(_address(unit, file.path), "unreadable", why) for file in unit.logs]
-    return Judged([Line(source=unit.name, unit=unit.name, verdict=verdict, headline=why)], answers, unit.files)
+    return Judged([Line(source=unit.name, unit=unit.name, verdict="broken", headline=why)], answers, unit.files)
 
 
 def _address(unit: Unit, path: str) -> str:

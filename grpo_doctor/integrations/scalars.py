@@ -1,7 +1,7 @@
 """Live checks on the metrics that a trainer logs: the base of every integration except `attach`.
 
 One mapping of metrics per step, under the trainer's own keys, becomes a record by the rules of the log readers. Masks,
-advantages and single rewards are not metrics, so they are unknown, and the report says so.
+advantages and single rewards are not metrics, so they are unknown, as the report states.
 """
 
 from __future__ import annotations

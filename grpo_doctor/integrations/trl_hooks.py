@@ -257,7 +257,7 @@ class Seams:
         return metrics
 
     def unseen(self) -> list[str]:
-        """Describe for the report what this setup does not allow to record."""
+        """Describe for the report what cannot be recorded in this setup."""
         trainer, said = self.trainer, []
         head = self.base.get_output_embeddings()
         if self.record_tokens and (head is None or sharded(head.weight)):

@@ -20,6 +20,7 @@ from ..engine.faults import FAULTS
 from ..engine.tiny import SIZES, make_model
 from ..extras import install
 from ..report import output
+from ..report.markup import environment
 from . import curves
 from .arms import (
     ALONE,
@@ -185,25 +186,6 @@ def _mean(values: Iterable[float]) -> float:
 
 # -- the page -------------------------------------------------------------------------------------------------------
 
-ABOUT = """# Faults and treatments
-
-Every fault of the engine was trained on {seeds} seeds: untreated, fixed in place at a given step, fixed after a
-rollback to the checkpoint before the fault, and treated from that step with common advice. A score is the mean task
-score of the sampled responses over the last {end:.0%} of the steps; the reference run is the same run without the
-fault.
-
-A treatment **recovers** if the run ends at {whole:.0%} of the reference score or more, and above the untreated fault by
-more than two standard errors. It **helps** if the run ends lower but above the untreated fault by as much,
-**makes it worse** if it ends below the untreated fault by as much, and otherwise has **no effect**. A fault that
-reaches {whole:.0%} without treatment is not treated. The runs
-are short and the model is tiny, so such a fault may still do harm in longer or larger runs. A rollback discards the
-failing steps: from its checkpoint, the run repeats the reference run bit for bit, only later, and has not yet reached
-its end. So its score is taken from the reference run, without new training.
-
-The command in a row repeats that row in a few minutes; `make lab` repeats everything. `docs/evidence/lab.parquet` in
-the repository contains every run; this page, its picture and every quoted figure are generated from it. The
-[log](log.md) lists what was tried.
-"""
 SHORT = {
     **{ALONE: "untreated", FIXED: "fixed in place", ROLLED_BACK: "rolled back", "raise-group-size": "K x 2"},
     **{"lower-learning-rate": "rate / 10", "raise-kl-coefficient": "KL x 10", "entropy-bonus": "entropy bonus"},
@@ -218,32 +200,22 @@ def tables(
     """Generate the page of the site from the rows of the tiny and of the larger models."""
     cells = _cells(rows)
     faults = [name for name in FAULTS if (name, ALONE) in cells]
-    about = ABOUT.format(seeds=1 + max(row.seed for row in rows), end=END, whole=WHOLE)
-    parts = [about, f"![Scores by fault]({PICTURE})", "## Effect of treatments", _table(*_treatments(cells, faults))]
-    parts.append(_brought_back(cells))
-    parts += ["## Detection", NAMED, _table(*_named(cells, faults))]
-    for model, those in larger.items():
-        if those:
-            parts += [_at_scale(model, those), _table(*_larger(_cells(those)))]
-    parts += ["## How often the named cause is right", CALIBRATED, _table(*_calibration(calibration))]
-    versions = sorted({row.versions for row in rows})
-    return "\n\n".join([*parts, f"Made with {'; '.join(versions)}."]) + "\n"
-
-
-ABOUT_LARGER = {
-    "embedded-large": """## With a larger model
-
-Do these faults matter only for a tiny model? Of the {all} faults that destroy most of its score, {done} were also run
-with a model of {weights:.0f} million weights, {times:.0f} times as many, on the same task: {steps} steps of {responses}
-responses, {seeds}, on {device}, {date}. The fixes start at the same step. On a GPU, two runs of one seed differ in
-rounding, so the score of a rollback, taken from the reference run, is that of a run that repeats it up to rounding.""",
-    "smollm2": """## With a real model
-
-Of the {all} faults that destroy most of the tiny model's score, {done} were also trained without treatment in
-SmolLM2-135M-Instruct, with LoRA, by the same engine: "animal or plant?", {steps} steps of {responses} responses,
-{seeds}. The score is that of the last {last} steps ({drawn} responses), with an uncertainty of about 0.1. These runs
-use this project's engine, because the faults override its methods, which TRL's trainer does not have.""",
-}
+    return (
+        environment(Path(__file__).parent, html=False)
+        .get_template("page.md.j2")
+        .render(
+            seeds=1 + max(row.seed for row in rows),
+            end=f"{END:.0%}",
+            whole=f"{WHOLE:.0%}",
+            picture=PICTURE,
+            treatments=_table(*_treatments(cells, faults)),
+            brought_back=_brought_back(cells),
+            named=_table(*_named(cells, faults)),
+            larger={model: _at_scale(model, those) for model, those in larger.items() if those},
+            calibration=_table(*_calibration(calibration)),
+            versions="; ".join(sorted({row.versions for row in rows})),
+        )
+    )
 
 
 def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
@@ -292,12 +264,6 @@ def _cell(runs: Sequence[Row]) -> str:
     return f"{statistics.fmean(ends):.2f}{band} {verdict}{speed}".strip()
 
 
-NAMED = """Every run was checked live, one record at a time, and compared with checks that receive only its reward.
-Figures are medians over the seeds. *Lead* is the minimum number of steps by which the fault is named earlier, and its
-share of the run. If records do not show a
-fault, the probe in that column detects it in the code (`grpo-doctor probe`)."""
-
-
 NAMES = ["named by", "probe", "at step", "reward alone", "lead", "cause at the end", "other causes"]
 
 
@@ -324,29 +290,30 @@ def _joined(words: Iterable[str]) -> str:
     return ", ".join(sorted(set(words)))
 
 
-def _at_scale(model: str, rows: Sequence[Row]) -> str:
-    """Describe the runs of a larger model, and list the cells that were not run."""
+def _at_scale(model: str, rows: Sequence[Row]) -> dict[str, Any]:
+    """Return what the page shows of the runs of a larger model, with the cells that were not run."""
     steps, seeds = max(row.steps for row in rows), 1 + max(row.seed for row in rows)
     scale, weights = SCALES[model], max(row.weights or 0 for row in rows)
     responses, last = scale.settings["generation_batch_size"], round(END * steps)
-    about = ABOUT_LARGER[model].format(
-        all=len(scale.faults),
-        done=len({row.fault for row in rows if row.arm == ALONE}.intersection(scale.faults)),
-        weights=weights / 1e6,
-        times=weights / sum(p.numel() for p in make_model(**SIZES[TINY]).parameters()),
-        steps=steps,
-        seeds=f"{seeds} seed{'s' * (seeds > 1)}",
-        responses=responses,
-        last=last,
-        drawn=last * responses,
-        device=rows[0].device,
-        date=rows[0].date,
-    )
     missing: dict[str, list[str]] = defaultdict(list)
     for job in _not_run(model, rows):
         missing[f"`{job.fault}` {SHORT.get(job.arm, 'reference')}"].append(str(job.seed))
     cells = (f"{cell} ({'seed' if len(of) == 1 else 'seeds'} {', '.join(of)})" for cell, of in missing.items())
-    return about + (f"\n\nNot run: {', '.join(cells)}." if missing else "")
+    return {
+        "all": len(scale.faults),
+        "done": len({row.fault for row in rows if row.arm == ALONE}.intersection(scale.faults)),
+        "weights": f"{weights / 1e6:.0f}",
+        "times": f"{weights / sum(p.numel() for p in make_model(**SIZES[TINY]).parameters()):.0f}",
+        "steps": steps,
+        "seeds": f"{seeds} seed{'s' * (seeds > 1)}",
+        "responses": responses,
+        "last": last,
+        "drawn": last * responses,
+        "device": rows[0].device,
+        "date": rows[0].date,
+        "missing": ", ".join(cells),
+        "table": _table(*_larger(_cells(rows))),
+    }
 
 
 def _not_run(model: str, rows: Sequence[Row]) -> list[Job]:
@@ -393,12 +360,6 @@ def _start(runs: Sequence[Row]) -> str:
 
 def _step(step: float | None) -> str:
     return "never" if step is None else f"{step:.0f}"
-
-
-CALIBRATED = """A case is a project of the labelled logs or a fault of the engine; it is correct if every cause in its
-headlines is right. The cause named for a log is right if the log's label contains its family. The cause of a run with
-a fault is right if that check should name the fault; in a reference run no cause is right. The rules were written with
-knowledge of these logs and faults."""
 
 
 def _calibration(found: Mapping[str, Share]) -> tuple[list[str], list[list[str]]]:

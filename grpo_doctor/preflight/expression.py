@@ -40,16 +40,15 @@ Lookup = Callable[[ast.expr], ast.expr | None]
 """Maps a name, attribute or item to its expression, or to None if unknown."""
 
 
-def evaluate(node: ast.expr | None, lookup: Lookup = lambda _: None, depth: int = 0) -> Any:
+def evaluate(node: ast.expr | None, lookup: Lookup = lambda _: None) -> Any:
     """Return the value of an expression, or None if it is None or unknown. It does not raise exceptions."""
-    value = _value(node, lookup, depth)
-    return None if value is _UNKNOWN else value
+    return _plain(_value(node, lookup, 0))
 
 
 def known(node: ast.expr, lookup: Lookup) -> tuple[bool, Any]:
     """Return whether an expression is known, and its value."""
     value = _value(node, lookup, 0)
-    return value is not _UNKNOWN, None if value is _UNKNOWN else value
+    return value is not _UNKNOWN, _plain(value)
 
 
 _UNKNOWN = object()

@@ -97,6 +97,11 @@ _EXACT = _exact()
 _LOOSE = _loose()
 _LOOSE_TRAPS = frozenset(_spelt(key) for key in TRAPS)
 _WORDED = _worded()
+_KNOWN = _DROPPED.union(_CANONICAL, *_WORDED)
+_COUNTED = frozenset("correct win solve match".split())
+"""Words whose plural is a number of responses."""
+_PLURALS = {f"{word}s": word for word in _KNOWN - _COUNTED if f"{word}s" not in _KNOWN}
+"""Understood words by their plurals, as lists are named: ``kl_divs``."""
 STEP_KEYS = tuple(
     "step global_step train/global_step training/global_step trainer/global_step grpo_step train_step training_step "
     "rl_step ppo_step rollout_step policy_step system/step progress/step progress/batch train/step training_iteration "
@@ -130,7 +135,7 @@ def words(key: str) -> frozenset[str]:
             key = key.replace(foreign, f" {canon} ")
     found: list[str] = []
     for word in _WORD.findall(_CAMEL.sub(r"\1 \2", key)):
-        low = word.lower()
+        low = _PLURALS.get(word.lower(), word.lower())
         found += _CANONICAL.get(low, low).split()
     return frozenset(found) - _DROPPED
 
@@ -269,7 +274,7 @@ _SCORES = frozenset(
 )
 _NO_SCORES = frozenset(
     "std min max loss time length num count truncated kl entropy token variance norm seconds size step steps gap "
-    "format only not without minus difference diff".split()
+    "format only not without minus difference diff chosen rejected".split()
 )
 HELD_OUT = ("eval", "evaluation", "val", "validation", "dev", "test", "heldout", "held")
 _HELD_OUT_WORD = re.compile(r"(?:eval|evaluation|val|validation|dev|test|held_?out|valid(?=/))(?![a-z])(?!/?$)")

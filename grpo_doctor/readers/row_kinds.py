@@ -35,12 +35,13 @@ LIMITS: Mapping[str, tuple[float, float]] = {
 }
 """Possible values of a field: shares may be in percent, ``e**16`` exceeds any vocabulary size, and a count of skipped
 updates does not say whether one was skipped."""
-_COMMON = frozenset(
+_OF_PAIRS = frozenset("chosen_reward rejected_reward reward_margin chosen_logp rejected_logp".split())
+_COMMON = _OF_PAIRS | frozenset(
     "loss eval_loss grad_norm learning_rate epoch tokens_seen wall_time optimizer_step eval_score success_rate "
     "entropy_mean value_loss eval_perplexity "
-    "temperature weight_delta chosen_reward rejected_reward reward_margin chosen_logp rejected_logp".split()
+    "temperature weight_delta".split()
 )
-"""Fields that supervised or preference training also logs, so they do not make a run an RL run."""
+"""Fields of pairs, and fields that supervised training also logs; they do not make a run an RL run."""
 OF_SETTINGS = frozenset("kl_coef entropy_coef groups group_size temperature epoch learning_rate".split())
 """Fields that describe settings, not progress. A number in a text may be mistaken for one of them."""
 OF_SWEEPS = frozenset("kl_coef entropy_coef group_size temperature".split())
@@ -233,16 +234,17 @@ def run_type(fields: Iterable[str], keys: Iterable[str], *, counted: bool = Fals
         return "evaluation"
     if known <= OF_SETTINGS or (not counted and of_whole_runs(keys)):
         return "none"
-    if not counted and known & OF_SWEEPS and known & _OF_SCORES and known <= OF_SWEEPS | _OF_SCORES:
-        return "evaluation"
-    if of_samples(keys) and not counted and not known & (UPDATED | _OF_GROUPS):
+    swept = known & OF_SWEEPS and known & _OF_SCORES and known <= OF_SWEEPS | _OF_SCORES
+    if not counted and (swept or (of_samples(keys) and not known & (UPDATED | _OF_GROUPS))):
         return "evaluation"
     if known - _COMMON - set(TEXT_FIELDS):
         return "rl"
+    if known & _OF_PAIRS:
+        return "preference"
     named = [words(key) for key in keys if not is_eval(key)]
     tasks = [found for found in named if found & _OF_TASKS]
     trains = known & UPDATED or (counted and any("train" in found for found in tasks))
-    if "success_rate" in known and tasks and trains:
+    if "success_rate" in known and tasks and trains and "eval_loss" not in known:
         return "rl"
     if "success_rate" in known and keys & OF_RL:
         return "rl"

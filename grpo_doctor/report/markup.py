@@ -1,4 +1,4 @@
-"""Shared by all HTML pages: strict templates, digests for the content security policy, and safe embedding of data."""
+"""Strict templates; and for HTML pages, digests for the content security policy and safe embedding of data."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from markupsafe import Markup, escape
 
 
 @cache  # templates are compiled once, for any number of pages
-def environment(folder: Path) -> Environment:
-    """Return the templates of a folder: everything is escaped, and undefined names are errors."""
+def environment(folder: Path, *, html: bool = True) -> Environment:
+    """Return the templates of a folder: in HTML everything is escaped, and undefined names are errors."""
     made = Environment(
         loader=FileSystemLoader(folder, encoding="utf-8"),
-        autoescape=True,
+        autoescape=html,
+        keep_trailing_newline=not html,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

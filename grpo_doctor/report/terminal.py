@@ -1,21 +1,57 @@
-"""Text for a terminal: names that break in narrow columns, and series as blocks."""
+"""Text for a terminal: styles, titles, items, names that break in narrow columns, and series as blocks."""
 
 from __future__ import annotations
 
 import re
+from io import StringIO
 from typing import NamedTuple
 
 import numpy as np
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
+from rich.table import Table as Grid
 from rich.text import Text
 
+from .model import Options
+
+VERDICT = {"failing": "bold white on red", "suspect": "bold black on yellow", "healthy": "bold white on green"}
+"""Style of each verdict that is not neutral."""
+LEVEL = {"critical": "bold red", "error": "red", "warning": "yellow", "info": "cyan"}
+"""Style of each severity."""
 PIECE = re.compile(r"_*(?:[^\s/_-]|-(?![^\W\d]))*(?:\s+|/+|_+\s*|-+(?=[^\W\d])|$)")
 """A part of a name up to the place after which a line may end; the sign of a number, and underscores before a name,
 belong to it."""
 
 BARS = "▁▂▃▄▅▆▇█"
+
+
+class Screen(Console):
+    """A console that keeps what is printed."""
+
+    def __init__(self, options: Options, least: int = 0) -> None:
+        self.kept = StringIO()
+        width, color = max(options.width, least), options.color
+        super().__init__(file=self.kept, width=width, force_terminal=color, no_color=not color, highlight=False)
+
+    @property
+    def text(self) -> str:
+        """Return what was printed, without spaces at the ends of lines."""
+        return "\n".join(line.rstrip() for line in self.kept.getvalue().splitlines()).rstrip("\n")
+
+
+def title(words: str) -> Text:
+    """Return the title of a section, after an empty line."""
+    return Text(f"\n{words}", style="bold underline")
+
+
+def bullet(words: str, style: str = "") -> Grid:
+    """Return an item of a list, indented as a whole."""
+    grid = Grid.grid(padding=(0, 1, 0, 0))
+    grid.add_column(width=1)
+    grid.add_column(ratio=1)
+    grid.add_row("·", Text(words, style=style))
+    return grid
 
 
 class Name(NamedTuple):

@@ -31,7 +31,7 @@ _MEANS = (
     "repetition_rate prompt_echo_rate refusal_rate valid_rate truncated_rate turns_per_response "
     "tool_calls_per_response success_rate"
 ).split()
-"""Measures whose mean is a record field, and that a part of the responses estimates well."""
+"""Measures whose mean is a record field, and that some of the responses estimate well."""
 PLAIN, SIGNED, CUT = 4, 3, 2000
 """Number of stored responses per step, additional responses per sign, and maximum length of each in characters."""
 EXAMINED, EVERY = 128, 16

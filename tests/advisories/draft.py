@@ -1,7 +1,7 @@
 """Drafts an advisory from a clone of a repository: ``python -m tests.advisories.draft OWNER/NAME CLONE COMMIT``.
 
-The range comes from the tags: with ``--file`` and ``--marker`` from those whose file has a line, since a patch release
-may hold a fix that its branch took over; without them from those that contain the commit.
+The range comes from the tags: with ``--file`` and ``--marker`` from those whose file has a given line, because a patch
+release may contain a backported fix; without them, from those that contain the commit.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ read = "{file} at {before} and {after}"
 
 
 def git(clone: Path, *words: str) -> str:
-    """The output of git in a clone; empty where it fails."""
+    """Return the output of git in a clone; empty if it fails."""
     return subprocess.run(["git", "-C", str(clone), *words], capture_output=True, text=True, check=False).stdout
 
 
 def tags(clone: Path) -> list[str]:
-    """The tags that are releases, in the order of their versions."""
+    """Return the tags that are releases, in the order of their versions."""
     numbered = {tag: number for tag in git(clone, "tag").split() if (number := release(tag)) is not None}
     return sorted(numbered, key=numbered.__getitem__)
 
@@ -51,7 +51,7 @@ def with_fix(clone: Path, every: Sequence[str], commit: str, file: str, marker: 
 
 
 def draft(repo: str, clone: Path, commit: str, file: str = "", marker: str = "", gone: bool = False) -> str:
-    """Tags and an entry. Raises SystemExit where no tag has the fix."""
+    """Return the tags and a draft entry. Raises SystemExit if no tag has the fix."""
     every = tags(clone)
     if file:
         every = [tag for tag in every if git(clone, "ls-tree", tag, "--", file)]

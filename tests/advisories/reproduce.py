@@ -1,7 +1,7 @@
 """Reproduces advisories on CPU: ``python -m tests.advisories.reproduce`` (``make advisories-repro``).
 
-Each case runs the code of an affected and of a fixed release, taken from its wheel, and shows whether the bug is there.
-Single functions are executed out of their file, for the packages around them need GPUs. The results are written to
+Each case runs the code of an affected and of a fixed release, taken from its wheel, and shows whether the bug occurs.
+Single functions are executed outside their packages, because the packages need GPUs. The results are written to
 ``docs/evidence/advisories.md``.
 """
 
@@ -163,7 +163,7 @@ def unpacked(package: str, version: str) -> Path:
 
 
 def outcome(case: Case, version: str) -> tuple[bool, str]:
-    """Whether the bug is there, and what was measured: in a process that finds the release first."""
+    """Return whether the bug occurs, and what was measured, in a process that imports this release."""
     root = unpacked(case.package, version)
     words = [sys.executable, "-m", "tests.advisories.reproduce", case.id, str(root)]
     environment = {"PYTHONPATH": f"{root if case.package == 'peft' else ROOT}:{ROOT}", "PATH": "/usr/bin:/bin"}
@@ -175,7 +175,7 @@ def outcome(case: Case, version: str) -> tuple[bool, str]:
 
 
 def main() -> int:
-    """Runs every case; 1 where a bug does not show in the affected release, or shows in the fixed one."""
+    """Run every case; return 1 if a bug does not occur in the affected release, or occurs in the fixed one."""
     rows, wrong = [], 0
     for case in CASES:
         for version, expected in ((case.affected, True), (case.fixed, False)):

@@ -1,4 +1,4 @@
-"""The advisories load, say where they come from, and name only what exists."""
+"""The advisories load, cite their sources, and refer only to what exists."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_reads_an_entry(tmp_path: Path) -> None:
         ("[[advisory]]", "[advisory]", "[[advisory]]"),
     ],
 )
-def test_refuses_an_entry_and_says_why(tmp_path: Path, old: str, new: str, why: str) -> None:
+def test_refuses_an_entry_with_the_reason(tmp_path: Path, old: str, new: str, why: str) -> None:
     path = written(tmp_path / "a.toml", ENTRY.replace(old, new))
     with pytest.raises(AdvisoryError, match=re.escape(why)) as error:
         read_all([path])

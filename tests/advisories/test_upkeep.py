@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import re
 import subprocess
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from grpo_doctor.advisories import advisories
-from grpo_doctor.advisories.page import FILTER, page
+from grpo_doctor.advisories.page import page
 from tests.corpus_path import SHARED, needs
 
 from .draft import draft, tags
@@ -55,7 +56,8 @@ def test_every_advisory_is_on_the_page() -> None:
 def test_the_field_of_the_page_hides_what_lacks_a_word(browser: Any) -> None:
     sheet = browser.new_page()
     sections = "".join(f'<h3 id="RLA-{n}">RLA-{n}</h3><p>{words}</p>' for n, words in enumerate(("trl LoRA", "verl")))
-    sheet.set_content(f"{FILTER}<h2>trl</h2>{sections}")
+    field = files("grpo_doctor.advisories").joinpath("filter.html").read_text(encoding="utf-8")
+    sheet.set_content(f"{field}<h2>trl</h2>{sections}")
     sheet.fill("#advisory-filter", "Lora trl")
     assert sheet.inner_text("#advisory-count") == "1 of 2"
     assert [sheet.is_visible(f"#RLA-{n}") for n in range(2)] == [True, False]
@@ -94,7 +96,7 @@ def test_reproduces_at_releases_inside_and_after_the_range(case: Case) -> None:
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """A repository whose fix was taken over into the patch release of an older branch."""
+    """A repository whose fix was backported to the patch release of an older branch."""
 
     def git(*words: str) -> None:
         who = ("-c", "user.name=a", "-c", "user.email=a@b")

@@ -1,7 +1,7 @@
-"""Trainings in separate processes, forked from a server that has loaded torch and transformers, which takes long.
+"""Trainings in separate processes, forked from a server that has already loaded torch and transformers.
 
-A process that starts from nothing spends nearly all of its time on loading, and one that is forked from the tests would
-have the locks of their threads without the threads.
+A new process would spend nearly all of its time on loading, and a fork of the test process would inherit the locks of
+its threads without the threads.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``grpo-doctor advisories`` lists what is known of a package or a version."""
+"""``grpo-doctor advisories`` lists the known bugs of a package or a version."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def grpo_doctor(*words: object) -> Result:
 
 
 def written(folder: Path, made: Run) -> Path:
-    """A folder as `grpo-doctor run` leaves it."""
+    """A folder as written by `grpo-doctor run`."""
     folder.mkdir(parents=True)
     with RecordWriter(folder / "records.jsonl") as writer:
         for record in made.records():
@@ -30,7 +30,7 @@ def written(folder: Path, made: Run) -> Path:
 
 @pytest.fixture
 def seeds(tmp_path: Path) -> dict[str, Path]:
-    """Two seeds of a setting, two of another that does worse."""
+    """Two seeds of one setting, and two of another that is worse."""
     return {
         f"{name}{seed}": written(
             tmp_path / f"{name}{seed}",

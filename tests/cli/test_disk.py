@@ -1,4 +1,4 @@
-"""Disks that are full, logs that become folders, runs that were killed early: one line, exit code 2, nothing lost."""
+"""Full disks, logs that become folders, runs that were killed early: one line, exit code 2, nothing lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every command that walks a folder names the same files that it did not read, and ends with the same exit codes."""
+"""Every command that walks a folder reports the same unread files and returns the same exit codes."""
 
 from __future__ import annotations
 

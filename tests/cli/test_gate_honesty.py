@@ -1,6 +1,5 @@
-"""The gate's honesty: for each arrangement of inputs its exit code and the line of output that names what was not judged.
-
-Every arrangement has one healthy log, so that whatever the gate did not look at would pass with it.
+"""What the gate reports: for each arrangement of inputs, its exit code and the output line that names what was not
+judged. Every arrangement has one healthy log, so an input that the gate ignored would pass with it.
 """
 
 from __future__ import annotations
@@ -77,7 +76,8 @@ def put(path: Path, content: bytes) -> Path:
 
 
 class Case(NamedTuple):
-    """An arrangement: what is made next to ``runs/a/metrics.jsonl``, what the gate is given, and what it answers."""
+    """An arrangement: the files next to ``runs/a/metrics.jsonl``, the arguments of the gate, and the expected
+    result."""
 
     make: Callable[[Path], object]
     code: int

@@ -23,7 +23,7 @@ LIMIT = 200
 def on_a_terminal(
     *arguments: str, folder: Path, interrupt_when: Callable[[], bool] = lambda: False
 ) -> tuple[int | None, str]:
-    """Exit code and everything written, by a run whose terminal gets Ctrl-C once the condition holds."""
+    """Return exit code and output of a run whose terminal receives Ctrl-C once the condition holds."""
     import termios
 
     from tests.cli.children import begun

@@ -1,4 +1,4 @@
-"""Declared settings of configurations: found in every syntax, pointed at by line; what was not read is said."""
+"""Declared settings of configurations: found in every syntax, with their lines; what was not read is reported."""
 
 import json
 from pathlib import Path
@@ -126,6 +126,8 @@ def test_fail_on(tmp_path: Path) -> None:
     assert settings(path).exit_code == 0
     assert settings(path, "--fail-on", "warning").exit_code == 1
     assert settings(path, "--fail-on", "warning", "--ignore", "CFG003").exit_code == 0
+    assert "<failure" not in settings(path, "-f", "junit").stdout
+    assert "<failure" in settings(path, "-f", "junit", "--fail-on", "warning").stdout
 
 
 def test_fix_renames_what_was_renamed(tmp_path: Path) -> None:

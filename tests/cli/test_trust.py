@@ -1,4 +1,5 @@
-"""Folders of own checks are executed only where the user trusts them, and foreign configuration files are refused."""
+"""Folders of a user's own checks are executed only if the user trusts them, and foreign configuration files are
+refused."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ COMMANDS: list[list[str]] = [
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository whose checks leave a file when they are executed."""
+    """A repository whose checks create a file when they are executed."""
     (mine := tmp_path / "repo" / "mine").mkdir(parents=True)
     (mine / "leaf.py").write_text(f"open({str(tmp_path / 'canary')!r}, 'w').close()\n")
     (tmp_path / "repo" / "grpo-doctor.toml").write_text("checks = ['mine']\n")
@@ -101,7 +102,7 @@ def test_a_trusted_folder_is_executed_until_it_changes(repository: Path) -> None
 
 
 def test_folders_of_checks_are_loaded_in_no_place_that_does_not_ask_for_trust() -> None:
-    """A fleet's worker loads what the command was asked about before."""
+    """A fleet's worker loads only what the user has already confirmed for the command."""
     code = {p: p.read_text(encoding="utf-8") for p in (ROOT / "grpo_doctor").rglob("*.py")}
     loading = {
         p.relative_to(ROOT).as_posix() for p, text in code.items() if re.search(r"load\((?!\))[^\n]*\.checks\b", text)

@@ -1,4 +1,5 @@
-"""The watch: each finding once, when it arises; rotation and truncation; one process stopped and no other."""
+"""``watch`` reports each finding once, when it appears; handles rotation and truncation; and stops one process and no
+other."""
 
 import base64
 import http.server
@@ -93,7 +94,7 @@ def test_rows_written_just_before_a_rotation_are_read(follower: Follower) -> Non
 
 
 def steps(*, broken_at: int, upto: int) -> list[dict[str, str]]:
-    """Rows in the manner of beita6969/colab-grpo's log: one broken rollout, with the caching warning."""
+    """Rows as in beita6969/colab-grpo's log: one broken rollout, with the caching warning."""
     return [
         {
             "step": str(step),
@@ -162,7 +163,7 @@ def test_a_process_that_has_ended_is_reported(tmp_path: Path, capsys: pytest.Cap
 def test_another_process_with_the_number_of_the_trainer_lives_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The pinned process began at another time than the one that has its number now."""
+    """The pinned process started at a different time from the one that now has its number."""
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as other:
         pinned = psutil.Process(other.pid)
         began = pinned._ident[1] - 500
@@ -361,7 +362,8 @@ def test_pace() -> None:
 
 @contextmanager
 def listening(answer: bytes) -> Iterator[tuple[str, list[tuple[str | None, dict[str, Any]]]]]:
-    """A server that gives this answer; its address, and the authorization and body of what it was sent."""
+    """Yield the address of a server that returns this answer, and the authorization and body of the requests that it
+    received."""
     got: list[tuple[str | None, dict[str, Any]]] = []
 
     class Hook(http.server.BaseHTTPRequestHandler):

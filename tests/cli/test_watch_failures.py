@@ -1,4 +1,4 @@
-"""The watch where what it acts on does not obey: processes that ignore signals, servers that answer garbage."""
+"""``watch`` with uncooperative targets: processes that ignore signals, servers that return garbage."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PROMPT = "import time; print(flush=True)\nwhile True: time.sleep(1)"
 
 @contextmanager
 def trainer(code: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that has begun, and ends with the block."""
+    """A running process that ends with the block."""
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
@@ -111,7 +111,7 @@ def test_a_process_of_another_user_is_reported_and_the_watch_goes_on(
 
 @contextmanager
 def answering(*answers: bytes) -> Iterator[tuple[str, list[bytes]]]:
-    """A server that answers these bytes, one a connection; its address and what it was sent."""
+    """Yield the address of a server that returns these bytes, one item per connection, and what it received."""
     got: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
 

@@ -1,4 +1,4 @@
-"""Arms made by hand for the tests of comparisons."""
+"""Constructed arms for the tests of comparisons."""
 
 from __future__ import annotations
 
@@ -62,5 +62,5 @@ def side(source: str) -> Arm:
 
 
 def said_of(pair: tuple[str, str]) -> set[str]:
-    """The codes of what the checks across runs say to a pair of public logs."""
+    """Return the codes of the comparison checks that fire on a pair of public logs."""
     return {finding.code for finding in compare(*map(side, pair)).findings}

@@ -89,7 +89,7 @@ def test_a_failure_beyond_the_shared_steps_is_reported_and_inconclusive() -> Non
     assert compared(short, run(reward_mean=reward(1), loss=loss())).verdict == "no difference"
 
 
-def test_a_finding_that_stays_says_that_the_remedy_did_nothing() -> None:
+def test_a_finding_that_stays_shows_that_the_remedy_had_no_effect() -> None:
     found = compared(run(reward_mean=reward(0), loss=loss(broken=30)), run(reward_mean=reward(1), loss=loss(broken=31)))
     assert {f.code: (f.fate, f.judgement) for f in found.fared}["GRD001"] == ("stayed", "no effect")
     assert found.verdict == "no difference"
@@ -200,7 +200,7 @@ def test_the_status_of_a_finding_is_in_plain_words() -> None:
     assert (found.status, msgspec.structs.replace(found, fate="stayed").status) == ("gone", "unchanged")
 
 
-def test_an_inconclusive_comparison_says_why() -> None:
+def test_an_inconclusive_comparison_states_why() -> None:
     new = [value + 0.08 for value in reward(1, noise=0.01)]
     found = compared(run(reward_mean=reward(0, noise=0.01)), run(reward_mean=new))
     assert found.verdict == "inconclusive"

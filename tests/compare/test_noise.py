@@ -1,4 +1,4 @@
-"""The error rates of differences and partings on simulated pairs; `benchmarks/compare.md` has the whole table."""
+"""The error rates of differences and divergences on simulated pairs; `benchmarks/compare.md` has the whole table."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def sides(base: list[float] | np.ndarray, new: list[float] | np.ndarray) -> Alig
 
 
 def test_a_level_shift_is_not_noise() -> None:
-    """The plainest case: 0.57 falls to 0.11 at step 60, at a row noise of 0.02."""
+    """The simplest case: 0.57 falls to 0.11 at step 60, at a row noise of 0.02."""
     base, new = (np.array(reward(seed, 90, gain=0.37, noise=0.02)) for seed in (0, 1))
     new[59:] -= 0.46
     found = difference_of("reward_mean", "reward", 1, sides(base, new))
@@ -47,7 +47,7 @@ def test_a_level_shift_is_not_noise() -> None:
     assert (parting.at, parting.until) == (60, None)
 
 
-def test_a_dip_that_recovers_has_two_dates_and_is_no_final_difference() -> None:
+def test_a_dip_that_recovers_has_two_dates_and_is_not_a_final_difference() -> None:
     base, new = (np.array(reward(seed, 90, gain=0.0)) for seed in (0, 1))
     new[30:60] -= 0.2
     assert difference_of("reward_mean", "reward", 1, sides(base, new)).words == "no difference beyond noise"

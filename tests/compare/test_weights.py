@@ -1,4 +1,4 @@
-"""Checkpoints of safetensors: movement of tensors, adapters by their product, and files that are not checkpoints."""
+"""Safetensors checkpoints: movement of tensors, adapters by their product, and files that are not checkpoints."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from grpo_doctor.compare import WeightsError, weights_apart
 
 
 def write(path: Path, **tensors: np.ndarray) -> Path:
-    """A file of safetensors; names are joined by dots."""
+    """A safetensors file; names are joined by dots."""
     header, data = {}, b""
     for name, values in tensors.items():
         kind = {"float32": "F32", "float16": "F16", "uint16": "BF16", "int64": "I64"}[values.dtype.name]

@@ -1,4 +1,4 @@
-"""Small logs that the project's engine and TRL wrote, for tests that must not need logs of others."""
+"""Small logs written by the project's engine and by TRL, for tests that must not need third-party logs."""
 
 from pathlib import Path
 

@@ -1,8 +1,7 @@
-"""Makes the logs of this folder: ``python -m tests.data LAB``, LAB being where ``grpo-doctor lab --out LAB`` wrote.
-
-The engine's logs are those of the lab, left alone, packed. TRL's are written by its own trainer and by transformers'
-TensorBoard callback: one whose reward is the share of words of the first half of the alphabet, one that never pays,
-and a supervised one that learns eight random sentences by heart.
+"""Writes the logs of this folder: ``python -m tests.data LAB``, where LAB is the output folder of ``grpo-doctor lab
+--out LAB``. The engine's logs are compressed copies of untreated lab runs. TRL's are written by its own trainer and by
+transformers' TensorBoard callback: one run whose reward is the share of words of the first half of the alphabet, one
+whose reward is always 0, and a supervised one that memorises eight random sentences.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def early(completions: list[Any], **_: Any) -> list[float]:
 
 
 def engine(lab: Path) -> None:
-    """Packs the records of the lab's runs; without a time of packing, so that the same run is the same file."""
+    """Compress the records of the lab's runs without a timestamp, so that the same run gives the same file."""
     for fault in FAULTS:
         records = (lab / fault / "0" / "left-alone.jsonl").read_bytes()
         (DATA / "engine" / f"{fault}.jsonl.gz").write_bytes(gzip.compress(records, mtime=0))
@@ -71,7 +70,7 @@ def supervised(out: Path, **changes: Any) -> Any:
 
 
 def learn(model: Any, tokenizer: Any, texts: list[str]) -> None:
-    """Has the model learn these texts, of one length, by heart."""
+    """Make the model memorise these texts of equal length."""
     import torch
 
     ids = tokenizer(texts, return_tensors="pt").input_ids
@@ -83,8 +82,8 @@ def learn(model: Any, tokenizer: Any, texts: list[str]) -> None:
 
 
 def pairs(out: Path, alike: bool = False, **changes: Any) -> Any:
-    """A trainer on 64 pairs of twelve random words, the rejected one with words of its own; or on 8 that were learnt by
-    heart before, of which only the last word differs."""
+    """A trainer on 64 pairs of twelve random words, whose rejected responses have other words; or on 8 memorised pairs
+    that differ only in the last word."""
     from datasets import Dataset
     from trl.trainer.dpo_config import DPOConfig
     from trl.trainer.dpo_trainer import DPOTrainer
@@ -113,7 +112,7 @@ def pairs(out: Path, alike: bool = False, **changes: Any) -> Any:
 
 
 def trl(name: str, steps: int, make: Callable[..., Any] = make_trainer, **changes: Any) -> None:
-    """Trains the tiny model and keeps what the trainer printed and wrote."""
+    """Train the tiny model and keep what the trainer printed and wrote."""
     folder, console = DATA / "trl" / name, io.StringIO()
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as room:

@@ -1,4 +1,4 @@
-"""A tiny engine with random weights: quick, and nothing of it depends on the warm-up."""
+"""A tiny engine with random weights: fast, and independent of the warm-up."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BATCH = {"generation_batch_size": 8, "num_generations": 4, "max_completion_lengt
 
 
 class Easy(WorkflowTask):
-    """A reward that even random weights earn: the variety of the words."""
+    """A reward that even random weights get: the variety of the words."""
 
     def score(self, examples: Sequence[Example], texts: Sequence[str], finished: Sequence[bool]) -> list[Score]:
         scores = super().score(examples, texts, finished)

@@ -1,4 +1,5 @@
-"""The run of beita6969/colab-grpo, re-created: collapse follows an update and nothing else, whatever is tuned."""
+"""The run of beita6969/colab-grpo, reproduced: a collapse follows each update and nothing else, whatever setting is
+changed."""
 
 from __future__ import annotations
 

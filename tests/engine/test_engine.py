@@ -73,7 +73,7 @@ def test_kl_against_float64(make_engine: Make, estimator: str) -> None:
 
 
 def test_padding_changes_nothing(make_engine: Make) -> None:
-    """Each response alone, without any padding, has the log-probabilities that it has in the batch."""
+    """Each response has the same log-probabilities alone, without padding, as in the batch."""
     engine = make_engine()
     prompts = prompts_of(engine)
     together = engine.prepare(prompts, RESPONSES, torch.zeros(8))
@@ -145,7 +145,7 @@ def test_the_state_of_the_model_comes_back_after_an_error(make_engine: Make) -> 
 
 
 def test_samples_are_equal_in_both_modes_except_with_the_fault(make_engine: Make) -> None:
-    """Greedy enough to compare: temperature near 0."""
+    """A temperature near 0 makes sampling greedy, so that results can be compared."""
     changes = {"temperature": 1e-4, "gradient_checkpointing": True}
     drawn = {}
     for faults in ((), ("train-mode-generation",)):

@@ -44,7 +44,7 @@ def test_all_are_there() -> None:
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_each_says_what_it_does_where_it_was_seen_and_who_names_it(name: str) -> None:
+def test_each_docstring_states_effect_origin_and_the_check_that_names_it(name: str) -> None:
     page = FAULTS[name].__doc__ or ""
     assert "\n\n    Origin: " in page
     assert FAULTS[name].named_by
@@ -291,7 +291,7 @@ def test_an_output_layer_that_is_never_sent(make_engine: Make) -> None:
 
 
 @pytest.mark.parametrize("name", ["two-sample-groups", "min-new-tokens", "truncation", "kl-dominates", "lr-too-low"])
-def test_settings_of_a_fault_hold_unless_the_user_says_otherwise(name: str) -> None:
+def test_settings_of_a_fault_hold_unless_the_user_sets_them(name: str) -> None:
     kind, settings = faulty_engine([name])
     assert settings == {**FAULTS[name].circumstances, **FAULTS[name].settings_of_fault} != {}
     assert kind is FAULTS[name]

@@ -1,4 +1,4 @@
-"""Defaults that depend on the model, under what the user says."""
+"""Defaults that depend on the model, which the user's settings override."""
 
 from __future__ import annotations
 

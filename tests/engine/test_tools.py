@@ -1,4 +1,4 @@
-"""The task with tools: what its tools answer, who wrote which token, and what each fault does to that."""
+"""The task with tools: what its tools return, who wrote which token, and the effect of each fault."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def make_engine() -> Make:
 
 
 def scripted(engine: Engine, text: str) -> None:
-    """Makes the policy write a text, whatever its prompt, and then end."""
+    """Make the policy write a text, whatever its prompt, and then stop."""
     ids = [*engine.tokenizer.convert_tokens_to_ids(text.split()), engine.eos[0]]
     penalize = engine.penalize
 

@@ -1,4 +1,4 @@
-"""The loop: what a record holds, what skips an update, and that a resumed run is the uninterrupted one."""
+"""The loop: what a record contains, what skips an update, and that a resumed run equals the uninterrupted one."""
 
 from __future__ import annotations
 
@@ -180,9 +180,7 @@ def test_one_update_needs_no_separate_pass_for_the_old_log_probabilities(
     assert record.ratio_first_minibatch == pytest.approx(0, abs=1e-5)
 
 
-def test_the_updates_own_pass_says_what_a_pass_before_it_says(
-    make_engine: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_pass_of_the_update_equals_a_pass_before_it(make_engine: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     records = []
     for apart in (False, True):
         engine = make_engine(easy=True, gradient_accumulation_steps=2, temperature=1.3)

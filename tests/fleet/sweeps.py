@@ -1,4 +1,4 @@
-"""Made sweeps: runs that learn or collapse, with settings of which one decides and the others do nothing."""
+"""Generated sweeps: runs that learn or collapse, with one setting that decides and others without effect."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLANTED = "learning_rate"
 
 
 def drawn_settings(rng: np.random.Generator, seed: int) -> dict[str, Any]:
-    """A setting that decides, nine that do nothing (words, few numbers, many numbers, a truth value), and a seed."""
+    """One setting that decides, nine without effect (words, few numbers, many numbers, a Boolean), and a seed."""
     return {
         PLANTED: float(rng.choice([1e-6, 3e-6, 1e-5])),
         "kl_coef": float(rng.choice([0.0, 0.01, 0.04])),
@@ -33,12 +33,12 @@ def drawn_settings(rng: np.random.Generator, seed: int) -> dict[str, Any]:
 
 
 def fails(settings: Mapping[str, Any], rng: np.random.Generator) -> bool:
-    """Four of five runs with the largest learning rate fail, and one of ten others."""
+    """Four of five runs with the largest learning rate fail, and one in ten of the others."""
     return bool(rng.random() < (0.8 if settings[PLANTED] == 1e-5 else 0.1))
 
 
 def drawn_lines(runs: int, rng: np.random.Generator) -> list[Line]:
-    """The lines of a sweep, as a diagnosis would leave them."""
+    """Return the lines of a sweep as a diagnosis would write them."""
     lines = []
     for seed in range(runs):
         settings = drawn_settings(rng, seed)
@@ -64,7 +64,7 @@ def drawn_lines(runs: int, rng: np.random.Generator) -> list[Line]:
 
 
 def write_run(folder: Path, *, collapsed: bool, rng: np.random.Generator, steps: int = 24, **settings: Any) -> Path:
-    """Write a run with the configuration next to it; its responses collapse halfway, or not."""
+    """Write a run with the configuration next to it; its responses may collapse halfway."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(settings), encoding="utf-8")
     with RecordWriter(folder / "records.jsonl") as writer:

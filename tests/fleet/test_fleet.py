@@ -1,4 +1,5 @@
-"""``grpo-doctor fleet`` from end to end: a sweep on disk, its table, its reports, and what a second call reads."""
+"""``grpo-doctor fleet`` from end to end: a sweep on disk, its table, its reports, and what a second call reads
+again."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def database(sweep: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sweep, read once for all tests that only ask."""
+    """The sweep, read once for all tests that only query it."""
     path = tmp_path_factory.mktemp("database") / "fleet.duckdb"
     assert fleet(str(sweep), "--db", str(path), "-j", "1").exit_code == FINDINGS
     return path

@@ -1,4 +1,4 @@
-"""Places of runs and their readers: units, remote file systems, settings in names, workers that die."""
+"""Locations of runs and their readers: units, remote file systems, settings in names, workers that die."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_an_address_that_holds_nothing_is_reported() -> None:
 
 
 def dies(unit: Unit, job: Job) -> bytes:
-    """A worker that is killed by one unit whenever it meets it, and by another the first time."""
+    """A worker that one unit kills every time, and another unit only the first time."""
     mark = Path(unit.name).parent / "met"
     if "always" in unit.name or ("once" in unit.name and not mark.exists()):
         mark.touch()

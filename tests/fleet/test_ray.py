@@ -27,7 +27,7 @@ pytest.importorskip("ray", reason="ray is not installed; make test-hooks install
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """A head with two workers, started as on a cluster and ended by its own process."""
+    """A head with two workers, started as on a cluster and stopped by its own process."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -51,7 +51,7 @@ def address() -> Iterator[str]:
 
 
 def dies(unit: Unit, job: Job) -> bytes:
-    """A worker that is killed by one unit whenever it meets it, and by another the first time."""
+    """A worker that one unit kills every time, and another unit only the first time."""
     mark = Path(unit.name).parent / "met"
     if "always" in unit.name or ("once" in unit.name and not mark.exists()):
         mark.touch()

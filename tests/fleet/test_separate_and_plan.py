@@ -117,7 +117,7 @@ def test_the_plan_measures_the_spread_of_seeds_and_not_of_settings() -> None:
 
 @pytest.mark.parametrize(("failing", "more"), [(24, 50), (48, 100)])
 def test_the_plan_replaces_the_runs_that_fail(failing: int, more: int) -> None:
-    """Of 1.5 times the runs, a third fails, and the planned number remains."""
+    """With 1.5 times as many runs, of which a third fail, the planned number remains."""
     rng = np.random.default_rng(0)
     lines = [line("healthy", 0.5 + 0.03 * float(rng.standard_normal()), lr=rate, seed=seed)
              for rate in range(8) for seed in range(6)]  # fmt: skip

@@ -68,7 +68,7 @@ def odd_adapter(rng: random.Random) -> Adapter:
 
 
 def _odd(rng: random.Random, seam: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that raises, returns a wrong value, or returns the correct value in another form."""
+    """Return a function that raises, returns a wrong value, or returns the correct value as another type."""
     what, raised, value, change = rng.randrange(3), rng.choice(RAISED), rng.choice(ODD), rng.choice(CHANGES)
     calm = rng.choice([0, 0, 1, 3])
     """Calls that go well before."""

@@ -1,1 +1,1 @@
-"""Snapshots of what the product answers: one text block per input, compared by `test_goldens` and by eye in a diff."""
+"""Snapshots of all results: one text block per input, compared by `test_goldens` and by eye in a diff."""

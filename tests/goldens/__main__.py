@@ -35,20 +35,20 @@ def _described(task: tuple[str, str]) -> str:
 
 
 def described(part: str) -> dict[str, str]:
-    """Every block of one part, described again; empty where its inputs are absent."""
+    """Return every block of one part, described again; empty if its inputs are absent."""
     names = list(PARTS[part][0]())
     with ProcessPoolExecutor(2) as pool:
         return dict(zip(names, pool.map(_described, [(part, name) for name in names]), strict=True))
 
 
 def stored(part: str) -> dict[str, str]:
-    """The blocks that the snapshot holds."""
+    """Return the blocks in the snapshot."""
     path = HERE / f"{part}.txt"
     return blocks_of(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
 def differences(before: dict[str, str], after: dict[str, str]) -> list[str]:
-    """Lines that came or went, under the name of their input."""
+    """Return the added and removed lines, under the name of their input."""
     lines: list[str] = []
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name, "").splitlines(), after.get(name, "").splitlines()
@@ -58,7 +58,7 @@ def differences(before: dict[str, str], after: dict[str, str]) -> list[str]:
 
 
 def counted(lines: list[str]) -> str:
-    """How many lines of each kind came and went."""
+    """Return how many lines of each kind were added and removed."""
     kinds = Counter(
         (next((kind for kind, shape in KINDS if shape.match(line[2:])), "other"), line[0])
         for line in lines
@@ -78,13 +78,13 @@ FACTS = re.compile(
 
 
 def facts(text: str) -> list[str]:
-    """Codes, verdicts, severities, confidences, roles and numbers of an answer, without its words."""
+    """Return codes, verdicts, severities, confidences, roles and numbers of a result, without its words."""
     found = FACTS.findall(text)
     return [f"{float(fact.replace(',', '')):.6g}" if fact[0].isdigit() else fact for fact in found]
 
 
 def beyond_words(before: dict[str, str], after: dict[str, str]) -> list[str]:
-    """Inputs whose answers differ in more than words, each with its first differing fact."""
+    """Return the inputs whose results differ in more than words, each with its first differing fact."""
     found = []
     for name in sorted(before.keys() | after.keys()):
         pairs = zip_longest(facts(before.get(name, "")), facts(after.get(name, "")))
@@ -101,7 +101,7 @@ def _at(revision: str, part: str) -> dict[str, str]:
 
 
 def main(words: list[str]) -> int:
-    """Exit code 1 where ``check`` finds a difference, or ``words`` one in more than words."""
+    """Return 1 if ``check`` finds a difference, or ``words`` a difference in more than words."""
     action, *rest = words or ["check"]
     against = {"diff": differences, "words": beyond_words}.get(action)
     revision = rest.pop(0) if against else ""

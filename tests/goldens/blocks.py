@@ -1,6 +1,6 @@
 """Describes one input as a block of text: what was read from it, the verdict and every finding.
 
-A block holds figures and the product's own sentences only. Nothing of a third-party log or configuration is copied
+A block contains only numbers and the product's own sentences. Nothing of a third-party log or configuration is copied
 except names of columns and settings and their values.
 """
 
@@ -30,7 +30,7 @@ LONGEST = 160
 
 
 def figure(value: float) -> str:
-    """A number with five significant digits, so that the last bits of another machine change no block."""
+    """Return a number with five significant digits, so that rounding on another machine changes no block."""
     return f"{value:.5g}"
 
 
@@ -66,7 +66,7 @@ def diagnosis_lines(diagnosis: Diagnosis) -> Iterator[str]:
 
 @lru_cache(maxsize=1)
 def judged(path: Path) -> tuple[Diagnosis, ...]:
-    """The diagnosis of each run of a log; the last log is remembered, for several tests ask for it in turn."""
+    """The diagnosis of each run of a log; the last log is cached, because several tests use it in turn."""
     return tuple(diagnose(run, catalogue=load()) for run in read(path))
 
 

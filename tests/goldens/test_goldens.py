@@ -1,4 +1,4 @@
-"""Every answer is the one that the snapshots hold; ``make goldens`` writes them again, to be reviewed as a diff."""
+"""Every result equals its snapshot; ``make goldens`` rewrites the snapshots, to be reviewed as a diff."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that learns for 40 steps and then loses all of it while the KL to the reference runs away, as metrics."""
+"""Metrics of a run that learns for 40 steps and then loses all of it while the KL to the reference explodes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""One TRL training, watched in five ways: each says the same of what it can see, and what it cannot.
-
-The fifth, a store of trackio, is there where trackio is: `make test-hooks` installs it.
+"""One TRL training, watched in five ways: each reports the same about what it can see, and what it cannot see. The
+fifth, a trackio store, needs trackio: `make test-hooks` installs it.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ DEAD = "ADV003"
 
 
 def of_what_was_written(path: Path, folder: Path) -> Diagnosis:
-    """What `watch` says of a log, a folder or a store."""
+    """Return what `watch` reports on a log, a folder or a store."""
     folder.mkdir()
     watcher = Watcher(follow(path, folder), Config(), [])
     watcher.poll()
@@ -92,7 +91,7 @@ def test_onsets_are_the_same(five: dict[str, Diagnosis]) -> None:
     assert len(set(onsets.values())) == 1, onsets
 
 
-def test_each_says_what_it_could_not_see(five: dict[str, Diagnosis]) -> None:
+def test_each_reports_what_it_could_not_see(five: dict[str, Diagnosis]) -> None:
     skipped = {name: {s["code"] for s in d.coverage.skipped} for name, d in five.items()}
     logits, masks = "SHP001", "PAD002"
     assert not {logits, masks} & skipped["attach"]

@@ -1,4 +1,4 @@
-"""Every hook is given the same course in its framework's words and finds what `analyze` finds in it, while it goes."""
+"""Every hook gets the same metrics under its framework's names and finds what `analyze` finds, during the run."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def test_the_callback_of_transformers_stops_when_asked(capsys: pytest.CaptureFix
     assert Path("out/grpo-doctor/report.md").exists()
 
 
-def test_another_process_than_the_first_says_nothing() -> None:
+def test_only_the_first_process_reports() -> None:
     transformers = pytest.importorskip("transformers", reason="the extra train is not installed")
     from grpo_doctor.integrations.hf_callback import DoctorCallback
 

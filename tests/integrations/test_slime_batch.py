@@ -1,4 +1,4 @@
-"""slime's ``--rollout-data-postprocess-path``: data of the layout that its training processes pass."""
+"""slime's ``--rollout-data-postprocess-path``: data in the layout that its training processes pass."""
 
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""``attach`` on a real GRPOTrainer: it sees every step, changes none, and acts before the weights move."""
+"""``attach`` on a real GRPOTrainer: it sees every step, changes none, and acts before the weights change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Responses of several turns: what tools or an environment wrote into them is not the model's."""
+"""Responses with several turns: tokens written by tools or an environment are not the model's."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_right_run_of_two_turns_is_not_stopped_and_generator_and_trainer_agree
 
 
 def batch(ids: list[int], tools: list[int] | None, **more: list[float]) -> dict[str, Any]:
-    """One response as TRL hands it to the loss; ``tools`` is 1 on the model's own tokens."""
+    """One response as TRL passes it to the loss; ``tools`` is 1 on the model's own tokens."""
     made: dict[str, Any] = {
         "prompt_mask": torch.ones(1, 2),
         "completion_ids": torch.tensor([ids]),

@@ -18,7 +18,7 @@ FAILING = ("rank 1 fails", "rank 0 fails", "veto")
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for each training, named after what was done to it; nothing was to the one that is ``alone``."""
+    """Return a folder with one folder per training, named after its fault; ``alone`` has no fault."""
     folder = tmp_path_factory.mktemp("two")
     in_two_processes(folder, "alone", *FAILING, "twice", "nan")
     return folder
@@ -30,7 +30,7 @@ def said(folder: Path) -> list[str]:
 
 
 def ended(folder: Path) -> set[str]:
-    """At which step the processes ended, and with which weights."""
+    """Return at which step the processes ended, and with which weights."""
     return {text.splitlines()[-1] for text in said(folder)}
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 
 def reward(prompts: list[Any], completions: list[Any], answer: list[str], **_: Any) -> list[float]:
-    """Share of the words that are the asked one."""
+    """Share of the words that equal the requested one."""
     texts = [c[0]["content"].split() for c in completions]
     return [sum(w == a for w in t) / max(len(t), 1) for t, a in zip(texts, answer, strict=True)]
 
@@ -23,7 +23,7 @@ def constant(completions: list[Any], **_: Any) -> list[float]:
 
 
 def poisoned(trainer: Any, step: int) -> None:
-    """The loss of one step becomes NaN, as a bad kernel makes it."""
+    """The loss of one step becomes NaN, as with a faulty kernel."""
     original = trainer.compute_loss
 
     def compute_loss(model: Any, inputs: Any, *arguments: Any, **named: Any) -> Any:
@@ -99,7 +99,7 @@ def save_model(folder: Path) -> None:
 
 
 def two_turns(prompts: list[Any], trainer: Any) -> dict[str, list[Any]]:
-    """A rollout of two turns with words of an environment between them, whose log-probabilities are 0 by convention."""
+    """A rollout of two turns with words of an environment in between, whose log-probabilities are 0 by convention."""
     import torch
 
     tokenizer, model = trainer.processing_class, trainer.accelerator.unwrap_model(trainer.model)
@@ -133,7 +133,7 @@ def two_turns(prompts: list[Any], trainer: Any) -> dict[str, list[Any]]:
 
 
 def in_two_processes(folder: Path, *whats: str) -> None:
-    """Run trainings of two processes, joined by gloo, to their ends; all share one start, which is expensive."""
+    """Run trainings of two processes, connected by gloo, to completion; all share one start, which is slow."""
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("two_processes.py")), str(folder), *whats], capture_output=True,
         text=True, timeout=300, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"},

@@ -59,7 +59,7 @@ def trainings(rank: int, port: int, folder: Path, whats: list[str]) -> None:
 
 
 def main(folder: Path, *whats: str) -> int:
-    """0 where both processes came to their ends; one that breaks off takes the other with it."""
+    """Return 0 if both processes completed; if one fails, the other is stopped too."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -1,4 +1,4 @@
-"""The fault experiments: which runs they start, that they resume after an interruption, and how they count."""
+"""The fault experiments: which runs they start, that they resume after an interruption, and how results are counted."""
 
 from __future__ import annotations
 
@@ -194,11 +194,11 @@ def test_the_page_names_the_runs_of_a_larger_model_that_were_not_run() -> None:
         for end in (0.1, 0.5)
     )
     section = evidence._at_scale(large, harmed[:-1])
-    assert "100 million weights, 1521 times as many" in section
-    assert "3 seeds, on H100, 2026-11-28" in section
-    assert "\n\nNot run: `off-by-one-labels` fixed in place (seeds 0, 1, 2), " in section
-    assert f"`{arms.MOST_SEVERE[-1]}` untreated (seed 2)" in section
-    assert "Not run" not in evidence._at_scale(large, unharmed), "a fault without harm is not treated"
+    assert (section["weights"], section["times"]) == ("100", "1521")
+    assert (section["seeds"], section["device"], section["date"]) == ("3 seeds", "H100", "2026-11-28")
+    assert section["missing"].startswith("`off-by-one-labels` fixed in place (seeds 0, 1, 2), ")
+    assert f"`{arms.MOST_SEVERE[-1]}` untreated (seed 2)" in section["missing"]
+    assert evidence._at_scale(large, unharmed)["missing"] == "", "a fault without harm is not treated"
 
 
 # -- how it counts ---------------------------------------------------------------------------------------------
@@ -257,7 +257,7 @@ def test_a_cause_of_a_healthy_run_is_wrong() -> None:
     assert [case.right for case in cases_of_lab([healthy, faulty])] == [False, True]
 
 
-def test_the_command_says_what_is_unknown(tmp_path: Path) -> None:
+def test_the_command_reports_what_is_unknown(tmp_path: Path) -> None:
     wrong = CliRunner().invoke(app, ["lab", "--fault", "kl-dominate", "--out", str(tmp_path)])
     assert (wrong.exit_code, "did you mean 'kl-dominates'" in wrong.output) == (2, True)
     big = CliRunner().invoke(app, ["lab", "--model", "embedded", "--out", str(tmp_path)])

@@ -1,6 +1,5 @@
-"""A small transformer as trainer and as rollout engine, with each kind of mismatch made between the two.
-
-Roundings are real: the engine computes in bf16, and its experts are chosen by the router's own scores.
+"""A small transformer as trainer and as rollout engine, with each kind of mismatch produced between the two. Rounding
+is real: the engine computes in bf16, and its experts are chosen by the router's own scores.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class Router(nn.Module):
 
 
 class Block(nn.Module):
-    """Causal attention that prefers near tokens, and a feed-forward layer."""
+    """Causal attention that prefers nearby tokens, and a feed-forward layer."""
 
     def __init__(self, experts: bool) -> None:
         super().__init__()
@@ -248,10 +247,9 @@ def made(faults: Mapping[str, float], seed: int) -> TokenBatch:
 
 
 def _merged(batch: TokenBatch, merges: int) -> TokenBatch:
-    """The batch of a trainer that encodes the text again: some pairs of tokens are one, and later tokens move up.
-
-    A model reads equivalent tokens alike, so the trainer's log-probabilities are those of the same text, except near a
-    merge; the engine's keep their places.
+    """The batch of a trainer that re-encodes the text: some pairs of tokens become one, and later tokens move up. A
+    model treats equivalent tokens alike, so the trainer's log-probabilities are those of the same text, except near a
+    merge; the engine's keep their positions.
     """
     for response in batch.responses if merges else ():
         for place in sorted(torch.randint(8, RESPONSE - 16, (merges,)).tolist(), reverse=True):

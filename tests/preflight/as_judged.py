@@ -13,13 +13,13 @@ CAPABLE = {f.name: dict(f.capabilities) for f in frameworks()}
 
 
 def run_check(code: str, settings: Mapping[str, Any] | None = None, **columns: Any) -> Finding | None:
-    """The finding of a check, or None."""
+    """Return the finding of a check, or None."""
     given = settings or {}
     return testing.run_check(code, CAPABLE.get(str(given.get("framework")), {}) | dict(given), **columns)
 
 
 def find(code: str, settings: Mapping[str, Any] | None = None, **columns: Any) -> Finding:
-    """The finding of a check, which must be there."""
+    """Return the finding of a check; fail if there is none."""
     found = run_check(code, settings, **columns)
     assert found is not None
     return found

@@ -1,5 +1,5 @@
-"""Public configurations of other authors: each is read, group size and learning rate are right, no error without a
-fault."""
+"""Public configurations of other authors: each is read, group size and learning rate are correct, and none without a
+fault gets an error."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def share_right(name: str) -> float:
 
 
 @needs_configs
-def test_the_group_and_the_rate_are_right_where_the_file_says_them() -> None:
+def test_the_group_and_the_rate_are_right_if_the_file_states_them() -> None:
     assert share_right("group_size") >= 0.95
     assert share_right("learning_rate") >= 0.95
 
@@ -51,7 +51,7 @@ def test_no_error_and_almost_no_warning() -> None:
 
 
 @needs_configs
-def test_every_file_says_what_it_is() -> None:
+def test_every_labelled_file_gets_a_headline() -> None:
     for path, k, rate in labelled():
         diagnosis = judge(first(path), str(path))
         assert diagnosis.headline

@@ -1,4 +1,4 @@
-"""Frameworks as files: what a wrong one is refused with, and that a new one needs nothing but its file."""
+"""Frameworks as files: the error for an invalid one, and that a new one needs only its file."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_names_come_from_one_vocabulary_and_each_is_used() -> None:
 
 
 def test_no_framework_is_named_in_python_code() -> None:
-    """Comments and docstrings may; a condition may not."""
+    """Comments and docstrings may name a framework; a condition may not."""
     names = {f.name for f in frameworks() if not f.can("beside_the_weights")}
     told = re.compile(rf"[\"'](?:{'|'.join(map(re.escape, sorted(names)))})[\"']")
     code = [*FOLDER.parent.rglob("*.py"), *(FOLDER.parents[2] / "checks").rglob("*.py")]

@@ -1,4 +1,5 @@
-"""Configurations in the comment of an issue: a block in each language, none, inline, and text that holds none."""
+"""Configurations in the comment of an issue: a block in each language, without a language, inline, and text without a
+configuration."""
 
 from __future__ import annotations
 
@@ -113,7 +114,7 @@ def test_a_block_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     ("text", "hinted"),
     [(f"Why?\n```\n{AS_TOML}```\n", True), ("Why?\n```\nTraceback: a\n```\nThe reward is low.\n", False)],
 )
-def test_analyze_says_where_it_goes(tmp_path: Path, text: str, hinted: bool) -> None:
+def test_analyze_points_to_preflight_for_a_configuration(tmp_path: Path, text: str, hinted: bool) -> None:
     (path := tmp_path / "comment.md").write_text(text, encoding="utf-8")
     result = CliRunner().invoke(app, ["analyze", str(path)])
     assert (f"`grpo-doctor preflight {path}` reads configurations" in result.stderr) == hinted

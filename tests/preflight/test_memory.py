@@ -1,4 +1,4 @@
-"""Memory as an estimate: what each part comes to, by hand."""
+"""The memory estimate: each part against a value computed by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every rule's fault in the syntax of each framework that can have it is found; its repair is silent."""
+"""Every rule's fault is found in the syntax of each framework that can have it; its fix gives no finding."""
 
 from __future__ import annotations
 
@@ -472,7 +472,7 @@ SILENT: list[tuple[str, str, dict[str, object]]] = [
 
 
 def found(folder: Path, name: str, **changes: object) -> dict[str, str]:
-    """Code to severity of what the configuration with these changes is found to have."""
+    """Return code and severity of each finding on the configuration with these changes."""
     text, right = FRAMEWORKS[name]
     (path := folder / name).write_text(text.format(**{**right, **changes}), encoding="utf-8")
     (configuration,) = read(path)

@@ -1293,7 +1293,9 @@ def test_kinds_of_configuration(tmp_path: Path, files: dict[str, str], expected:
         ("d.sh", "accelerate launch --num_processes 2 go.py name=x\n", "it starts go.py, which was not found"),
     ],
 )
-def test_settings_that_are_left_to_others_are_said_to_be(tmp_path: Path, name: str, text: str, where: str) -> None:
+def test_a_script_whose_settings_are_elsewhere_names_the_place(
+    tmp_path: Path, name: str, text: str, where: str
+) -> None:
     (tmp_path / "b.py").write_text("args = tyro.cli(PPOConfig)\n")
     (tmp_path / name).write_text(text)
     diagnosis = judge(read(tmp_path / name)[0], name)
@@ -1306,7 +1308,7 @@ OF_A_CLASS = "class Judge:\n    def score(self, **kwargs): pass\n"
 
 
 def test_a_reward_function_that_is_given_its_name_again_is_not_judged(tmp_path: Path) -> None:
-    """As by a function that returns the reward function, and has its name given to that."""
+    """For example, a function returns the reward function, and the result gets the same name."""
     trainer = "GRPOTrainer(reward_funcs=[score], args=GRPOConfig(num_generations=8))"
     for again, codes in (
         ("", ["CFG034"]),

@@ -1,4 +1,4 @@
-"""Framework and kind of training by evidence: each file that was read wrongly once, by its kind."""
+"""Framework and kind of training by evidence: one case for each kind of file that was once misread."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Selects the probes that a change of a right trainer can reach: the others need not run again on every wrong variant.
+"""Selects the probes that a change of a correct trainer can affect: the others need not run again on every wrong
+variant.
 
 A probe is deterministic: its random states are fixed, and everything that it changes is restored. A probe that uses
-nothing that a variant changes therefore has the same result as on the right trainer, which is measured once.
+nothing that a variant changes therefore has the same result as on the correct trainer, which is measured once.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Uses(NamedTuple):
 
 @functools.cache
 def uses(kind: type[Any], make: Callable[[type[Any]], Adapter]) -> Uses:
-    """Return what a right trainer of this kind uses; ``make`` gives the adapter of a kind."""
+    """Return what a correct trainer of this kind uses; ``make`` gives the adapter of a kind."""
     used: set[str] = set()
 
     def noted(self: Any, name: str) -> Any:

@@ -1,4 +1,5 @@
-"""Wrong variants of the reference trainer, each with one fault, and right ones that are only written differently."""
+"""Wrong variants of the reference trainer, each with one fault, and correct variants that are only written
+differently."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ class ExtractionOfFirstRowOnly(Reference):
 
 
 class TextCutAtSpecial(Reference):
-    """Searches the text for the last header: a response that is decoded, but from the wrong side."""
+    """Searches the text for the last header: a decoded response, but searched from the wrong end."""
 
     def extract(self, tokens: Tensor, input_ids: Tensor, attention_mask: Tensor) -> Any:
         return [self.tok.decode(row, skip_special_tokens=True) for row in tokens.tolist()]
@@ -93,7 +94,7 @@ class EosMissing(Reference):
 
 
 class LastMissingWhenCut(Reference):
-    """Takes the last token for an EOS and leaves it out, in rows that were cut at the limit."""
+    """Assumes that the last token is an EOS and drops it, in rows that were truncated at the limit."""
 
     def mask(self, prompts: Any, responses: Any) -> Any:
         batch = super().mask(prompts, responses)
@@ -142,7 +143,7 @@ class ByIdentity(Reference):
 
 
 class TrailingPadStripped(Reference):
-    """Finds the end of the response as the last id that is not pad: its EOS goes with the padding."""
+    """Takes the last id that is not pad as the end of the response, so its EOS is removed with the padding."""
 
     def mask(self, prompts: Any, responses: Any) -> Any:
         batch = super().mask(prompts, responses)
@@ -171,7 +172,7 @@ class SomeRowsUnmasked(Reference):
 
 
 class Unshifted(Reference):
-    """Scores token t with the logits at t, which have seen it."""
+    """Scores token t with the logits at t, which depend on it."""
 
     def scores(self, model: Any, ids: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
         position = (real.cumsum(-1) - 1).clamp(min=0)
@@ -189,7 +190,7 @@ class LabelsUnshifted(Unshifted):
 
 
 class ColdInLossOnly(Reference):
-    """Scores at 0.7 and samples at 1."""
+    """Scores at temperature 0.7 and samples at 1."""
 
     def scores(self, model: Any, ids: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
         position = (real.cumsum(-1) - 1).clamp(min=0)
@@ -314,7 +315,7 @@ class LabelsLoseEos(Reference):
 
 
 class LabelsOnPrompt(Reference):
-    """One token too many of the answer is left out."""
+    """One token too many of the answer is dropped."""
 
     def collate_sft(self, prompts: Any, answers: Any) -> tuple[Tensor, Tensor]:
         ids, labels = super().collate_sft(prompts, answers)
@@ -374,7 +375,7 @@ class Hot(Reference):
 
 
 class LossAtOne(Reference):
-    """Samples at 1.5 and scores at 1."""
+    """Samples at temperature 1.5 and scores at 1."""
 
     def generation(self) -> dict[str, Any]:
         return super().generation() | {"temperature": 1.5}
@@ -445,7 +446,7 @@ class OwnGroups(Reference):
 
 
 class WrongGroups(Reference):
-    """Interleaved groups are taken for consecutive ones."""
+    """Treats interleaved groups as consecutive ones."""
 
     def advantages(self, rewards: Tensor) -> Any:
         groups, size = rewards.shape
@@ -501,7 +502,7 @@ class FlippedForLong(Reference):
 
 
 class FlippedInSurgery(Reference):
-    """The logged loss is right; the gradient that is written into p.grad is not."""
+    """The logged loss is correct; the gradient that is written into p.grad is not."""
 
     def backward(self, prompts: Any, responses: Any, advantages: Tensor, micro_batches: int = 1) -> None:
         parameters = list(self.model.parameters())
@@ -519,7 +520,7 @@ class EntropyOnPrompt(Reference):
 
 
 class EntropyEverywhere(Reference):
-    """The mean over prompt and padding too."""
+    """The mean also covers prompt and padding."""
 
     def entropy_term(self, entropy: Tensor, logp: Tensor, mask: Tensor, advantages: Tensor) -> Tensor:
         return -self.entropy_coef * entropy.mean()
@@ -590,7 +591,7 @@ class Frozen(Reference):
 
 
 class RightPadded(Reference):
-    """Everything flush left."""
+    """All rows are left-aligned."""
 
     def mask(self, prompts: Any, responses: Any) -> Any:
         rows = [[*p, *r] for p, r in zip(prompts, responses, strict=True)]
@@ -696,7 +697,7 @@ class NumpyAdvantages(Reference):
 
 
 class EntropyLossAdded(Reference):
-    """The term is named a loss, -H, and added."""
+    """The term is defined as a loss, -H, and added."""
 
     def entropy_term(self, entropy: Tensor, logp: Tensor, mask: Tensor, advantages: Tensor) -> Tensor:
         entropy_loss = -(entropy * mask).sum() / mask.sum()
@@ -721,7 +722,7 @@ class EvalModeSampler(TrainMode):
 
 
 class WithoutCache(TrainMode):
-    """Train mode with checkpointing, but without a cache: slow and right."""
+    """Train mode with checkpointing, but without a cache: slow and correct."""
 
     def generation(self) -> dict[str, Any]:
         return super().generation() | {"use_cache": False}

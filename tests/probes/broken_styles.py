@@ -1,8 +1,9 @@
-"""Wrong variants of the right trainers in `tests.probes.styles`, one fault each: ``python -m tests.probes.broken_styles``.
+"""Wrong variants of the correct trainers in `tests.probes.styles`, one fault each: ``python -m
+tests.probes.broken_styles``.
 
 A fault replaces methods of a style; each replacement takes the trainer, the method that it replaces, and its arguments.
-The command probes every variant with all its entry points and with `rollout` and `loss` alone, prints which code was
-the cause, and how many were caught.
+The command probes every variant with all its entry points and with `rollout` and `loss` alone, and prints which code
+was the cause and how many were caught.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ RECENT: dict[str, type[Left]] = {"replayed": Replayed, "agent": Agent, "looking"
 
 
 class Fault(NamedTuple):
-    """One wrong variant: its name, the code that must catch it, the styles that it is made of, and what it changes."""
+    """One wrong variant: its name, the code that must catch it, the styles that it applies to, and what it changes."""
 
     name: str
     code: str
@@ -140,7 +141,7 @@ def right_padded(s: Any, right: Any, rows: list[list[int]]) -> tuple[Tensor, Ten
 
 
 def at_longest(s: Any, right: Any, rows: Any) -> Any:
-    """Cuts at the longest prompt where the batch was padded to a multiple of 8."""
+    """Cuts at the longest prompt although the batch was padded to a multiple of 8."""
     ids, real = s.padded(rows)
     ids, real = (torch.nn.functional.pad(x, (8, 0), value=v) for x, v in ((ids, s.pad), (real, 0)))
     with torch.no_grad():
@@ -176,7 +177,7 @@ def group_only(s: Any) -> None:
 
 
 def in_order_of_length(s: Any, right: Any, prompts: Any, responses: Any, advantages: Tensor) -> Any:
-    """Sorts the samples and forgets their advantages."""
+    """Sorts the samples, but not their advantages."""
     order = sorted(range(len(prompts)), key=lambda n: -len(responses[n]))
     return right([prompts[n] for n in order], [responses[n] for n in order], advantages)
 
@@ -187,7 +188,7 @@ def never_zeroed(s: Any, right: Any, prompts: Any, responses: Any, advantages: T
 
 
 def in_parts(s: Any, right: Any, prompts: Any, responses: Any, advantages: Tensor) -> Any:
-    """Parts of up to 150 tokens, each of which is divided by its own."""
+    """Parts of up to 150 tokens, each divided by its own token count."""
     parts: list[list[int]] = [[]]
     sizes = [len(s.render(p)) + len(r) for p, r in zip(prompts, responses, strict=True)]
     for n, size in enumerate(sizes):
@@ -224,7 +225,7 @@ def objective(change: Callable[..., Any]) -> dict[str, Callable[..., Any]]:
 
 
 def without_last(mask: Tensor) -> Tensor:
-    """The mask without the last token of every stretch."""
+    """The mask without the last token of every span."""
     return mask * torch.nn.functional.pad(mask, (0, 1))[:, 1:]
 
 
@@ -234,7 +235,7 @@ def end_without_penalty(s: Any, right: Any, new: Scores, old: Tensor, reference:
 
 
 def reasoning_stripped(s: Any, right: Any, prompt: list[int], said: list[int]) -> list[int]:
-    """As templates do that leave out what was thought in earlier turns."""
+    """Omits the reasoning of earlier turns, as some templates do."""
     text = re.sub(r"<think>.*?</think>", "", s.tok.decode(said), flags=re.DOTALL)
     return right(prompt, s.tok.encode(text, add_special_tokens=False))  # type: ignore[no-any-return]
 
@@ -246,7 +247,7 @@ def last_turn_lost(s: Any, right: Any, response: list[int]) -> list[int]:
 
 
 def tool_token_trained(s: Any, right: Any, response: list[int]) -> list[int]:
-    """The token that opens the environment's words counts as the policy's."""
+    """The token that opens the environment's text counts as the policy's."""
     tool, marks = s.tok.convert_tokens_to_ids("<|tool|>"), list(right(response))
     if tool in response:
         marks[response.index(tool)] = 1
@@ -447,9 +448,8 @@ def one_of_each(faults: Sequence[Fault]) -> list[tuple[Fault, str]]:
 
 
 def main(words: Sequence[str]) -> None:
-    """Prints a line for every variant whose name holds one of the words, and the share that was caught.
-
-    With ``--own`` only the probe that must catch it is run; with ``--two`` only `rollout` and `loss` are given.
+    """Print a line for every variant whose name contains one of the words, and the share that was caught. With
+    ``--own``, only the probe that must catch it runs; with ``--two``, only `rollout` and `loss` are provided.
     """
     own, two = "--own" in words, "--two" in words
     words = [word for word in words if not word.startswith("--")]

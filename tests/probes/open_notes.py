@@ -1,4 +1,4 @@
-"""Which notes of a probed trainer say that something is open."""
+"""Which notes of a probed trainer report an unjudged property."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Wrong variants of `tests.probes.recent_trainers`, one fault each, after bugs in public reports: ``python -m
 tests.probes.recent_faults [WORD…]``.
 
-The command runs each for a few real steps next to the right trainer, so that a fault without an effect is named, and
-probes it with all entry points and with `rollout` and `loss`. A fault is caught by a finding at error or above.
+The command runs each for a few real steps next to the correct trainer, so that a fault without an effect is reported,
+and probes it with all entry points and with `rollout` and `loss`. A fault is caught by a finding at error or above.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class RawEngine(Engine):
 
 
 class ScaledEngine(Engine):
-    """Divides log-probabilities by the temperature, where logits should be."""
+    """Divides log-probabilities instead of logits by the temperature."""
 
     def told(self, generated: Any) -> Tensor:
         return torch.stack(generated.logits, 1).float().log_softmax(-1) / self.trainer.temperature + 0.0
@@ -58,7 +58,7 @@ class ScaledEngine(Engine):
 
 
 class HeadlessEngine(Engine):
-    """Takes new weights, but keeps its own head: the name is not in its map."""
+    """Loads new weights, but keeps its own head, whose name is missing from its map."""
 
     def load(self, weights: dict[str, Tensor], version: int) -> None:
         kept = {n: w for n, w in weights.items() if n != "lm_head.weight"}
@@ -67,7 +67,7 @@ class HeadlessEngine(Engine):
 
 
 class FrozenEngine(Engine):
-    """Counts versions and takes no weights."""
+    """Counts versions without loading weights."""
 
     def load(self, weights: dict[str, Tensor], version: int) -> None:
         self.version = version
@@ -80,7 +80,7 @@ class TrainingEngine(Engine):
 
 
 class FirstImageEngine(Engine):
-    """Shows every row the image of the first."""
+    """Gives every row the image of the first one."""
 
     def generate(self, rows: list[list[int]], **inputs: Any) -> list[tuple[list[int], list[float]]]:
         images = inputs["pixel_values"]
@@ -92,7 +92,7 @@ def started(engine: Callable[[Any], Any]) -> dict[str, Callable[..., Any]]:
 
 
 def behaved(change: Callable[[list[float]], list[float]]) -> dict[str, Callable[..., Any]]:
-    """The engine's log-probabilities, changed on their way into the batch."""
+    """The engine's log-probabilities, changed before they reach the batch."""
     return {"behaved": lambda s, right, e: change(right(e))}
 
 
@@ -104,7 +104,7 @@ def olds(change: Callable[[list[float]], list[float]]) -> dict[str, Callable[...
 
 
 def others_advantages(s: Any, right: Any, episodes: list[Episode]) -> Any:
-    """The rows are drawn by chance, the advantages in the order in which they came."""
+    """The rows are drawn at random, the advantages in their original order."""
     batch, kept = right(episodes), [e.advantage for e in episodes]
     return [Episode(e.prompt, e.response, e.behaviour, e.generated, a) for e, a in zip(batch, kept, strict=True)]
 
@@ -119,7 +119,7 @@ def others_behaviour(s: Any, right: Any, episodes: list[Episode]) -> Any:
 
 
 def one_row_kept(s: Any, right: Any, episodes: list[Episode]) -> Any:
-    """A buffer that counts rows where batches are meant: every draw is its last row."""
+    """A buffer that counts rows instead of batches: every draw is its last row."""
     return [episodes[-1]] * len(episodes)
 
 
@@ -128,7 +128,7 @@ def with_replacement(s: Any, right: Any, episodes: list[Episode]) -> Any:
 
 
 def first_group_alone(s: Any, right: Any, episodes: list[Episode]) -> Any:
-    """Only the first half takes part; the rest is overwritten by it, with its own advantages kept."""
+    """Only the first half is trained; it overwrites the rest, which keeps its own advantages."""
     half = max(1, len(episodes) // 2)
     pairs = zip([*episodes[:half], *episodes[: len(episodes) - half]], episodes, strict=True)
     return [Episode(e.prompt, e.response, e.behaviour, e.generated, o.advantage) for e, o in pairs]
@@ -139,12 +139,12 @@ def weighed(change: Callable[[Any, Tensor, Tensor, Tensor], Tensor]) -> dict[str
 
 
 def ratio_to_engine(s: Any, right: Any, new: Scores, near: Tensor, reference: Tensor, a: Tensor, w: Tensor) -> Any:
-    """Weighs by importance a ratio that is to the engine already."""
+    """Applies importance weights although the ratio is already to the engine."""
     return right(new, near - w.log(), reference, a, w)
 
 
 def weight_on_all(s: Any, right: Any, new: Scores, near: Tensor, ref: Tensor, a: Tensor, w: Tensor) -> Any:
-    """The weight is summed over padding as well and spread over the row."""
+    """One weight per row: the sum, including padding, divided by the number of trained tokens."""
     return right(new, near, ref, a, w * 0 + w.sum(-1, keepdim=True) / new.mask.sum(-1, keepdim=True))
 
 
@@ -195,7 +195,7 @@ def trains_copies(s: Any) -> None:
 
 
 def marks(change: Callable[[Any, Episode, list[int]], list[int]]) -> dict[str, Callable[..., Any]]:
-    """Which tokens of a conversation are trained, changed after its prompt."""
+    """Changes which tokens of a conversation are trained, after its prompt."""
 
     def changed(s: Any, right: Any, e: Episode) -> list[int]:
         return [0] * len(e.prompt) + change(s, e, list(right(e)[len(e.prompt) :]))
@@ -287,7 +287,7 @@ def reference_unblocked(s: Any, right: Any, row: dict[str, Tensor]) -> Any:
 
 
 def mean_of_rows(s: Any, right: Any, rows: list[tuple[Tensor, Tensor]]) -> Tensor:
-    """Each row is divided by its own tokens, whatever it holds."""
+    """Each row is divided by its own token count, whatever it contains."""
     return torch.stack([(x * m).sum() / m.sum() for x, m in rows]).mean()
 
 
@@ -296,7 +296,7 @@ def mean_over_width(s: Any, right: Any, rows: list[tuple[Tensor, Tensor]]) -> Te
 
 
 def decoded_again(s: Any, right: Any, episode: Episode) -> list[int]:
-    """The history goes through text before the next turn."""
+    """The history is decoded and re-encoded before the next turn."""
     text = s.tok.decode(episode.response)
     return [*episode.prompt, *s.tok.encode(text.replace("<call>", "<call> "), add_special_tokens=False)]
 
@@ -306,7 +306,7 @@ def ends_not_shown(s: Any, right: Any, episode: Episode) -> list[int]:
 
 
 def truncated_result(s: Any, right: Any, episode: Episode, reply: list[int]) -> None:
-    """The batch holds a tool result without its last two tokens, which the policy saw."""
+    """The batch lacks the last two tokens of a tool result, which the policy saw."""
     right(episode, reply)
     shown = [*episode.response]
     del episode.response[-2:], episode.behaviour[-2:], episode.generated[-2:]
@@ -319,7 +319,7 @@ def with_result(s: Any, right: Any, episode: Episode) -> list[int]:
 
 
 def index_lost(s: Any, right: Any, active: list[Episode], answers: Any, last: bool) -> Any:
-    """Answers of a later turn go to the rows of the first one."""
+    """Answers of a later turn are assigned to the rows of the first one."""
     return right(active, [*answers[1:], answers[0]], last)
 
 
@@ -328,7 +328,7 @@ def role_lost(s: Any, right: Any, result: str) -> list[int]:
 
 
 def ends_stripped(s: Any, right: Any, episode: Episode, ids: list[int], behaviour: list[float]) -> None:
-    """A turn's end token, a stop word, is not in what the engine's text holds."""
+    """A turn's end token is a stop word, so the engine's text does not contain it."""
     cut = len(ids) - (len(ids) > 1 and ids[-1] == s.tok.eos_token_id)
     right(episode, ids[:cut], behaviour[:cut])
 
@@ -349,7 +349,7 @@ def looks(change: Callable[[Any, Any, Tensor], Tensor | None]) -> dict[str, Call
 
 
 def without_grad_only(change: Callable[[Tensor], Tensor | None]) -> dict[str, Callable[..., Any]]:
-    """The images of forwards without gradient, of the policy."""
+    """Changes the images of the policy's forward passes without gradient."""
     return looks(lambda s, model, x: x if torch.is_grad_enabled() or model is s.reference else change(x))
 
 
@@ -363,7 +363,7 @@ def images_trained(s: Any, right: Any, prompts: Any, responses: Any) -> Any:
 
 
 def not_expanded(s: Any, prompt: list[int]) -> list[int]:
-    """The loss is given the placeholder once."""
+    """The loss gets the placeholder only once."""
     first = prompt.index(s.image) if s.image in prompt else len(prompt)
     return [i for n, i in enumerate(prompt) if i != s.image or n == first]
 
@@ -517,7 +517,7 @@ MISSED = frozenset(
 
 
 def effect(fault: Fault, style: str) -> bool:
-    """Whether a few real steps end elsewhere than those of the right trainer."""
+    """Return whether a few real steps end with other weights than those of the correct trainer."""
     right: Any = RECENT[style](**fault.options)
     wrong: Any = fault.trainer(style)
     if fault.made is engine_drops:
@@ -533,7 +533,7 @@ def effect(fault: Fault, style: str) -> bool:
 
 
 def main(words: Sequence[str]) -> None:
-    """A line for every fault and style, and the share that was caught with all entry points and with two."""
+    """Print a line for every fault and style, and the share that was caught with all entry points and with two."""
     torch.set_num_threads(1)
     own, checked = "--own" in words, "--effect" in words
     words = [w for w in words if not w.startswith("--")]

@@ -1,4 +1,4 @@
-"""Right trainers of three kinds that are common today, each with a complete loop.
+"""Correct trainers of three kinds that are common today, each with a complete loop.
 
 `Replayed` fills a buffer from an engine, draws from it in another order, and weighs samples by importance; `Agent`
 calls a tool over several turns and packs the conversations; `Looking` gives its model an image with every prompt. Their
@@ -53,7 +53,7 @@ class Engine:
         self.version = version
 
     def told(self, generated: Any) -> Tensor:
-        """(N, R, V) what its log-probabilities are made of."""
+        """Return (N, R, V) the values from which its log-probabilities are computed."""
         return torch.stack(generated.scores, 1).float()
 
     def generate(self, rows: list[list[int]], **inputs: Any) -> list[tuple[list[int], list[float]]]:
@@ -70,7 +70,7 @@ class Engine:
 
 
 class Loop(Left):
-    """Common parts of the three: rollouts of an engine, rewards, advantages, an update, new weights."""
+    """Common parts of the three: rollouts from an engine, rewards, advantages, an update, new weights."""
 
     group, passes = 4, 1
     seams = ("rollout", "loss", "backward", "advantages", "step", "sync")
@@ -102,7 +102,7 @@ class Loop(Left):
         raise NotImplementedError
 
     def rewards(self, episodes: list[Episode]) -> list[float]:
-        """The share of even ids in what was generated."""
+        """Return the share of even ids among the generated ones."""
         return [sum(i % 2 == 0 for i in e.response) / len(e.response) for e in episodes]
 
     def update(self, episodes: list[Episode]) -> None:
@@ -150,10 +150,8 @@ class Loop(Left):
 
 
 class Replayed(Loop):
-    """Draws from a buffer of what its engine made under older weights, in an order of chance.
-
-    The ratio is to the policy as it is when the batch is drawn; how far the engine was from that is a weight that
-    stands still and is cut off (a truncated importance weight).
+    """Draws in random order from a buffer of rollouts that its engine generated with older weights. The ratio is to the
+    policy at the time when the batch is drawn; the distance from the engine is a constant, truncated importance weight.
     """
 
     max_lag, cap = 2, 2.0
@@ -166,7 +164,7 @@ class Replayed(Loop):
         return episodes
 
     def kept(self, episodes: list[Episode]) -> list[Episode]:
-        """Those that are not too old."""
+        """Return the rollouts that are not too old."""
         return [e for e in episodes if self.version - e.version <= self.max_lag]
 
     def drawn(self, episodes: list[Episode]) -> list[Episode]:
@@ -182,7 +180,7 @@ class Replayed(Loop):
         return torch.tensor([[0.0] * p + row + [0.0] * (r - len(row)) for row in rows])[:, 1:]
 
     def weight(self, near: Tensor, behaviour: Tensor, mask: Tensor) -> Tensor:
-        """How much likelier a token is to the policy than it was to the engine; at most `cap`."""
+        """Return the ratio of a token's probability under the policy to that under the engine, at most `cap`."""
         return ((near - behaviour) * mask).exp().clamp(max=self.cap).detach()
 
     def prepared(self, episodes: list[Episode]) -> Any:
@@ -207,7 +205,7 @@ class Replayed(Loop):
 class Agent(Loop):
     """Calls a calculator over up to three turns; conversations are packed into rows of at most `width` tokens.
 
-    The engine's own log-probabilities are the old ones; the clip's upper bound is farther away (DAPO).
+    The engine's own log-probabilities are the old ones; the clip has a larger upper bound (DAPO).
     """
 
     turns, width, epsilon_high = 3, 400, 0.28
@@ -260,7 +258,7 @@ class Agent(Loop):
         episode.add(reply, [0.0] * len(reply), 0)
 
     def packs(self, episodes: list[Episode]) -> list[list[Episode]]:
-        """The longest first, each into the first row that has room for it."""
+        """Pack the longest conversations first, each into the first row with enough room."""
         packs: list[list[Episode]] = []
         for e in sorted(episodes, key=lambda e: -len(e.prompt) - len(e.response)):
             size = len(e.prompt) + len(e.response)
@@ -286,7 +284,7 @@ class Agent(Loop):
         return [0.0] * len(episode.prompt) + episode.behaviour
 
     def row(self, pack: list[Episode]) -> dict[str, Tensor]:
-        """(1, T) what one row holds."""
+        """Return (1, T) the content of one row."""
         spread = [e.advantage for e in pack for _ in (*e.prompt, *e.response)]
         columns: dict[str, list[Any]] = {
             "ids": [i for e in pack for i in (*e.prompt, *e.response)],
@@ -339,7 +337,7 @@ class Agent(Loop):
 
 
 class Tokens(torch.nn.Embedding):
-    """The table of tokens; places of an image get its features."""
+    """The token embeddings; positions of an image get its features."""
 
     features: Tensor | None = None
     image = -1
@@ -356,7 +354,7 @@ class Tokens(torch.nn.Embedding):
 
 
 class SeeingLlama(QuickLlama):  # type: ignore[no-untyped-call]
-    """A Llama that takes (N, 3, 4, 4) `pixel_values`: four patches, each in the place of an image token."""
+    """A Llama that takes (N, 3, 4, 4) `pixel_values`: four patches, each at the position of an image token."""
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
@@ -392,7 +390,7 @@ def pictured(prompts: Any) -> list[Pictured]:
 
 
 class Looking(Loop):
-    """A vision-language trainer: rows of unequal length padded on the left, one image a prompt."""
+    """A vision-language trainer: rows of unequal length padded on the left, one image per prompt."""
 
     def __init__(self, **options: Any) -> None:
         self.images: Tensor | None = None
@@ -413,7 +411,7 @@ class Looking(Loop):
         return model.eval()
 
     def render(self, prompt: Any) -> list[int]:
-        """Each image stands as four image tokens."""
+        """Each image is represented by four image tokens."""
         plain = [
             m if isinstance(m["content"], str) else m | {"content": "".join(self.part(p) for p in m["content"])}
             for m in prompt
@@ -428,7 +426,7 @@ class Looking(Loop):
         return torch.stack([p["image"] for m in prompts for p in m[-1]["content"] if p["type"] == "image"])
 
     def seen(self, model: Any) -> Tensor | None:
-        """What a scoring forward of a model is given to look at."""
+        """Return the images for a scoring forward pass of a model."""
         return self.images
 
     def logits(self, model: Any, ids: Tensor, **more: Any) -> Tensor:
@@ -460,12 +458,12 @@ class Looking(Loop):
 
 
 def first_call(answer: list[int]) -> str | None:
-    """In a run of a few steps a tiny policy writes no call: every other answer counts as one."""
+    """In a run of a few steps, a tiny policy writes no tool call, so every other answer counts as one."""
     return str(len(answer)) if answer[0] % 2 else None
 
 
 def run(trainer: Loop, steps: int = 3) -> list[Any]:
-    """What a few steps leave: every weight, and what the engine then says."""
+    """Return the state after a few steps: every weight, and what the engine then generates."""
     torch.manual_seed(7)
     trainer.passes = 2
     if isinstance(trainer, Agent):

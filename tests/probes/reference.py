@@ -1,7 +1,6 @@
-"""A small trainer written the way people write them, with fine and composite entry points; `broken_reference.py` has wrong
-variants.
+"""A small trainer in a common style, with fine and composite entry points; `broken_reference.py` has wrong variants.
 
-The tokenizer is a character BPE: it sees line breaks, and some ids do not survive decoding and encoding.
+The tokenizer is a character BPE: line breaks matter, and some ids do not survive decoding and encoding.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def make_tokenizer(pad_is_eos: bool = False) -> Any:
 
 
 def make_model(tokenizer: Any, seed: int = 0) -> Any:
-    """A tiny Llama, sharp enough that its tokens depend on the context."""
+    """A tiny Llama, peaked enough that its tokens depend on the context."""
     torch.manual_seed(seed)
     config = LlamaConfig(
         vocab_size=len(tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=1, num_attention_heads=4,
@@ -65,7 +64,7 @@ def make_model(tokenizer: Any, seed: int = 0) -> Any:
 
 
 class Reference:
-    """The right trainer with fine entry points. A wrong variant overrides the part with its fault."""
+    """The correct trainer with fine entry points. A wrong variant overrides the part with its fault."""
 
     temperature = 1.0
     entropy_coef = 0.05

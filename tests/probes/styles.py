@@ -1,8 +1,9 @@
-"""Right trainers in the styles that people write: one class per style, and options that every style has.
+"""Correct trainers in common styles: one class per style, and options that every style has.
 
 `Left` pads prompts on the left and responses on the right, `Shifted` gives the model ``ids[:, :-1]`` of repacked rows,
-`Packed` joins all samples in one row under a block-diagonal mask, `Turns` talks to an environment whose tokens are
-between those of the policy. `plain_logprobs` scores one sample alone, without padding: every style must agree with it.
+`Packed` joins all samples in one row under a block-diagonal mask, `Turns` interacts with an environment whose tokens
+are between those of the policy. `plain_logprobs` scores one sample alone, without padding: every style must agree with
+it.
 """
 
 from __future__ import annotations
@@ -170,7 +171,7 @@ class Left:
         return {"do_sample": True, "temperature": self.temperature, "top_k": 0, "max_new_tokens": 16}
 
     def cut(self, tokens: Tensor, width: int) -> list[list[int]]:
-        """Responses up to their end, which is included."""
+        """Return responses up to and including their end token."""
         rows = []
         for row in tokens[:, width:].tolist():
             stop = row.index(self.tok.eos_token_id) + 1 if self.tok.eos_token_id in row else len(row)
@@ -258,7 +259,7 @@ class Left:
                 return self.scores(self.model, prompts, responses).logprobs
 
     def old_scores(self, prompts: Any, responses: Any) -> Tensor | None:
-        """None where the only update on these samples divides by its own log-probabilities."""
+        """Return None if the only update on these samples divides by its own log-probabilities."""
         with torch.no_grad():
             return self.scores(self.model, prompts, responses).logprobs if self.old else None
 
@@ -289,7 +290,7 @@ class Left:
         return self.averaged(per_token, new.mask) + self.entropy_term(new.entropy, new.mask)
 
     def spread(self, advantages: Tensor, lengths: list[int], shape: Any) -> Tensor:
-        """The advantages as the log-probabilities lie; ``lengths`` are those of the whole samples."""
+        """Return the advantages in the layout of the log-probabilities; ``lengths`` are those of the whole samples."""
         return advantages[:, None].expand(shape)
 
     def taken(self, prompts: Any, responses: Any) -> tuple[Any, Any]:
@@ -355,7 +356,7 @@ class Left:
 
 
 class Shifted(Left):
-    """Rows flush left; the model is given all tokens but the last one, and its logits are those of the labels."""
+    """Left-aligned rows; the model gets all tokens but the last one, and its logits are those of the labels."""
 
     def batch(self, prompts: Any, responses: Any) -> tuple[Tensor, Tensor, Tensor]:
         rows = [[*p, *r] for p, r in zip(prompts, responses, strict=True)]
@@ -405,7 +406,7 @@ class Turns(Left):
         return list(self.tok.encode("<|tool|>ok<|tool|>", add_special_tokens=False))
 
     def so_far(self, prompt: list[int], said: list[int]) -> list[int]:
-        """The conversation as the next turn is asked for."""
+        """Return the conversation as the input of the next turn."""
         return [*prompt, *said]
 
     def rollout(self, prompts: Any) -> Any:

@@ -1,4 +1,4 @@
-"""An adapter that ends the process does not choose the exit code of `probe`."""
+"""An adapter that ends the process does not determine the exit code of `probe`."""
 
 import os
 import signal
@@ -34,7 +34,7 @@ class Done(NamedTuple):
 
 
 def probe(path: Path, text: str) -> Done:
-    """Return what `probe` on an adapter with this text does; only an interpreter of its own runs `atexit` hooks."""
+    """Return what `probe` on an adapter with this text does; only a separate interpreter runs `atexit` hooks."""
     path.write_text(text, encoding="utf-8")
     words = ["probe", str(path), "--select", "ADV006"]
     if "atexit" in text:

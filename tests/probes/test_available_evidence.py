@@ -1,4 +1,4 @@
-"""Evidence that entry points show without further calls, and right trainers that such evidence must not flag."""
+"""Evidence from entry points without further calls, and correct trainers that such evidence must not flag."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def told(diagnosis: Diagnosis) -> list[tuple[str, str]]:
 
 
 class Warmer(Left):
-    """Samples at 0.9 of the declared temperature."""
+    """Samples at 0.9 times the declared temperature."""
 
     def generation(self) -> dict[str, Any]:
         return super().generation() | {"temperature": 0.7 * self.temperature}
@@ -51,7 +51,7 @@ class OldOfReference(Left):
 
 
 class LastPartAlone(Left):
-    """A step in two parts, of which the first one's gradient is lost."""
+    """A step in two parts; the gradient of the first one is lost."""
 
     def step(self, prompts: Any, responses: Any, advantages: Tensor) -> None:
         half = len(prompts) // 2
@@ -62,7 +62,7 @@ class LastPartAlone(Left):
 
 
 class SortsPrompts(Left):
-    """Puts the samples in the order of their prompts' length, and leaves their advantages where they are."""
+    """Sorts the samples by prompt length, but not their advantages."""
 
     def loss(self, prompts: Any, responses: Any, advantages: Tensor) -> Tensor:
         order = sorted(range(len(prompts)), key=lambda n: len(self.render(prompts[n])))
@@ -110,7 +110,7 @@ class InReward(Left):
 
 
 class Uncertain(Left):
-    """The policy gradient is on the tokens of the highest entropy alone."""
+    """Only the tokens with the highest entropy get a policy gradient."""
 
     def objective(self, new: Scores, old: Tensor, reference: Tensor, advantages: Tensor) -> Tensor:
         least = new.entropy[new.mask > 0].quantile(0.8)
@@ -130,7 +130,7 @@ class Trained(Left):
 
 
 class Compared(Left):
-    """Puts the batch through a sampler of half precision too, to log how far it is away."""
+    """Also scores the batch with a half-precision sampler, to log the difference."""
 
     def loss(self, prompts: Any, responses: Any, advantages: Tensor) -> Tensor:
         rows = [self.render(p) for p in prompts]

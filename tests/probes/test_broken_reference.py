@@ -1,7 +1,6 @@
-"""Every wrong variant of the reference trainer is flagged by its own probe, and no right one is flagged.
-
-On the first variant of each code, all probes run that the change can reach. `python -m tests.probes.broken_styles` shows
-for every variant in other styles that no other code heads the report.
+"""Every wrong variant of the reference trainer is flagged by its own probe, and no correct one is flagged. On the first
+variant of each code, all probes run that the change can affect. `python -m tests.probes.broken_styles` shows for every
+variant in other styles that no other code heads the report.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ def probed(name: str, *codes: str) -> Diagnosis:
 
 
 def caught(name: str) -> Diagnosis:
-    """Return the diagnosis with the probes that the change can reach."""
+    """Return the diagnosis with the probes that the change can affect."""
     kind: type[Reference] = getattr(broken_reference, name)
     only = None if name in PAD_IS_EOS else reached(kind, Reference, adapted)
     return run_probes(adapted(kind), catalogue=only)

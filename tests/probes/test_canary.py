@@ -1,4 +1,4 @@
-"""The learnability canary: right trainers learn a planted token, and those whose loop is broken do not."""
+"""The learnability canary: correct trainers learn a planted token, and those with a broken loop do not."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_everything_is_restored() -> None:
     assert (trainer.optimizer.param_groups[0]["lr"], len(trainer.optimizer.state)) == (rate, 0)
 
 
-def test_an_adapter_without_a_loop_says_what_is_missing() -> None:
+def test_an_adapter_without_a_loop_reports_what_is_missing() -> None:
     with pytest.raises(AdapterError, match="needs: model, optimizer, and step"):
         canary(Reference().adapter("render", "mask"))
     with pytest.raises(AdapterError, match="needs: rollout"):

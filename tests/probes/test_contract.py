@@ -1,4 +1,5 @@
-"""Trainers as they are: what the adapter does not give follows from what it gives, and a scripted sampler serves all."""
+"""Trainers as they are: missing entry points are derived from the provided ones, and a scripted sampler works with
+all."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def passed(diagnosis: Diagnosis) -> set[str]:
 
 
 class Stepping(Left):
-    """All that it has is a whole update: zero_grad, backward, clipping, step, zero_grad."""
+    """Has only a whole update: zero_grad, backward, clipping, step, zero_grad."""
 
     clip = 0.1
 
@@ -87,7 +88,7 @@ def test_a_trainer_with_only_a_step_has_no_entropy_term_by_its_clipping() -> Non
 
 
 class Own(torch.nn.Module):
-    """A model that is not of transformers: a plain forward for training, `inference` with state for sampling."""
+    """A model that is not from transformers: a plain forward for training, `inference` with state for sampling."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -107,7 +108,8 @@ class Own(torch.nn.Module):
 
 
 class Loops:
-    """Begins at the shortest prompt, with padding on the right, and puts the rest of the longer prompts in its way."""
+    """Starts generation at the end of the shortest prompt, with padding on the right, and forces the rest of the longer
+    prompts."""
 
     def __init__(self) -> None:
         self.tok = make_tokenizer()
@@ -160,7 +162,7 @@ class Loops:
 
 
 class ForgetsTheEnd(Loops):
-    """From outside the same as an end token that never reaches the loss: the model is not given it either."""
+    """Looks the same as an end token that never reaches the loss: the model does not get it either."""
 
     def used(self, mask: Tensor) -> Tensor:
         return mask * torch.nn.functional.pad(mask, (0, 1))[:, 1:]
@@ -172,8 +174,7 @@ class CutsTooEarly(Loops):
 
 
 class TakesTwice(Loops):
-    """Draws row by row without a cache, and puts each row through the model once more for the log-probability of what
-    was drawn."""
+    """Draws row by row without a cache, and scores each row once more for the log-probability of the drawn tokens."""
 
     @torch.no_grad()
     def rollout(self, prompts: Any) -> list[list[int]]:
@@ -227,7 +228,7 @@ def test_a_faulty_custom_model_is_flagged(kind: type[Loops], code: str) -> None:
 
 
 class Keeps(Own):
-    """Given labels it returns their losses alone, one a token, and no logits."""
+    """If it gets labels, it returns only their losses, one per token, and no logits."""
 
     def forward(self, tokens: Tensor, labels: Tensor | None = None) -> Any:
         logits = super().forward(tokens)
@@ -269,7 +270,7 @@ class LabelsThePrompt(Labelled):
 
 
 def fused(logits: Tensor, labels: Tensor) -> Tensor:
-    """As a kernel does that a probe cannot look into."""
+    """Works like a kernel that a probe cannot inspect."""
     return -logits.log_softmax(-1).gather(-1, labels.clamp(min=0)[..., None]).squeeze(-1) * (labels >= 0)
 
 
@@ -296,7 +297,7 @@ def test_a_loss_with_hidden_logits_is_not_proven_by_the_other_parts() -> None:
 
 
 class Weighted(Left):
-    """As deepseek-ai's V3.2 report corrects the k3 estimate for samples of the old policy."""
+    """Corrects the k3 estimate for samples of the old policy, as in the DeepSeek-V3.2 report."""
 
     def objective(self, new: Scores, old: Tensor, reference: Tensor, advantages: Tensor) -> Tensor:
         ratio = self.ratio(new.logprobs, old)
@@ -346,7 +347,7 @@ def test_logits_of_a_scripted_generation_are_the_models_own() -> None:
 
 
 class DividesByNothing(Left):
-    """Leaves the end token out, so that a response that is nothing else has a mean over no tokens."""
+    """Excludes the end token, so a response with only an end token has a mean over no tokens."""
 
     def objective(self, new: Scores, old: Tensor, reference: Tensor, advantages: Tensor) -> Tensor:
         gain = (new.logprobs - old).exp() * advantages

@@ -1,5 +1,4 @@
-"""Trainers with parts that no library gave them: a critic, scores that are detached, a tokenizer, a model's
-generate."""
+"""Trainers with custom parts: a critic, detached scores, a tokenizer, a model's generate."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ def max_for_min(s: Left, ratio: Tensor, advantages: Tensor) -> Tensor:
 
 
 class Critic(Left):
-    """PPO: the score at the last token, a critic's values, and by GAE an advantage for every token."""
+    """PPO: the score at the last token, a critic's values, and an advantage for every token by GAE."""
 
     whitens = False
 
@@ -94,7 +93,7 @@ def test_a_critic_that_is_clipped_apart_is_not_a_clip_without_effect() -> None:
 
 
 class Shuffles(Critic):
-    """Makes its batch in another order on each call, as a loop over shuffled mini-batches does."""
+    """Builds its batch in a different order on each call, like a loop over shuffled mini-batches."""
 
     def order(self, rows: int) -> list[int]:
         return torch.randperm(rows).tolist()
@@ -118,7 +117,7 @@ def test_shuffled_rows_do_not_hide_the_effect_of_a_call(kind: type[Shuffles]) ->
 
 
 class Detaches(Left):
-    """Makes every forward with a gradient, and detaches what it does not train."""
+    """Runs every forward pass with gradients, and detaches what it does not train."""
 
     def old_scores(self, prompts: Any, responses: Any) -> Tensor:
         return self.scores(self.model, prompts, responses).logprobs.detach()
@@ -206,7 +205,7 @@ class Letters:
 
 
 class Nano(torch.nn.Module):
-    """As nanoGPT has it: without targets the logits of the last place alone, and a generate that knows no end."""
+    """As in nanoGPT: without targets only the logits of the last position, and a generate that never stops early."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -271,7 +270,7 @@ class Trainer:
 
 
 class ByHand(Trainer):
-    """Puts tokens through the parts of the model by hand, and the last place alone through its head."""
+    """Calls the parts of the model directly, and its head only on the last position."""
 
     cut = 0
 
@@ -306,7 +305,7 @@ class ScoresAtOne(Trainer):
 
 
 class Sized(Nano):
-    """Its generate is asked for a length first, hands what else it is given to its forward, and returns what is new."""
+    """Its generate takes a length first, passes other arguments to its forward, and returns only new tokens."""
 
     @torch.no_grad()
     def generate(self, size: int, prompt: Tensor | None = None, **kwargs: Any) -> Tensor:  # type: ignore[override]
@@ -318,14 +317,14 @@ class Sized(Nano):
 
 
 class Cached(Nano):
-    """As in Meta's Llama: ids under another name, and the position at which they begin."""
+    """As in Meta's Llama: ids under another name, and the position at which they start."""
 
     def forward(self, x: Tensor, start_pos: int) -> Tensor:  # type: ignore[override]
         return self.head(self.cell(self.embed(x) * 4)[0]) * 4  # type: ignore[no-any-return]
 
 
 class CallsByName(Trainer):
-    """Calls `forward` with names, in its loop and in its loss."""
+    """Calls `forward` with keyword arguments, in its loop and in its loss."""
 
     cut = 0
 
@@ -370,7 +369,7 @@ class AsksForALength(Trainer):
 
 
 class DropsOut(AsksForALength):
-    """Samples in train mode, with dropout in an attention that holds its probability as a number."""
+    """Samples in train mode, with dropout in an attention module that stores its probability as a number."""
 
     def __init__(self) -> None:
         super().__init__()

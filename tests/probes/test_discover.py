@@ -1,5 +1,5 @@
 """Functions that look like entry points are found without running anything, in a script and in what it imports, and
-the adapter for them runs no more of the script than it needs."""
+their adapter runs only the part of the script that it needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The project's engine passes every probe, and each of its faults is named by its own probe."""
+"""The project's engine passes every probe, and each of its faults is reported by its own probe."""
 
 from __future__ import annotations
 

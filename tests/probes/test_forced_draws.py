@@ -1,4 +1,4 @@
-"""Sampling loops and engines that are scripted by their draws: what they keep as old log-probabilities is judged."""
+"""Sampling loops and engines whose draws are scripted: the old log-probabilities that they store are judged."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def by_noise(logits: Tensor) -> Tensor:
 
 
 def after_a_sort(logits: Tensor) -> Tensor:
-    """Nucleus sampling: the weights that are drawn from are in the order of their size."""
+    """Nucleus sampling: draws from weights that are sorted by size."""
     weights, order = logits.softmax(-1).sort(descending=True)
     weights = weights.masked_fill(weights.cumsum(-1) - weights > 0.9999, 0.0)
     return order.gather(-1, weights.multinomial(1))
@@ -47,7 +47,7 @@ def of_the_best(logits: Tensor) -> Tensor:
 
 
 def by_quantile(logits: Tensor) -> Tensor:
-    """Draws by other means than those that can be forced."""
+    """Draws in a way that cannot be forced."""
     table = logits.softmax(-1).cumsum(-1)
     return torch.searchsorted(table, torch.rand(len(logits), 1)).clamp(max=logits.shape[-1] - 1)
 
@@ -56,7 +56,7 @@ WAYS = [by_probability, by_distribution, by_noise, after_a_sort, of_the_best]
 
 
 class Loop(Left):
-    """Draws token by token, and keeps the log-probabilities with which it drew as the old ones."""
+    """Draws token by token, and stores the log-probabilities of the draws as the old ones."""
 
     draw: Draw = staticmethod(by_probability)
 
@@ -221,7 +221,7 @@ def test_a_scripted_engine_counts_the_versions_of_its_weights() -> None:
     assert first.outputs[0].cumulative_logprob != second.outputs[0].cumulative_logprob
 
 
-def test_an_engine_without_a_model_says_that_it_needs_one_for_log_probabilities() -> None:
+def test_an_engine_without_a_model_reports_that_log_probabilities_need_one() -> None:
     sampler = ScriptedSampler(Left().tok)
     with sampler.saying([[5]]):
         (found,) = sampler.generate(["x"])

@@ -1,4 +1,4 @@
-"""Forwards are made once under a probe, unless what they give may be different; engines sample as they are asked."""
+"""Forward passes run once under a probe, unless their result may differ; engines sample as requested."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ IDS = torch.tensor([[5, 6, 7, 8]])
 
 
 class Counted:
-    """A model whose forwards are counted, inside `KnownForwards`."""
+    """A model whose forward passes are counted, inside `KnownForwards`."""
 
     def __init__(self) -> None:
         self.model, self.made = make_model(make_tokenizer()), 0
@@ -69,7 +69,7 @@ def test_a_loss_inside_the_forward_keeps_its_gradient(counted: Counted) -> None:
 
 
 class Engine(Reference):
-    """Samples with an engine at a temperature of its own."""
+    """Samples with an engine that has its own temperature."""
 
     asked = 1.0
 

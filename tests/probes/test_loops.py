@@ -1,4 +1,4 @@
-"""Trainers that sample in a loop by hand, and keep what it drew: rows that are cut, scores of old, and padding."""
+"""Trainers with a custom sampling loop that stores its draws: truncated rows, old scores, and padding."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LIMIT = 14
 
 
 class Looping(Reference):
-    """Samples token by token, scores what it drew with the policy of old, and makes its batch of both."""
+    """Samples token by token, scores the draws with the old policy, and builds its batch from both."""
 
     side = "left"
 
@@ -37,7 +37,7 @@ class Looping(Reference):
 
     @torch.no_grad()
     def drawn(self, prompts: Any) -> tuple[list[list[int]], list[list[int]], list[Tensor]]:
-        """Ids of the prompts, of the responses, and the log-probabilities of old."""
+        """Return ids of the prompts, ids of the responses, and the old log-probabilities."""
         self.model.eval()
         rows, end = [self.render(p) for p in prompts], self.tok.eos_token_id
         ids, real = self.padded(rows, self.side)
@@ -129,7 +129,8 @@ def test_prompts_are_of_unequal_length() -> None:
 
 
 class K1(Reference):
-    """The penalty to the reference is the difference of log-probabilities, whose gradient has no reference in it."""
+    """The penalty to the reference is the difference of log-probabilities, whose gradient does not depend on the
+    reference."""
 
     def divergence(self, logp: Tensor, reference: Tensor) -> Tensor:
         return logp - reference
@@ -146,7 +147,7 @@ def test_k1_in_the_loss_is_not_a_term_of_entropy(kind: type[Reference], fires: b
 
 
 class LeavesModes(TrainMode):
-    """Samples in whatever mode the model is, with checkpointing on, and never asks for train mode."""
+    """Samples in the current mode of the model, with checkpointing on, and never sets train mode."""
 
     trains = False
 
@@ -167,7 +168,7 @@ def test_a_mode_that_no_update_has_shown_is_a_warning(kind: type[Reference], sev
 
 
 class OwnPadding:
-    """A tokenizer of a trainer's own, whose padding is an attribute."""
+    """A custom tokenizer whose padding id is an attribute."""
 
     def __init__(self, inner: Any) -> None:
         self.inner, self.eos_token_id, self.pad_token_id = inner, inner.eos_token_id, inner.pad_token_id
@@ -197,8 +198,7 @@ def test_the_padding_of_a_tokenizer_of_ones_own_is_changed_where_it_is_and_put_b
 
 
 class Anchored(Looping):
-    """Adds the KL to the reference: finished rows continue in its loop, whose forward passes then contain their
-    responses."""
+    """Adds the KL to the reference: finished rows remain in its loop, so its forward passes contain their responses."""
 
     kl_coef = 0.1
 

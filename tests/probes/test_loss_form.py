@@ -1,4 +1,4 @@
-"""The form of losses with known answers: written after the formulas of TRL, verl and OpenRLHF."""
+"""The form of losses with known answers, written from the formulas of TRL, verl and OpenRLHF."""
 
 from collections.abc import Callable
 from typing import Any

@@ -18,14 +18,14 @@ PAIRS = [(prompt, "done") for prompt in PROMPTS]
 
 
 def found(adapter: Adapter, code: str) -> Finding | None:
-    """Return the finding of one probe, which must have judged."""
+    """Return the finding of one probe; fail if it could not judge."""
     diagnosis = run_probes(adapter, catalogue=load().select([code]))
     assert diagnosis.coverage.ran == 1, (diagnosis.coverage.skipped, diagnosis.notes)
     return diagnosis.finding(code)
 
 
 def with_head(factor: float) -> Any:
-    """The reference trainer, its logits multiplied."""
+    """The reference trainer with scaled logits."""
     trainer = Reference()
     with torch.no_grad():
         trainer.model.lm_head.weight.mul_(factor)

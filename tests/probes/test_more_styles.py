@@ -21,14 +21,14 @@ TWO = ("rollout", "loss")
 
 
 class Quotient(Left):
-    """Divides probabilities, and not exponents of differences."""
+    """Divides probabilities instead of exponentiating differences."""
 
     def ratio(self, new: Tensor, old: Tensor) -> Tensor:
         return new.exp() / old.exp()
 
 
 class Halves(Left):
-    """The loss makes two parts of its batch, each weighed by its share of the tokens."""
+    """The loss splits its batch into two parts, each weighted by its share of the tokens."""
 
     weighed = True
 
@@ -76,7 +76,7 @@ class Rows(Left):
 
 
 class Flat(Packed, ByHand):
-    """Conversations end to end in one row, with their bounds; a custom sampling loop; DAPO's clip and mean."""
+    """Conversations concatenated in one row, with their boundaries; a custom sampling loop; DAPO's clip and mean."""
 
     high = 0.28
 
@@ -96,12 +96,12 @@ class Flat(Packed, ByHand):
         return super().settings() | {"epsilon_high": self.high}
 
     def parts(self, table: Tensor) -> tuple[Tensor, ...]:
-        """What a table (1, T - 1) holds of each conversation."""
+        """Return the part of a table (1, T - 1) that belongs to each conversation."""
         return torch.split(torch.nn.functional.pad(table, (1, 0))[0], self.bounds)
 
 
 class Sequences(Flat):
-    """GSPO: a ratio of whole conversations, by the mean of their tokens."""
+    """GSPO: one ratio per conversation, from the mean over its tokens."""
 
     def objective(self, new: Scores, old: Tensor, reference: Tensor, advantages: Tensor) -> Tensor:
         rows = zip(*map(self.parts, (new.logprobs, old, reference, advantages, new.mask)), strict=True)
@@ -126,7 +126,7 @@ class Weighted(Flat):
 
 
 class Critic(Left):
-    """PPO: a value head on the hidden states, trained in the same loss; by GAE an advantage for every token."""
+    """PPO: a value head on the hidden states, trained in the same loss; an advantage for every token by GAE."""
 
     kl_coef = 0.0
 
@@ -144,7 +144,7 @@ class Critic(Left):
         return Scores(*self.gathered(out.logits[:, :-1], ids[:, 1:]), trained[:, 1:])
 
     def gains(self, scores: Tensor, mask: Tensor) -> Tensor:
-        """(N, T - 1) by GAE, of scores (N,) at the last tokens."""
+        """Return (N, T - 1) advantages by GAE, from scores (N,) at the last tokens."""
         values, gain, out = self.values.detach() * mask, torch.zeros(len(mask)), []
         after = torch.nn.functional.pad(mask, (0, 1))
         following = torch.nn.functional.pad(values, (0, 1))
@@ -169,7 +169,7 @@ class CutFirst(Left):
         super().__init__(temperature=0.7, **options)
 
     def taught(self, prompt: int, response: int) -> list[int]:
-        """Which of the tokens after the first are trained."""
+        """Return which of the tokens after the first are trained."""
         return [0] * (prompt - 1) + [1] * response
 
     def scores(self, model: Any, prompts: Any, responses: Any) -> Scores:
@@ -241,7 +241,7 @@ class TowardsIt(Flat):
 
 
 class OneLate(Rows):
-    """The first token of a response is lost, where there are two."""
+    """Loses the first token of a response that has two or more."""
 
     def places(self, prompt: int, response: int) -> tuple[int, int]:
         return prompt - (response < 2), prompt + response - 1
@@ -307,14 +307,14 @@ class LosesTheEnd(CutFirst):
 
 
 class LeavesOutTheLast(CutFirst):
-    """From outside the same: the model is not given the last token either."""
+    """Looks the same from outside: the model does not get the last token either."""
 
     def taught(self, prompt: int, response: int) -> list[int]:
         return [0] * (prompt - 1) + [1] * (response - 1) + [0]
 
 
 class Everything(Critic):
-    """The mean is over prompts and padding too."""
+    """The mean also covers prompts and padding."""
 
     def averaged(self, per_token: Tensor, mask: Tensor) -> Tensor:
         return per_token.mean()

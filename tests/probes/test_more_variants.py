@@ -1,4 +1,4 @@
-"""A second set of wrong and right variants, each one line away from the reference trainer.
+"""A second set of wrong and correct variants, each one line different from the reference trainer.
 
 Most provide only the composite entry points, as custom trainers do: a probe then has only the gradient.
 """
@@ -43,7 +43,7 @@ def adapting(*seams: str, pad_is_eos: bool = False) -> Callable[[type[Reference]
 
 
 def probed(kind: type[Reference], *seams: str) -> Diagnosis:
-    """Return the result of the probes that the change can reach; for the reference itself, of all."""
+    """Return the result of the probes that the change can affect; for the reference itself, of all."""
     make = adapting(*seams)
     return run_probes(make(kind), catalogue=None if kind is Reference else reached(kind, Reference, make))
 
@@ -53,7 +53,7 @@ def bounded(s: Reference, ratio: Tensor) -> Tensor:
 
 
 class LastLost(Reference):
-    """The last token goes, in long responses only."""
+    """Drops the last token, in long responses only."""
 
     def mask(self, prompts: Any, responses: Any) -> Any:
         batch = super().mask(prompts, responses)
@@ -68,7 +68,7 @@ class BosBetween(Reference):
 
 
 class PenaltyOverEarlier(Reference):
-    """The penalty remembers the completions before this one."""
+    """The penalty also covers the previous completions."""
 
     def penalize(self, tokens: Tensor, logits: Tensor, prompt_length: int) -> Tensor:
         seen = self.__dict__.setdefault("seen", torch.zeros(logits.shape[-1]))
@@ -91,7 +91,7 @@ class Maximises(Reference):
 
 
 class NoHeader(Reference):
-    """RL renders without the generation header, the supervised stage with it."""
+    """RL renders without the generation header, and the supervised stage with it."""
 
     def render(self, prompt: Any) -> list[int]:
         return list(self.tok.apply_chat_template(prompt, tokenize=True, add_generation_prompt=False)["input_ids"])
@@ -108,7 +108,7 @@ class PadLabelled(Reference):
 
 
 def objective_with(change: Callable[[Tensor], Tensor]) -> type[Reference]:
-    """The objective gets other advantages than it was given."""
+    """The objective gets advantages other than the given ones."""
     return twin(objective=lambda s, p, o, r, a, k, e: Reference.objective(s, p, o, r, change(a), k, e))
 
 
@@ -164,7 +164,7 @@ def test_an_epsilon_that_leaves_less_of_rounding_than_an_ordinary_advantage_is_a
 
 
 class OneByOne(Reference):
-    """Sorted by length, one forward a sample."""
+    """Sorted by length, one forward pass per sample."""
 
     def loss(self, prompts: Any, responses: Any, advantages: Tensor) -> Tensor:
         whole, parts = sum(map(len, responses)), []

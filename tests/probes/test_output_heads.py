@@ -1,5 +1,5 @@
-"""Heads that are called apart from their backbone: whatever the way, a loss leaves on the logits what it leaves on those
-of a whole forward."""
+"""Output heads that are called separately from their backbone: a loss has the same gradient on their logits as on those
+of a whole forward pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Three kinds of trainers that are common today: right ones pass, and each wrong variant is an error of some probe.
+"""Three kinds of trainers that are common today: correct ones pass, and some probe reports each wrong variant as an
+error.
 
 ``python -m tests.probes.recent_faults`` prints the whole table with every probe; here only the probe of the variant's
 own code runs.
@@ -59,7 +60,7 @@ def test_the_table_has_thirty_faults_of_each_kind() -> None:
 
 
 class Searches:
-    """A rollout whose tool is called by tags that only a regular expression names."""
+    """A rollout whose tool-call tags occur only in a regular expression."""
 
     def __init__(self) -> None:
         import re

@@ -1,4 +1,4 @@
-"""The entry point `reward`: right verifiers are not flagged, and each wrong one is flagged with the text that shows
+"""The entry point `reward`: correct verifiers are not flagged, and each wrong one is flagged with the text that shows
 it."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Each = Callable[[str, str], Any]
 
 
 def one(text: str) -> str | None:
-    """The only answer of a response, or None."""
+    """Return the only answer in a response, or None."""
     found = re.findall(r"<answer>(.*?)</answer>", text, re.DOTALL)
     return found[0].strip() if len(found) == 1 else None
 

@@ -30,7 +30,7 @@ HERE = Path(__file__).parent
 
 
 def state_of(trainer: Reference) -> dict[str, Any]:
-    """Hashes and copies of everything that a probe must leave alone."""
+    """Hashes and copies of everything that a probe must not change."""
 
     def digest(*tensors: torch.Tensor) -> str:
         return hashlib.sha256(b"".join(t.detach().contiguous().numpy().tobytes() for t in tensors)).hexdigest()
@@ -194,7 +194,7 @@ def test_missing_parts_are_skipped_and_named() -> None:
         ({"mask": 3}, "entry point 'mask' is int, not a function"),
     ],
 )
-def test_a_wrong_adapter_says_what_is_wrong(seams: dict[str, Any], message: str) -> None:
+def test_a_wrong_adapter_reports_what_is_wrong(seams: dict[str, Any], message: str) -> None:
     with pytest.raises(AdapterError, match=message.replace("?", r"\?")):
         Adapter(seams=seams)
 
@@ -204,7 +204,7 @@ def test_a_wrong_adapter_says_what_is_wrong(seams: dict[str, Any], message: str)
     [({"model": "Qwen/Qwen3"}, "model is str, which has no modules"), ({"prompts": "hi"}, "prompts is str"),
      ({"optimizer": 1e-6}, "optimizer is float, which has no param_groups"), ({"settings": [1]}, "settings is list")],
 )  # fmt: skip
-def test_an_object_that_cannot_be_what_its_name_says_is_refused(held: dict[str, Any], message: str) -> None:
+def test_an_object_of_the_wrong_kind_for_its_name_is_refused(held: dict[str, Any], message: str) -> None:
     with pytest.raises(AdapterError, match=message):
         Adapter(**held)
 
@@ -221,7 +221,7 @@ def test_a_column_of_a_table_and_settings_that_are_none_or_a_view_are_taken(held
     assert dict(adapter.settings) == (held.get("settings", trainer.adapter().settings) or {})
 
 
-def test_every_probe_says_what_it_certifies() -> None:
+def test_every_probe_states_what_it_certifies() -> None:
     with_probe = [check for check in load().checks.values() if check.probe is not None]
     assert len(with_probe) >= 28
     assert [check.code for check in with_probe if f"## {PROVES}" not in check.page] == []

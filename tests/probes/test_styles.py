@@ -1,4 +1,4 @@
-"""Right trainers in four styles are not flagged, and wrong ones in the same styles get the right code."""
+"""Correct trainers in four styles are not flagged, and wrong ones in the same styles get the expected code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TRL's GRPOTrainer on a tiny model: it passes unchanged, and fails the right probe with each fault."""
+"""TRL's GRPOTrainer on a tiny model: it passes without faults, and fails the expected probe with each fault."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ datasets = pytest.importorskip("datasets")
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """TRL loads the library's models, the reference too."""
+    """TRL loads the library's models, including the reference."""
     monkeypatch.setattr(LlamaForCausalLM, "forward", QuickLlama.forward)
 
 
@@ -61,7 +61,7 @@ def probed(trainer: Any, catalogue: Catalogue | None = None) -> Diagnosis:
 
 
 def of_updates() -> Catalogue:
-    """The probes that call the loss, or what it is made of: those of sampling alone do not depend on its type."""
+    """The probes that call the loss or its parts: those of sampling alone do not depend on its type."""
     parts = {"loss", "objective", "backward", "step", "mask", "logprobs", "advantages"}
     return load().select([c for c, check in load().checks.items() if parts & {*check.probe_arguments}])
 

@@ -1,4 +1,4 @@
-"""Conversations with a scripted policy: exactly what it generated is trained, whatever the environment says between."""
+"""Conversations with a scripted policy: exactly what it generated is trained, whatever the environment inserts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Masked(Turns):
 
 
 class Tools(Masked):
-    """The environment answers a tool call only."""
+    """The environment answers only tool calls."""
 
     call = "use [w01]"
 
@@ -61,14 +61,14 @@ class OneLate(Masked):
 
 
 class Echo(Tools):
-    """The tool says what the policy says after it."""
+    """The tool result equals the policy's next text."""
 
     def feedback(self) -> list[int]:
         return list(self.tok.encode("<|tool|>so [w02] it is<|tool|>", add_special_tokens=False))
 
 
 class EndsLost(Echo):
-    """Takes the end token out of what was sampled."""
+    """Removes the end token from the sampled ids."""
 
     def generate(self, rows: list[list[int]]) -> list[list[int]]:
         return [[i for i in answer if i != self.tok.eos_token_id] for answer in super().generate(rows)]

@@ -18,7 +18,7 @@ from tests.probes.reference import PROMPTS, Reference, make_model, make_tokenize
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that holds a tiny model and its tokenizer."""
+    """A folder with a tiny model and its tokenizer."""
     folder = tmp_path_factory.mktemp("model")
     tokenizer = make_tokenizer()
     make_model(tokenizer).save_pretrained(folder)

@@ -1,5 +1,5 @@
-"""Trainers that whiten the advantages that their loss is given, without an epsilon: equal ones, and a lone one, give
-them nothing, or NaN, or a division by 0."""
+"""Trainers whose loss whitens its advantages without an epsilon: equal advantages, or a single one, give nothing, NaN,
+or a division by 0."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def probed(trainer: Left, *codes: str) -> Diagnosis:
 
 
 class Whitens(Left):
-    """A tensor divided by its deviation: NaN of equal advantages, and of one."""
+    """A tensor divided by its standard deviation: NaN for equal advantages, and for a single one."""
 
     def whitened(self, advantages: Tensor) -> Tensor:
         return (advantages - advantages.mean()) / advantages.std()
@@ -34,7 +34,7 @@ class Whitens(Left):
 
 
 class InNumbers(Whitens):
-    """Numbers divided by theirs: ZeroDivisionError."""
+    """Python numbers divided by their standard deviation: ZeroDivisionError."""
 
     def whitened(self, advantages: Tensor) -> Tensor:
         values = advantages.tolist()
@@ -87,7 +87,7 @@ def test_padding_that_is_taken_for_text_is_seen_where_a_lone_sample_has_no_advan
 
 
 class ReadsPadding(Left):
-    """Scores prompts of unequal length without their attention mask, and pads them far."""
+    """Scores prompts of unequal length without their attention mask, with much padding."""
 
     def logits(self, model: Any, ids: Tensor, **more: Any) -> Tensor:
         return super().logits(model, ids)

@@ -1,4 +1,5 @@
-"""Trackers and stores as far as their official clients ask for one run of 60 steps: servers on the loopback interface."""
+"""Servers on the loopback interface that provide what the official clients of trackers and stores request for one run
+of 60 steps."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def as_json(value: Any) -> Answered:
 
 @contextmanager
 def served(answer: Answer) -> Iterator[tuple[str, list[Asked]]]:
-    """The address of a server, and what it was asked."""
+    """The address of a server, and the requests that it received."""
     asked: list[Asked] = []
 
     class Handler(BaseHTTPRequestHandler):

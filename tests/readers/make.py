@@ -1,4 +1,4 @@
-"""Writes small logs of each format, with the same figures, so that a test reads back exactly what was written."""
+"""Writes small logs of each format with the same numbers, so that a test reads back exactly what was written."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ CORRECTED = {
 
 
 class Counted(NamedTuple):
-    """The content of one labelled file, and what was read from it."""
+    """The content of one labelled file, and the runs read from it."""
 
     name: str
     text: bool
@@ -67,7 +67,7 @@ class Counted(NamedTuple):
 
     @property
     def error(self) -> str:
-        """The kind of error; empty where rows, runs and type of training are right."""
+        """Return the kind of error; empty if rows, runs and type of training are correct."""
         if self.rows != self.true_rows:
             if self.rows == 0:
                 return "nothing read"
@@ -114,7 +114,7 @@ def counted() -> list[Counted]:
 
 
 def table(found: list[Counted]) -> str:
-    """How many files are right and how many wrong by kind of error."""
+    """Count correct files, and wrong files by kind of error."""
     lines = []
     for words, of in (
         ("text, rows counted by hand", [c for c in found if c.text and c.counted]),

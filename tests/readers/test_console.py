@@ -1,4 +1,4 @@
-"""The general reader of consoles: any separator, any language, and lines that are not the trainer's."""
+"""The generic console reader: any separator, any language, and lines from other programs."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_rows_that_waited_in_a_buffer_while_the_bar_moved_on(tmp_path: Path, eve
 
 
 def test_rows_before_the_first_position_of_the_bar_share_the_way_to_it(tmp_path: Path) -> None:
-    """As when a bar is drawn only with every checkpoint, so no row has its own step."""
+    """For example, a bar is drawn only at each checkpoint, so no row has its own step."""
     row = "{{'loss': 0.{i}, 'reward': 0.{i}, 'reward_std': 0.4, 'epoch': 0.{i}}}\n"
     text = ""
     for i in range(1, 9):
@@ -224,6 +224,7 @@ def test_lines_of_an_evaluation_are_not_those_of_training(tmp_path: Path, label:
 
 def test_a_log_without_a_reward_is_not_rl(tmp_path: Path) -> None:
     for text in (
+        "Step {i}: Train Loss=0.6{i}, Eval Loss=0.6{i}, Win Rate=0.5{i}\n",
         "step {i}: len 512, lr 1e-5, loss 0.{i}\n",
         "step {i}: reward_loss 0.{i} value_loss 0.{i} loss 0.{i}\n",
     ):
@@ -252,6 +253,12 @@ def test_the_batch_of_a_headline_counts_its_rows_rather_than_the_epoch(tmp_path:
 def test_evaluations_are_counted_by_the_number_after_their_sign(tmp_path: Path) -> None:
     text = "".join(f"Evaluation #{i} reward/mean: 0.{i}\nCollecting rollouts\n" for i in range(6))
     assert known(run_of(tmp_path, "train.log", text))["eval_score"] == [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]
+
+
+def test_a_rule_below_a_headline_does_not_separate_it_from_its_lines(tmp_path: Path) -> None:
+    text = lines("Epoch {i}/5\n----------\ntrain loss: 0.{i} val loss: 0.7\nval acc: 0.{i}\n\n")
+    run = run_of(tmp_path, "x.log", text)
+    assert (run.steps.tolist(), known(run)["loss"]) == ([1, 2, 3, 4, 5], LOSS["loss"])
 
 
 def test_a_value_below_an_announced_evaluation_is_held_out(tmp_path: Path) -> None:
@@ -330,6 +337,7 @@ def test_slime_numbers_rollouts_and_updates_apart(tmp_path: Path) -> None:
         ("Ep {i} | Avg R: 0.{i} | Len: 8{i}\n", REWARD | LENGTH),
         ("Step {i} | R: 0.{i} ± 0.2 | KL: 0\n", REWARD | {"reward_std": [0.2] * 5, "kl": [0] * 5}),
         ("Epoch {i}: P 0.9 R 0.8 F1 0.85 loss 0.{i}\n", LOSS),
+        ("Training:  {i}%|#  | {i}/9 [00:10<00:20, 1.2s/it, R=0.{i}, U=28.3%]\r", REWARD),
     ],
     ids=[
         "tensor",
@@ -343,6 +351,7 @@ def test_slime_numbers_rollouts_and_updates_apart(tmp_path: Path) -> None:
         "mean R",
         "R",
         "recall",
+        "R of a bar",
     ],
 )
 def test_more_ways_to_print_a_reward(tmp_path: Path, text: str, wanted: dict[str, list[float]]) -> None:
@@ -357,7 +366,7 @@ def test_fractional_zero_variance_groups_are_a_share(tmp_path: Path, dead: str, 
 
 
 def test_rows_that_a_terminal_has_wrapped_anywhere(tmp_path: Path) -> None:
-    """As they are copied from one of so many columns; a bar or a row that never ends takes nothing with it."""
+    """As copied from a terminal with this many columns; an unfinished bar or row affects no other line."""
     rows = [
         f"{{'loss': 0.{i}, 'grad_norm': 0.5, 'rewards/correct/mean': 0.{i}, 'reward': 0.{i}, 'epoch': 0.{i}}}"
         for i in range(1, 10)
@@ -422,7 +431,7 @@ def test_figures_that_name_no_step_are_not_those_of_the_first(tmp_path: Path, te
 
 
 @pytest.mark.parametrize("rank", ["", "rank 0 "])
-def test_updates_that_verl_says_it_skips_stand_alone_where_it_prints_no_metrics(tmp_path: Path, rank: str) -> None:
+def test_verl_warnings_of_skipped_updates_are_a_run_only_without_metrics(tmp_path: Path, rank: str) -> None:
     text = f"[step 7] update begins\n(WorkerDict pid=3) WARN: {rank}grad_norm is not finite: inf\n"
     others = text.replace("rank 0", "rank 5").replace("inf", "nan") if rank else ""
     run = run_of(tmp_path, "x.log", text + others)
@@ -458,7 +467,8 @@ def test_epochs_in_headlines_count_where_a_line_of_another_loop_counts_nothing(t
 
 
 def test_a_mapping_of_only_the_mismatch_joins_the_lines_with_metrics(tmp_path: Path) -> None:
-    """As XTuner prints a step: sampler against trainer as JSON, a line a minibatch, statistics line by line."""
+    """A step as XTuner prints it: sampler against trainer as JSON, one line per minibatch, and statistics line by
+    line."""
     block = (
         "[XTuner][RANK 0][INFO] Rollout {i}: avg entropy: 0.4{i}, avg rollout entropy: 0.4\n rollout mismatch metrics:\n"
         '{{\n    "mismatch/mismatch_kl": 0.002,\n    "mismatch/mismatch_k3_kl": 0.00{i}\n}}\n'
@@ -492,6 +502,7 @@ def test_a_heading_with_a_colon_names_the_step_of_the_lines_below_it(tmp_path: P
     ("row", "accuracy"),
     [
         ("Step {i}/9, Loss: 0.6, Margin: 0.0{i}, Accuracy: 5{i}.00%\n", [0.51, 0.52, 0.53, 0.54, 0.55]),
+        ("Ep 1 (Step {i}): Train loss 0.6, Train reward margins 0.0{i}, Val reward margins 0.0, acc 0.5\n", [0.5] * 5),
         (
             "step {i} | loss 0.6 | chosen_rewards 0.1 | rejected_rewards 0.0 | reward_acc 0.{i}\n",
             [0.1, 0.2, 0.3, 0.4, 0.5],
@@ -517,7 +528,7 @@ def test_a_heading_far_above_a_mapping_does_not_name_its_step(tmp_path: Path) ->
 
 
 def test_a_configuration_that_other_output_interrupts_is_read_in_its_parts(tmp_path: Path) -> None:
-    """The name of a part goes with it: ``n`` of the rollouts is the size of a group."""
+    """The name of a section is part of the key: ``n`` in the rollout section is the group size."""
     ray = "(TaskRunner pid=7) "
     lines = (
         "{'data': {'train_batch_size': 64,", "Gym is unmaintained",

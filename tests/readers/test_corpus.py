@@ -1,4 +1,4 @@
-"""The real logs: rows and rewards counted by a search of the text, another way than the reader's."""
+"""The real logs: rows and rewards are counted by a text search that is independent of the reader."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf)"
 
 
 def labelled(*words: str) -> list[str]:
-    """The files of the corpus whose format holds one of the words."""
+    """Return the files of the corpus whose format contains one of the words."""
     if not CORPUS.is_dir():
         return []
     with open(CORPUS / "labels.csv", encoding="utf-8", newline="") as file:
@@ -31,7 +31,7 @@ def text_of(name: str) -> str:
 
 
 def rewards(name: str) -> list[float]:
-    """Every reward that the runs of a file know, in the order of its rows."""
+    """Return every reward in the runs of a file, in row order."""
     columns = [run.columns["reward_mean"] for run in read(CORPUS / name) if "reward_mean" in run.columns]
     return [value for column in columns for value in column[~np.isnan(column)].tolist()]
 
@@ -108,7 +108,7 @@ LISTED = {
 
 
 def others(found: Iterable[str]) -> list[str]:
-    """The files of the corpus that hold one of these in their names."""
+    """Return the files of the corpus whose names contain one of these."""
     return [name for name in labelled("") if any(part in name for part in found)]
 
 

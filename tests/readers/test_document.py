@@ -1,4 +1,4 @@
-"""JSON documents as others lay them out: rows under any key, columns, curves, several runs."""
+"""JSON documents in third-party layouts: rows under any key, columns, curves, several runs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HISTORY = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
 
 @pytest.mark.parametrize(("iterations", "held"), [(6, None), (7, 7)])
 def test_histories_next_to_settings(tmp_path: Path, iterations: int, held: int | None) -> None:
-    """As many iterations as there are steps are those of the loop, and no passes over each rollout."""
+    """If there are as many iterations as steps, they count the loop and not passes over each rollout."""
     document = {"framework": "own", "learning_rate": 1e-5, "num_iterations": iterations, "reward_history": HISTORY}
     run = run_of(tmp_path, "x.json", json.dumps(document | {"final_reward": 0.6}))
     assert known(run)["reward_mean"] == HISTORY

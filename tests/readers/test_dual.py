@@ -1,4 +1,4 @@
-"""The fairness/hallucination trainer: every generation of its console, the one-line form, and its step metrics."""
+"""The fairness/hallucination trainer: every version of its console output, the one-line form, and its step metrics."""
 
 import math
 from pathlib import Path
@@ -245,7 +245,7 @@ def test_kl_control_and_quick_eval(tmp_path: Path) -> None:
     )
 
 
-def test_the_monitor_of_zero_gradient_groups_is_passed_over_and_said_so(tmp_path: Path) -> None:
+def test_the_monitor_of_zero_gradient_groups_is_skipped_and_reported(tmp_path: Path) -> None:
     run = console(tmp_path, GENERATION_B)
     assert any("monitor of zero-gradient groups takes each response for a group" in note for note in run.notes)
 

@@ -138,7 +138,7 @@ def test_a_run_knows_how_it_ended_and_how_often_it_began_again(tmp_path: Path) -
     assert (run.ending.kind, run.ending.line, run.restarts) == ("finished", 51, 1)
 
 
-def test_a_run_that_died_before_its_first_metric_says_of_what(tmp_path: Path) -> None:
+def test_a_run_that_died_before_its_first_metric_reports_the_error(tmp_path: Path) -> None:
     text = "Loading\nTraceback (most recent call last):\n  File \"a.py\", line 3\nKeyError: 'answer'\n\nmore words\n"
     run = run_of(tmp_path, "train.log", text)
     assert (
@@ -150,7 +150,7 @@ def test_a_run_that_died_before_its_first_metric_says_of_what(tmp_path: Path) ->
     )
 
 
-def test_a_run_too_short_to_judge_says_how_it_ended(tmp_path: Path) -> None:
+def test_a_run_too_short_to_judge_reports_how_it_ended(tmp_path: Path) -> None:
     run = run_of(
         tmp_path, "train.log", "".join(ROWS.splitlines(True)[:2]) + "run.sh: line 44: 225 Killed   python x.py\n"
     )

@@ -20,13 +20,13 @@ WANTED = {"reward_mean": REWARDS, "kl": KLS}
 
 
 def lines(form: str, head: str = "") -> str:
-    """A line for each step, of this form."""
+    """Return a line in this format for each step."""
     rows = zip(REWARDS, KLS, strict=True)
     return head + "".join(form.format(i=i, r=r, k=k) for i, (r, k) in enumerate(rows, 1))
 
 
 def long(form: str, head: str) -> str:
-    """A long table whose metrics stand one below the other, each with all of its steps."""
+    """Return a long table in which the metrics follow one another, each with all of its steps."""
     both = (("reward", REWARDS), ("kl", KLS))
     return head + "".join(form.format(m=m, i=i, v=v) for m, vs in both for i, v in enumerate(vs, 1))
 

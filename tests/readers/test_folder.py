@@ -1,4 +1,4 @@
-"""A folder: every file of it is answered for, each run counts once, and what cannot be read costs itself alone."""
+"""A folder: every file is accounted for, each run counts once, and an unreadable file affects no other."""
 
 from __future__ import annotations
 

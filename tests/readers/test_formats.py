@@ -757,6 +757,15 @@ def test_a_file_that_is_not_a_log_is_reported_so(tmp_path: Path) -> None:
         ("iterations_objective/kl", None),
         ("train_episodes/kl", None),
         ("val_episodes/reward", "eval_score"),
+        ("kl_divs", "kl"),
+        ("clip_fracs", "clip_fraction"),
+        ("grad_norms", "grad_norm"),
+        ("success_rates", "success_rate"),
+        ("val_accs", "eval_score"),
+        ("lrs", "learning_rate"),
+        ("val_chosen_rewards", None),
+        ("corrects", None),
+        ("wins", None),
     ],
 )
 def test_keys_that_say_whether_generator_and_trainer_agree(key: str, field: str | None) -> None:
@@ -781,7 +790,7 @@ def test_a_share_is_computed_from_its_counts(tmp_path: Path) -> None:
 
 
 def test_held_out_scores_that_only_verl_writes_are_those_of_a_training(tmp_path: Path) -> None:
-    """As they are exported from Weights & Biases without the rest; other scores alone may be any evaluation's."""
+    """As exported from Weights & Biases without other metrics; other scores alone may belong to any evaluation."""
     for key, kind in (("run - val-core/gsm8k/acc/mean@1", "rl"), ("run - eval/score", "evaluation")):
         rows = "".join(f'"{5 * i}","0.{40 + i}"\n' for i in range(12))
         run = run_of(tmp_path, "a.csv", f'"Step","{key}"\n{rows}')

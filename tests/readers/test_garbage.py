@@ -1,4 +1,4 @@
-"""Whatever the bytes are: a run or one clear error, in time that grows with the file and no faster."""
+"""Any bytes give a run or one clear error, in time that is at most linear in the file size."""
 
 from __future__ import annotations
 

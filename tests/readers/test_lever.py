@@ -1,4 +1,4 @@
-"""The pointer selector's epoch tables: printed in fixed width, and several runs as CSV."""
+"""The pointer selector's epoch tables: printed in fixed-width columns, and several runs as CSV."""
 
 import math
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Lines of one template are taken by their bytes: what is read is the same as if each were parsed."""
+"""Lines of one template are read by their bytes, with the same result as if each were parsed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Changes that keep a log's rows: text in between, colours, clocks, ranks, wraps, a repeated table, joined logs."""
+"""Changes that keep a log's rows: inserted text, colours, timestamps, ranks, line wraps, a repeated table, joined
+logs."""
 
 from __future__ import annotations
 

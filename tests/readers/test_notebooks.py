@@ -33,7 +33,7 @@ def table(*columns: str) -> str:
     return f"<table><tr><th>Step</th>{''.join(f'<th>{c}</th>' for c in columns)}</tr>{rows}</table>"
 
 
-def test_the_code_says_the_settings_and_the_trainer(tmp_path: Path) -> None:
+def test_the_code_shows_the_settings_and_the_trainer(tmp_path: Path) -> None:
     run = run_of(tmp_path, "a.ipynb", notebook(TRAINER, table("Training Loss", "reward", "kl")))
     wanted = {"learning_rate": 5e-6, "group_size": 6, "max_new_tokens": 1024, "temperature": 0.9}
     assert wanted.items() <= run.settings.items()
@@ -131,7 +131,7 @@ def test_an_exception_before_the_first_metric_is_reported_if_the_cell_trains(
     assert run.notes[-1] == "no metric was recognised in the outputs of its cells"
 
 
-def test_the_code_says_that_an_adapter_is_trained(tmp_path: Path) -> None:
+def test_the_code_shows_that_an_adapter_is_trained(tmp_path: Path) -> None:
     """Its reference is the base model, so the supervised stage in the adapter is not a fault (KL006)."""
     adapted = "model = FastLanguageModel.get_peft_model(model, r = rank)\n"
     for code, trained in ((adapted, True), ("peft_config = LoraConfig(r=8)\n", True), ("", None)):

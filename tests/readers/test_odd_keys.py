@@ -1,4 +1,4 @@
-"""Keys that JSON writes with escapes, in logs that are long enough to be read quickly."""
+"""Keys that JSON writes with escapes, in logs that are long enough for the fast reader."""
 
 import json
 import math

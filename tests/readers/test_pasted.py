@@ -1,4 +1,4 @@
-"""Excerpts as people paste them below a question: torn, wrapped, turned on their side, one row alone."""
+"""Excerpts as people paste them below a question: incomplete, wrapped, transposed, or a single row."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_drawn_table_of_models_is_not_a_run(tmp_path: Path) -> None:
 
 
 def easyr1(prefix: str, step: int) -> str:
-    """A step as EasyR1 prints it: its metrics as a mapping of YAML, cut at the slashes of verl's keys."""
+    """A step as EasyR1 prints it: metrics as a YAML mapping, split at the slashes of verl's keys."""
     told = f"""Step {step}
 actor:
   entropy_loss: 1.{step}
@@ -209,7 +209,7 @@ BLOCK = "Step {i}/60\n  Reward: 0.{i}\n  KL: 0.0{i}\n" + "  a line of what was s
 @pytest.mark.parametrize("fence", ["```\n{}```\n", "~~~text\n{}~~~\n", "> ```\n{}> ```\n"])
 @pytest.mark.parametrize("said", ["", "At first reward: 0.1\nand then reward: 0.2\n"])
 def test_a_log_in_a_fence_of_a_document(tmp_path: Path, fence: str, said: str) -> None:
-    """However long its blocks are, and whatever numbers the sentences around it name."""
+    """Regardless of the length of its blocks and of the numbers in the sentences around it."""
     log = fence.format("".join(BLOCK.format(i=i) for i in range(1, 7)))
     run = run_of(tmp_path, "issue.md", PROSE + said + PROSE + log + PROSE + said)
     assert known(run) == {"reward_mean": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6], "kl": [i / 100 for i in range(1, 7)]}

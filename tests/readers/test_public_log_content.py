@@ -217,7 +217,7 @@ def test_names_below_a_word_or_with_one_more(key: str, field: str) -> None:
 
 @pytest.mark.parametrize(("taken", "kept"), [(6, 6), (5, 60)])
 def test_a_held_out_score_of_0_between_regular_evaluations_was_not_taken(tmp_path: Path, taken: int, kept: int) -> None:
-    """Starting at six values with equal numbers of rows in between, it is not chance; one of them may be 0."""
+    """With six or more values and equal numbers of rows in between, chance is excluded; one of them may be 0."""
     at = {10 * i for i in range(1, taken + 1)}
     rows = [{"step": i, "reward": i / 64, "val_mean_reward": 0.25 if i in at else 0.0} for i in range(1, 61)]
     run = jsonl(tmp_path, rows)
@@ -280,7 +280,7 @@ def test_lines_after_the_last_step_are_of_the_step_above(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(("more", "name", "rows"), [(0, "a.md", 8), (1, "a.md", 0), (1, "a.log", 8)])
 def test_a_document_about_a_training_is_not_a_log(tmp_path: Path, more: int, name: str, rows: int) -> None:
-    """More than four lines of text for each of metrics, from the first of these to the last."""
+    """More than four lines of text per line of metrics, between the first and the last of these."""
     said = "The agent sees what it did, and why.\n\n"
     blocks = [f"step {i} reward: {i / 8}\n" for i in STEPS]
     text = 9 * said + (3 * said).join(blocks[:-1]) + (6 + more) * said + blocks[-1] + 9 * said

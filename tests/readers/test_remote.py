@@ -75,7 +75,7 @@ def test_a_page_of_another_server_is_not_asked_with_the_key_of_the_user(monkeypa
 
 
 @pytest.mark.parametrize("scheme", ["wandb", "mlflow", "trackio", "gs"])
-def test_without_the_client_one_line_says_what_to_install(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_client_one_line_names_what_to_install(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRACKIO_SERVER_URL", "http://127.0.0.1:9")
     for client in ("wandb", "mlflow", "trackio", "huggingface_hub", "gcsfs"):
         monkeypatch.setitem(sys.modules, client, None)
@@ -95,9 +95,7 @@ def test_without_the_client_one_line_says_what_to_install(scheme: str, monkeypat
     ],
 )
 @pytest.mark.parametrize("ask", [lambda address: survey(Path(address)), lambda address: find([address])])
-def test_an_address_that_cannot_be_right_says_how_it_is_written(
-    address: str, told: str, ask: Callable[[str], Any]
-) -> None:
+def test_an_invalid_address_gets_the_expected_form(address: str, told: str, ask: Callable[[str], Any]) -> None:
     pytest.importorskip("fsspec")
     with pytest.raises(ReadError, match=f"{address}: {told}"):
         ask(address)

@@ -1,4 +1,5 @@
-"""Which rows are steps, and which are another run: phases, restarts, sweeps, processes, and bars that stand still."""
+"""Which rows are steps, and which belong to another run: phases, restarts, sweeps, processes, and progress bars without
+progress."""
 
 from __future__ import annotations
 
@@ -290,7 +291,7 @@ def test_an_excerpt_is_counted_from_where_its_epochs_begin(
         (["0.5", "NaN", "NaN"], ["1.5", "1.2", "1.1"], True),
     ],
 )
-def test_a_critic_loss_that_is_always_nan_is_no_critic(
+def test_a_critic_loss_that_is_always_nan_is_not_a_critic(
     tmp_path: Path, losses: list[str], beside: list[str], kept: bool
 ) -> None:
     rows = enumerate(zip(losses, beside, strict=True))

@@ -1,4 +1,4 @@
-"""The stores of loggers: one and the same failing run in each of them, and the same diagnosis."""
+"""The stores of loggers: the same failing run in each of them gives the same diagnosis."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ class AimRun:
 
 
 def aim_repository(folder: Path) -> Path:
-    """The files by which a repository is known, and one that a reader of folders must not take for a log."""
+    """The files that identify a repository, and one that must not be taken for a log."""
     store = folder / ".aim"
     (store / "meta").mkdir(parents=True)
     (store / "meta" / "000008.log").write_bytes(b"\0\1\2reward\0")

@@ -1,4 +1,4 @@
-"""How the lines of a console become rows: what counts them, which belong together, and which are of one response."""
+"""How console lines become rows: what counts them, which belong together, and which describe one response."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Reader = Callable[[Sequence[str]], list[Run]]
 
 
 def summed_up(between: Sequence[int]) -> list[str]:
-    """Lines of a loss without a number, and after so many of them the line that counts by five."""
+    """Lines of a loss without a counter, and after this many of them the line that counts in fives."""
     lines = []
     for place, count in enumerate(between, 1):
         lines += [f"grpo_loss is {0.5 / (place + i)} and kl is 0.0{i}" for i in range(count)]

@@ -1,4 +1,4 @@
-"""Views of one run: a copy is counted once, a run that parts from another one is judged on its own."""
+"""Views of one run: a copy counts once, and a run that diverges from another one is judged separately."""
 
 from __future__ import annotations
 

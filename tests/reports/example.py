@@ -1,4 +1,4 @@
-"""Diagnoses made by hand: one finding of each role, none at all, nothing judged, and one full of hostile text."""
+"""Constructed diagnoses: one finding of each role, no finding, nothing judged, and one full of hostile text."""
 
 import math
 from typing import Any

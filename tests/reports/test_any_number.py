@@ -1,4 +1,4 @@
-"""Every report format and every chart takes any number that a float can hold."""
+"""Every report format and every chart accepts any float."""
 
 import itertools
 import json
@@ -45,7 +45,7 @@ STEPS = {
 
 
 def reported(run: Run) -> None:
-    """Renders all reports and charts; what numpy warns of would be printed to the user."""
+    """Render all reports and charts; numpy warnings would be printed to the user, so none may occur."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         diagnosis = diagnose(run)

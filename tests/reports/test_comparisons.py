@@ -1,4 +1,4 @@
-"""Comparisons in every format: held to schemas and snapshots, escaped, and one page in headless Chromium."""
+"""Comparisons in every format: valid by schema, equal to snapshots, escaped, and one page in headless Chromium."""
 
 import json
 import re

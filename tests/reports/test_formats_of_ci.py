@@ -1,4 +1,4 @@
-"""SARIF, JUnit, GitHub, GitLab and the job summary: held to their schemas, escaped, and stable from run to run."""
+"""SARIF, JUnit, GitHub, GitLab and the job summary: valid by their schemas, escaped, and stable from run to run."""
 
 import json
 import xml.etree.ElementTree as ET

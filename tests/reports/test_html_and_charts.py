@@ -1,4 +1,4 @@
-"""The HTML page as text, and the charts: same run, same bytes; decimated; every field of an anchor unique."""
+"""The HTML page as text, and the charts: the same run gives the same bytes; decimation; unique anchors."""
 
 import json
 import os
@@ -304,7 +304,7 @@ def test_texts_cannot_end_the_script_in_which_they_stand() -> None:
 
 
 def log_of(path: Path) -> Diagnosis:
-    """The diagnosis of a log whose third line holds what must not get out, and what must not become markup."""
+    """Return the diagnosis of a log whose third line contains a secret and text that must not become markup."""
     rows = [{"step": i, "loss": 0.1, "reward": 0.5 + i / 20} for i in range(1, 11)]
     lines = [json.dumps(row) for row in rows]
     lines[2] = json.dumps({**rows[2], "note": "</script><img src=x> api_key=abcdef0123456789"})

@@ -1,8 +1,6 @@
-"""The charts of ten reports as pictures: what the browser draws is what was accepted, within a tolerance.
-
-Half of the reports are drawn dark. Letters are left out, for their shapes differ from machine to machine.
-``python -m tests.reports.test_pictures`` accepts the pictures of now and writes the whole pages to build/pictures: look
-at them first.
+"""The charts of ten reports as images: the browser draws what was accepted, within a tolerance. Half of the reports use
+dark mode. Letters are left out, because their shapes differ between machines. ``python -m tests.reports.test_pictures``
+accepts the current images and writes the whole pages to build/pictures: look at them first.
 """
 
 from __future__ import annotations
@@ -53,14 +51,14 @@ def charts(page: Any) -> Any:
 
 
 def cells(picture: Any) -> np.ndarray:
-    """The mean colours of the cells of a picture, rows x columns x RGB."""
+    """Return the mean colours of the cells of an image, rows x columns x RGB."""
     pixels = np.asarray(picture.convert("RGB"), float)
     height, width = pixels.shape[0] // CELL, pixels.shape[1] // CELL
     return np.asarray(pixels[: height * CELL, : width * CELL].reshape(height, CELL, width, CELL, 3).mean((1, 3)))
 
 
 def differing(found: Any, accepted: Any) -> np.ndarray:
-    """Which cells of two pictures differ; all, where their sizes do."""
+    """Return which cells of two images differ; all cells if their sizes differ."""
     one, other = cells(found), cells(accepted)
     if one.shape != other.shape:
         return np.ones((1, 1), bool)
@@ -93,7 +91,7 @@ def test_a_missing_line_is_a_difference() -> None:
 
 
 def main() -> None:
-    """Accepts the pictures of now."""
+    """Accept the current images."""
     import shutil
     import tempfile
 

@@ -1,4 +1,4 @@
-"""Rollouts of made runs on three tasks, whole and with one drift planted at `ONSET`.
+"""Rollouts of generated runs on three tasks, without a drift and with one planted at `ONSET`.
 
 The policy learns: its share of correct answers rises. Each task writes the layout of another framework: verl's
 ``rollout_data_dir`` (math), TRL's completions (code), and messages with tool calls (search).

@@ -1,4 +1,4 @@
-"""A file of rollouts that grows while it is watched is read once, and gives what it gives as a whole."""
+"""A rollout file that grows while it is watched is read once, with the same result as the complete file."""
 
 import json
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ def lines() -> list[str]:
 
 @pytest.fixture
 def rows(monkeypatch: pytest.MonkeyPatch) -> list[Mapping[str, Any]]:
-    """The rows that are taken apart."""
+    """The rows that were parsed."""
     taken: list[Mapping[str, Any]] = []
 
     def noted(row: Mapping[str, Any], step: int | None = None) -> Any:

@@ -1,4 +1,4 @@
-"""Rollouts that are passed to a live doctor give what a dump of them gives."""
+"""Rollouts passed to a live doctor give the same result as a dump of them."""
 
 from collections import defaultdict
 from pathlib import Path

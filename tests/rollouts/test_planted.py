@@ -1,4 +1,4 @@
-"""Every drift that is planted into rollouts is reported on every task, and no check reports one in the whole runs."""
+"""Every drift planted into rollouts is reported on every task, and no check reports one in the runs without a drift."""
 
 from functools import cache
 from pathlib import Path

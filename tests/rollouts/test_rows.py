@@ -240,7 +240,7 @@ def test_how_a_rollout_ended_is_recognised_by_its_own_words(row: Mapping[str, An
 
 
 @pytest.mark.parametrize("key", ["tool_call", "function_call"])
-def test_a_single_call_of_a_message_is_read_and_data_that_its_tool_returns_is_no_empty_result(key: str) -> None:
+def test_a_single_call_of_a_message_is_read_and_returned_data_is_not_an_empty_result(key: str) -> None:
     call = {"name": "find", "arguments": {"name": "Ann"}}
     messages = [
         {"role": "user", "content": "Find Ann.", key: None},
@@ -252,7 +252,7 @@ def test_a_single_call_of_a_message_is_read_and_data_that_its_tool_returns_is_no
     assert sample.calls == [Call(name="find", arguments='{"name":"Ann"}', result='{"ok":true,"result":{"id":7}}')]
 
 
-def test_an_action_that_is_data_is_no_empty_response() -> None:
+def test_an_action_that_is_data_is_not_an_empty_response() -> None:
     steps = [{"step_number": 1, "action": {"kind": "sort", "to": "bin"}, "observation": {"left": 2}, "reward": 1.0}]
     (sample,) = rollouts_of({"episode_id": "7", "steps": steps, "total_reward": 1.0})
     assert sample.response == '{"kind":"sort","to":"bin"}'

@@ -17,14 +17,14 @@ LOOP = "wait, let me compute this sum once more to be sure about it. " * 12
 
 
 def rollouts(number: int, looping: int) -> list[dict[str, Any]]:
-    """Every ``looping``-th response is a loop, of which none is rewarded."""
+    """Every ``looping``-th response is a loop, and no loop is rewarded."""
     loops = [n % looping == 0 for n in range(number)]
     return [{"prompt": f"p{n}", "response": LOOP if loop else f"r{n}", "reward": 1.0 - loop, "step": 1}
             for n, loop in enumerate(loops)]  # fmt: skip
 
 
 @pytest.mark.parametrize(("number", "examined"), [(EXAMINED + 1, None), (EXAMINED + 2, EXAMINED + 1)])
-def test_a_note_says_how_many_texts_were_examined_where_not_all_were(
+def test_a_note_states_how_many_texts_were_examined_if_not_all_were(
     tmp_path: Path, number: int, examined: int | None
 ) -> None:
     path = tmp_path / "rollouts.jsonl"
@@ -64,7 +64,7 @@ def test_an_empty_result_is_a_failure_only_if_all_results_of_the_rollout_are_emp
     assert record.environment_failure_rate == failed
 
 
-def test_rollouts_that_do_not_say_how_they_ended_are_whole_if_another_says_that_it_failed() -> None:
+def test_rollouts_without_an_ending_count_as_complete_if_another_one_failed() -> None:
     ended = [Sample(step=1, response="a", finish=finish) for finish in ("environment", None, None, None)]
     assert with_rollouts(StepRecord(step=1), ended)[0].environment_failure_rate == 0.25
     assert with_rollouts(StepRecord(step=1), ended[1:])[0].environment_failure_rate is None

@@ -1,4 +1,4 @@
-"""Transforms give the same values row by row, block by block and whole, and a memory that is kept is a snapshot."""
+"""Transforms give the same values row by row, block by block and whole, and a stored memory is a snapshot."""
 
 import math
 from collections.abc import Callable

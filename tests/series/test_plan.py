@@ -122,7 +122,7 @@ def test_a_state_that_cannot_be_copied_is_refused() -> None:
 
 
 def test_a_transform_on_either_side_of_a_setting_keeps_its_own_state() -> None:
-    """What a threshold switches off leaves the states of the others alone."""
+    """A part that a threshold switches off does not change the states of the others."""
 
     def rule(x: Any, *, twice: bool) -> Any:
         before = maximum(previous(x, 2), 0) if twice else 0.0

@@ -1,4 +1,4 @@
-"""Runs of 400 steps with the fields of a TRL log: healthy ones, converged ones, and one for each way to fail.
+"""Runs of 400 steps with the fields of a TRL log: healthy ones, converged ones, and one for each kind of failure.
 
 A healthy run learns a 0-to-1 reward from 8 prompts of differing difficulty, 8 responses each, so its noise is that of
 64 answers; a failing one is a healthy one with a fault added. Shapes (T,): one value per step.
@@ -23,7 +23,8 @@ def ramp(start: float, end: float, begin: int, stop: int = STEPS) -> np.ndarray:
 
 
 def rewards(rng: np.random.Generator, right: np.ndarray, size: int = 8, prompts: int = 8) -> Columns:
-    """Reward columns of ``prompts`` groups of ``size`` answers that are right with a mean chance ``right`` (T,)."""
+    """Reward columns of ``prompts`` groups of ``size`` answers that are correct with mean probability ``right``
+    (T,)."""
     ease = np.clip(right, 1e-4, 1 - 1e-4)[:, None]
     chance = rng.beta(3 * ease, 3 * (1 - ease), (STEPS, prompts))
     hits = rng.binomial(size, chance)
@@ -67,7 +68,7 @@ def healthy(seed: int) -> Columns:
 
 
 def converged(seed: int) -> Columns:
-    """Continues where another run ended: 92% right, entropy 0.2, everything level."""
+    """Continues where another run ended: 92% correct, entropy 0.2, all metrics constant."""
     rng = np.random.default_rng(seed)
     columns = healthy(seed)
     right = np.full(STEPS, 0.92)
@@ -81,7 +82,8 @@ def converged(seed: int) -> Columns:
 
 
 def entropy_collapse(seed: int) -> Columns:
-    """From step 150 the entropy goes to 0.01, the groups die, and the reward sinks from 0.6 to 0.3."""
+    """Starting at step 150, the entropy falls to 0.01, groups lose their variance, and the reward falls from 0.6 to
+    0.3."""
     rng, columns = np.random.default_rng(seed), healthy(seed)
     columns |= rewards(rng, np.where(np.arange(STEPS) < 150, ramp(0.25, 0.6, 0, 150), ramp(0.6, 0.3, 150, 260)))
     columns["entropy_mean"] *= np.exp(ramp(0, np.log(0.02), 150, 240))
@@ -92,7 +94,7 @@ def entropy_collapse(seed: int) -> Columns:
 
 
 def group_of_two(seed: int) -> Columns:
-    """It learns, from pairs."""
+    """It learns from pairs."""
     rng, columns = np.random.default_rng(seed), healthy(seed)
     columns |= rewards(rng, ramp(0.25, 0.7, 0), size=2, prompts=32)
     columns["advantage_abs_values"] = np.array([[0.7071]] * STEPS + [None], object)[:-1]
@@ -100,7 +102,7 @@ def group_of_two(seed: int) -> Columns:
 
 
 def kl_explosion(seed: int) -> Columns:
-    """From step 200 the KL runs from 0.02 to 8 nats per token, and the reward goes with it."""
+    """Starting at step 200, the KL rises from 0.02 to 8 nats per token, and the reward falls."""
     rng, columns = np.random.default_rng(seed), healthy(seed)
     columns |= rewards(rng, np.where(np.arange(STEPS) < 240, ramp(0.25, 0.65, 0, 240), ramp(0.65, 0.03, 240, 320)))
     columns["kl"] *= np.exp(ramp(0, np.log(300), 200, 320))
@@ -121,7 +123,7 @@ def length_hack(seed: int) -> Columns:
 
 
 def no_learning(seed: int) -> Columns:
-    """Advantages of 0.006 (Lever-Plus): the reward stays at 0.3, KL and gradient at nothing."""
+    """Advantages of 0.006 (Lever-Plus): the reward stays at 0.3, and KL and gradient near 0."""
     rng, columns = np.random.default_rng(seed), healthy(seed)
     columns |= rewards(rng, np.full(STEPS, 0.3), prompts=32)
     columns["advantage_std"] = np.full(STEPS, 0.0062)
@@ -134,14 +136,14 @@ def no_learning(seed: int) -> Columns:
 
 
 def nan_in_the_loss(seed: int) -> Columns:
-    """From step 250 the loss is NaN; every other column is that of a healthy run."""
+    """Starting at step 250, the loss is NaN; every other column is that of a healthy run."""
     columns = healthy(seed)
     columns["loss"][250:] = np.nan
     return columns
 
 
 def one_token(seed: int) -> Columns:
-    """From step 180 the responses shrink to one token and are never right."""
+    """Starting at step 180, the responses shrink to one token and are never correct."""
     rng, columns = np.random.default_rng(seed), healthy(seed)
     columns |= rewards(rng, np.where(np.arange(STEPS) < 180, ramp(0.25, 0.6, 0, 180), ramp(0.6, 0.0, 180, 200)))
     shrink = ramp(0, 1, 180, 200)
@@ -153,7 +155,7 @@ def one_token(seed: int) -> Columns:
 
 
 def reward_cliff(seed: int) -> Columns:
-    """In the last tenth the reward falls to 2%; nothing else shows it."""
+    """In the last tenth, the reward falls to 2%; no other metric shows it."""
     rng, columns = np.random.default_rng(seed), healthy(seed)
     right = 0.25 + 0.5 * (1 - np.exp(-np.arange(STEPS) / 120))
     right[360:] = 0.02
@@ -161,7 +163,8 @@ def reward_cliff(seed: int) -> Columns:
 
 
 def entropy_explosion(seed: int) -> Columns:
-    """From step 150 the entropy rises from 0.6 to 7 nats, the text to the limit, the reward to nothing."""
+    """Starting at step 150, the entropy rises from 0.6 to 7 nats, responses reach the limit, and the reward falls to
+    0."""
     rng, columns = np.random.default_rng(seed), healthy(seed)
     columns |= rewards(rng, np.where(np.arange(STEPS) < 160, ramp(0.25, 0.6, 0, 160), ramp(0.6, 0.0, 160, 220)))
     columns["entropy_mean"] *= np.exp(ramp(0, np.log(14), 150, 220))

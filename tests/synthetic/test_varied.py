@@ -1,4 +1,4 @@
-"""Random runs: no learning run is flagged, and the first sentence names what happens to a run."""
+"""Random runs: no learning run is flagged, and the first sentence states what happened to a run."""
 
 from __future__ import annotations
 

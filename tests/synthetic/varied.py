@@ -1,7 +1,7 @@
-"""Random runs as they are recorded in the wild: batches of 4 to 64 prompts, rewards on any scale, columns left out.
+"""Random runs like those of public logs: batches of 4 to 64 prompts, rewards on any scale, columns left out.
 
 `learner` learns and may do what healthy runs do (spikes, growth of the answers, falling entropy, a decaying rate);
-`FAILING` are learners that something happened to. Shapes (T,): one value a row.
+`FAILING` are learners that something happened to. Shapes (T,): one value per row.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class Life(NamedTuple):
 
 
 def life(rng: Rng) -> Life:
-    """60 to 800 steps from a success of 5-40% up by at least a quarter; what happens, happens after a third of it."""
+    """60 to 800 steps; success starts at 5-40% and rises by at least a quarter; a failure starts after a third of the
+    run."""
     steps = int(np.exp(rng.uniform(np.log(60), np.log(800))))
     start, low = rng.uniform(0.05, 0.4), float(rng.choice([0, 0, 0, -1, -5]))
     end = rng.uniform(start + 0.25, 0.95)
@@ -88,7 +89,7 @@ def learner(rng: Rng) -> Run:
 
 
 def collapses(rng: Rng) -> Run:
-    """The success goes to nothing, and nothing but the reward shows it."""
+    """Success falls to 0, and only the reward shows it."""
     run = life(rng)
     return recorded(columns_of(rng, run, run.right * (1 - run.g)), run)
 
@@ -103,7 +104,7 @@ def loses_entropy(rng: Rng) -> Run:
 
 
 def runs_to_the_limit(rng: Rng) -> Run:
-    """Responses of four times their length, all cut off."""
+    """Responses of four times their length, all truncated."""
     run = life(rng)
     columns = columns_of(rng, run, run.right * (1 - run.g))
     columns["response_length_mean"] = columns["response_length_mean"] * (1 - run.g) + 5 * run.length * run.g
@@ -137,7 +138,8 @@ def explodes(rng: Rng) -> Run:
 
 
 def is_hacked(rng: Rng) -> Run:
-    """The reward keeps rising and a held-out score falls to 0; 32 prompts per step, because a rise must be proven."""
+    """The reward keeps rising and a held-out score falls to 0; 32 prompts per step, because the rise must be
+    significant."""
     run = life(rng)._replace(prompts=32)
     columns = columns_of(rng, run, run.right)
     score = 0.45 * (1 - run.g) + 0.02 + rng.normal(0, 0.02, run.steps)
@@ -146,7 +148,7 @@ def is_hacked(rng: Rng) -> Run:
 
 
 def never_starts(rng: Rng) -> Run:
-    """Every reward is the lowest."""
+    """Every reward is the minimum."""
     run = life(rng)
     columns = columns_of(rng, run, run.right)
     nothing = np.zeros(run.steps)

@@ -1,4 +1,4 @@
-"""``python -m tests.threads``: prints the diagnoses of public threads, one line each, and the sums."""
+"""``python -m tests.threads``: prints the diagnoses of public threads, one line each, and the totals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .thread import Thread, outcome
 
 
 def table(threads: tuple[Thread, ...]) -> Counter[str]:
-    """Prints a line a thread; how often each outcome came."""
+    """Print one line per thread, and how often each outcome occurred."""
     sums: Counter[str] = Counter()
     for thread in threads:
         got, diagnosis = outcome(thread)

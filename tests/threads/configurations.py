@@ -1,4 +1,4 @@
-"""Threads whose evidence is a setting, of the collection and four others: the configuration that was posted.
+"""Threads whose evidence is a setting, from the collection and four others: the posted configuration.
 
 A comment pins the version of a thread, that of its date, because only that version has the code in question.
 """

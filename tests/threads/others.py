@@ -1,4 +1,4 @@
-"""Threads that the collection does not hold, found by searching for what people complain of."""
+"""Threads outside the collection, found by searching for common complaints."""
 
 from __future__ import annotations
 

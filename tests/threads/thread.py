@@ -93,13 +93,13 @@ def _rows(columns: Columns) -> list[dict[str, Any]]:
 
 
 def trl(columns: Columns, before: str = "") -> str:
-    """A console of TRL: a dict a row, after what the run prints before."""
+    """A TRL console: one dict per row, after the initial output of the run."""
     lines = [repr({**row, "epoch": round(0.01 * n, 2)}) for n, row in enumerate(_rows(columns), 1)]
     return "\n".join([*before.splitlines(), *lines, ""])
 
 
 def verl(columns: Columns, before: str = "") -> str:
-    """A console of verl: ``step:1 - key:value - …``."""
+    """A verl console: ``step:1 - key:value - …``."""
     lines = [
         " - ".join([f"step:{n}", *(f"{k}:{v:.6g}" for k, v in row.items())]) for n, row in enumerate(_rows(columns), 1)
     ]
@@ -107,7 +107,7 @@ def verl(columns: Columns, before: str = "") -> str:
 
 
 def slime(rollout: Columns, step: Columns) -> str:
-    """A console of slime: a dict a rollout and a dict a step."""
+    """A slime console: one dict per rollout and one per step."""
     lines: list[str] = []
     lengths = {"rollout/response_lengths": 812.5, "rollout/truncated": 0.02, "rollout/advantages": 0.0}
     for n, (one, other) in enumerate(zip(_rows(rollout), _rows(step), strict=True)):
@@ -118,7 +118,7 @@ def slime(rollout: Columns, step: Columns) -> str:
 
 
 def jsonl(columns: Columns) -> str:
-    """One JSON object a row, with ``step``."""
+    """One JSON object per row, with ``step``."""
     rows = [{"step": n, **row} for n, row in enumerate(_rows(columns), 1)]
     return "\n".join([*(json.dumps(row) for row in rows), ""])
 

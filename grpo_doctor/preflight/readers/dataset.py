@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from .modules import as_dict, is_dict, name_of, statements
@@ -98,7 +98,7 @@ class Datasets:
             case ast.ListComp(elt=ast.Dict() as row) | ast.List(elts=[ast.Dict() as row]):
                 return self._row(row, owner, True)
             case ast.Dict():
-                return Rows(self._row(node, owner, True).columns, self._row(node, owner, True).whole)
+                return replace(self._row(node, owner, True), form="")
         return UNKNOWN
 
     def _method(self, method: str, call: ast.Call, rows: Rows, owner: Function | None) -> Rows:
@@ -130,12 +130,10 @@ class Datasets:
     def _returned(self, function: ast.expr, owner: Function | None) -> Rows | None:
         """Return the columns of the row that a function returns, or None if they cannot be inferred."""
         match function:
-            case ast.Lambda(body=body):
-                return (
-                    self._row(as_dict(body), owner, True)
-                    if isinstance(body, ast.Call) and is_dict(body)
-                    else (self._row(body, owner, True) if isinstance(body, ast.Dict) else None)
-                )
+            case ast.Lambda(body=ast.Dict() as row):
+                return self._row(row, owner, True)
+            case ast.Lambda(body=ast.Call() as row) if is_dict(row):
+                return self._row(as_dict(row), owner, True)
             case ast.Name(id=name) if name in self.functions:
                 inside = self.functions[name]
                 returned = self.returned.get(inside, [])

@@ -283,12 +283,12 @@ class Definitions(Gathered):
             found.setdefault(name, []).append(call)
         return found
 
-    def _item(self, owner: ast.expr, name: str, depth: int = 0) -> ast.expr | None:
+    def _item(self, owner: ast.expr, name: str) -> ast.expr | None:
         puts = (c for c in self.changes_of(owner) if c.key == name and not c.least and self.taken(c.line))
         put = next((c.value for c in puts if not _mentions(c.value, owner)), None)
         if put is not None:
             return put
-        held = owner
+        held, depth = owner, 0
         while isinstance(held, ast.Name | ast.Subscript | ast.Attribute) and depth < 10:
             step = self.lookup(held)
             if step is None or step is held:

@@ -65,8 +65,8 @@ def read_shell(text: str, path: Path, written: Mapping[str, str] | None = None) 
     """Return a launch for every command that passes settings, and for every Python program that the script contains or
     starts.
 
-    If no command configures a training, the variables may be meant for a program that reads the environment; they
-    become the last launch. ``written`` contains the text of files that are written before the script runs.
+    If no command defines a training, the variables may be meant for a program that reads the environment; they become
+    the last launch. ``written`` contains the text of files that are written before the script runs.
     """
     context = _Context(path, written=dict(written or {}))
     launches = _read(text, context)

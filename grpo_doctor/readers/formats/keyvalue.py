@@ -26,7 +26,7 @@ from ..row_buffer import Numbers, Rows
 from ..row_kinds import OF_RL, OF_SETTINGS, component
 from ..settings import declared
 from ..steps import excursions
-from .line_templates import RULE, Template, figures, key, silent
+from .line_templates import Template, figures, key, silent
 from .pairs import NUMBER, counter_first, pairs, picked, plain, said
 from .prose_filter import Essay
 from .repeated_lines import SAYS_ENOUGH, Shape, counts_up, is_metric, says
@@ -152,7 +152,6 @@ class General:
         self._starting: set[bytes] = set()
         self._rowed = False
         self._starts: list[int] = []
-        self._breaks = array("q")
         self._others: Counter[str] = Counter()
         self._announced = self._follows = False
         self._path: list[tuple[int, str]] = []
@@ -185,8 +184,6 @@ class General:
             self._follows &= not template.numbered
             if self._startup or not self._rowed:
                 self._see_start(of)
-            if template.parts:
-                self._part_blocks()
         if template.shape is not None:
             self._origin = 0
             if raw[:1] in _PREFIXED and raw.find(b"=", 0, 140) >= 0:
@@ -207,7 +204,7 @@ class General:
         raw = given.encode()
         template = Template(raw, numbered=bool(names))
         template.names, template.told = taken.unread, taken.told
-        template.sets, template.parts = taken.told and self._sets(names), not names and RULE.match(text) is not None
+        template.sets = taken.told and self._sets(names)
         if taken.shape is not None:
             template.collects(taken.shape, taken.picks, len(figures(given.removesuffix(text).encode())))
         self._add_template(key(raw), template)
@@ -282,7 +279,7 @@ class General:
         return text[process.end() :]
 
     def _without_numbers(self, text: str, heading: re.Match[str] | None) -> None:
-        """Process a line that may be the heading of statistics, or a rule between two blocks."""
+        """Process a line that may be the heading of statistics."""
         if heading is not None:
             name = heading[2] or heading[3]
             subject = name if _KEY.fullmatch(name) else next(filter(is_metric, _beginnings(name)), "")
@@ -292,13 +289,6 @@ class General:
                 self._path_origin = self._origin
         elif self._origin == self._path_origin:
             self._path.clear()
-        if RULE.match(text):
-            self._part_blocks()
-
-    def _part_blocks(self) -> None:
-        """Start a new block at a rule or an empty line."""
-        if not self._breaks or self._breaks[-1] != self._order:
-            self._breaks.append(self._order)
 
     def _see_start(self, words_only: bytes) -> None:
         """Note lines that a program printed before its first row and that repeat, because it was restarted there."""
@@ -452,7 +442,7 @@ class General:
                 kept = np.array(shape.origins) == origin
                 if kept.any():
                     own[of] = shape.only(kept)  # type: ignore[index]
-        part._order, part._breaks = self._order, self._breaks
+        part._order = self._order
         part.rows.settings.update(self.rows.settings)
         return part
 
@@ -530,14 +520,13 @@ class General:
 
     def _timeline(self, shapes: list[Shape]) -> Timeline | None:
         """Return the step that starts at each line, or None if the lines are not a training log."""
-        breaks = np.array(self._breaks, np.int64)
         counting = [s for s in shapes if s.count() is not None]
         if any(not s.bar and s.counter not in s.positions and len(s.lines) > 1 for s in counting):
             # lines contain their step, so the progress bars count something else: groups of a step or test questions
             shapes[:] = [s for s in shapes if not s.bar]
             counting = [s for s in counting if not s.bar]
         own = sorted(counting, key=Shape.weight, reverse=True)
-        line = Timeline.of(own[0], breaks) if own else None
+        line = Timeline.of(own[0]) if own else None
         for shape in own[1:]:
             line = line and line.joined(shape, own[0].weak())
         if line is not None or self._heads:  # a line whose step does not count up with the others is text
@@ -555,17 +544,17 @@ class General:
             steps, epochs = head.table().T
             turns = np.diff(steps, prepend=math.nan) != 0
             astray = excursions(steps[turns])[np.cumsum(turns) - 1]
-            return Timeline(np.array(head.order), np.where(astray, math.nan, steps), breaks, epochs)
+            return Timeline(np.array(head.order), np.where(astray, math.nan, steps), epochs)
         shapes = [s for s in shapes if not s.sample]
         main = max((s for s in shapes if says(s.names) >= SAYS_ENOUGH), key=Shape.weight, default=None)
         if main is None or len(main.lines) < (2 if len(main.fields) > 1 else max(10, 0.3 * self._order)):
             step = next((head.values[0] for head in self._heads.values()), None)
-            pasted = _pasted(shapes, breaks, 1.0 if step is None else step)
+            pasted = _pasted(shapes, 1.0 if step is None else step)
             if pasted is not None and step is None:
                 self.rows.set("rows", "unnumbered")
             return pasted
         self.rows.numbered = False
-        return Timeline(np.array(main.order), np.arange(1.0, len(main.order) + 1), breaks)
+        return Timeline(np.array(main.order), np.arange(1.0, len(main.order) + 1))
 
     def _epochs(self, places: np.ndarray) -> np.ndarray | None:
         """Return the epoch in the heading above each place, as Keras prints it, or None if there is none."""
@@ -669,12 +658,12 @@ class _Part(NamedTuple):
         return Numbers([*self.named], self.places, self.lines, self.steps, self.table[:, [*self.named.values()]])
 
 
-def _pasted(shapes: list[Shape], breaks: np.ndarray, step: float) -> Timeline | None:
+def _pasted(shapes: list[Shape], step: float) -> Timeline | None:
     """Return the single step of a pasted row, whose lines each occur once, or None for other logs."""
     means = {_means(name) for shape in shapes for name in shape.names if not declared(name)} - {""}
     if any(len(shape.lines) > 1 for shape in shapes) or len(means) < _LEAST_METRICS or not means & _TRAINS:
         return None
-    return Timeline(np.array([shapes[0].order[0]]), np.array([step]), breaks)
+    return Timeline(np.array([shapes[0].order[0]]), np.array([step]))
 
 
 def _alike(run: Run, other: Run) -> bool:

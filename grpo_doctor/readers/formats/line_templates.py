@@ -29,8 +29,6 @@ _BRACE, _ZERO = b"{0"
 _QUOTES = (b"'", b'"')
 _NEAR = 8
 """Number of words before a number that may name it."""
-RULE = re.compile(r"\s*$|\W{6,}$")
-"""An empty line, or one of signs only, which separates two blocks."""
 _CASES = bytes(97 if chr(byte).islower() and byte < 128 else 65 if chr(byte).isupper() and byte < 128 else 32
                for byte in range(256))  # fmt: skip
 """Keeps the cases of letters."""
@@ -56,7 +54,7 @@ def _telling() -> frozenset[str]:
     for name in (*names, *NUMBER_FIELDS):
         told = frozenset(re.findall(r"[^\W\d_]+", name.lower())) - _SAY_LITTLE
         found |= told.union(*(spelt.get(part, ()) for part in told))
-    return frozenset(found)
+    return frozenset(found).union(f"{word}s" for word in found)
 
 
 _TELLING = _telling()
@@ -74,24 +72,22 @@ _OTHERS = re.compile(
 
 
 class Template:
-    """Lines of one template: whether they contain a number, whether they separate blocks, and how their numbers are
-    used.
+    """Lines of one template: whether they contain a number, and how their numbers are used.
 
     Attributes:
         text: the first of the lines.
         lines: their number.
         numbered: whether they contain a number.
-        parts: whether they separate two blocks.
         shape: the shape that collects their numbers, or None if they are not read.
         told: whether they name a metric.
         sets: whether they name only settings.
         names: their unused names.
     """
 
-    __slots__ = ("_count", "_divisors", "_pick", "lines", "names", "numbered", "parts", "sets", "shape", "text", "told")
+    __slots__ = ("_count", "_divisors", "_pick", "lines", "names", "numbered", "sets", "shape", "text", "told")
 
-    def __init__(self, text: bytes, *, numbered: bool, parts: bool = False) -> None:
-        self.text, self.numbered, self.parts = text, numbered, parts
+    def __init__(self, text: bytes, *, numbered: bool) -> None:
+        self.text, self.numbered = text, numbered
         self.told = self.sets = False
         self.shape: Shape | None = None
         self.names: tuple[str, ...] = ()
@@ -141,8 +137,7 @@ def silent(raw: bytes) -> Template | None:
         return None
     if (numbered and (not words or raw.translate(_CASES).find(b"aA") >= 0)) or (not raw.isascii() and _foreign(raw)):
         return None
-    parts = not (words and raw.isascii()) and RULE.match(raw.decode("utf-8", "replace")) is not None
-    return Template(raw, numbered=numbered, parts=parts)
+    return Template(raw, numbered=numbered)
 
 
 def _named(raw: bytes, letters: bytes) -> bool:

@@ -19,18 +19,16 @@ _OFTEN_ABOVE = 0.05
 
 
 class Timeline:
-    """Places of a log and the step that begins at each; ``breaks`` are the lines that separate blocks."""
+    """Places of a log and the step that begins at each."""
 
-    def __init__(
-        self, places: np.ndarray, steps: np.ndarray, breaks: np.ndarray, epochs: np.ndarray | None = None
-    ) -> None:
-        self.places, self.steps, self.breaks, self.epochs = places, steps, breaks, epochs
+    def __init__(self, places: np.ndarray, steps: np.ndarray, epochs: np.ndarray | None = None) -> None:
+        self.places, self.steps, self.epochs = places, steps, epochs
         self.begins = int(places[0])
         """First possible position of its rows, if a program was restarted in between."""
 
     @classmethod
-    def of(cls, shape: Shape, breaks: np.ndarray) -> Timeline:
-        return cls(np.array(shape.order), shape.table()[:, shape.counter or 0], breaks)
+    def of(cls, shape: Shape) -> Timeline:
+        return cls(np.array(shape.order), shape.table()[:, shape.counter or 0])
 
     def joined(self, shape: Shape, weak: bool) -> Timeline:
         """Return this timeline with the rows of another shape in between, if one of its columns counts along with the
@@ -50,15 +48,15 @@ class Timeline:
         return self
 
     def _with(self, shape: Shape) -> Timeline:
-        other = Timeline.of(shape, self.breaks)
+        other = Timeline.of(shape)
         places = np.concatenate((self.places, other.places))
         order = np.argsort(places, kind="stable")
-        return Timeline(places[order], np.concatenate((self.steps, other.steps))[order], self.breaks)
+        return Timeline(places[order], np.concatenate((self.steps, other.steps))[order])
 
     def without_excursions(self, epochs: Callable[[np.ndarray], np.ndarray | None] | None) -> Timeline:
         keep = ~excursions(self.steps)
         places = self.places[keep]
-        return Timeline(places, self.steps[keep], self.breaks, epochs(places) if epochs else None)
+        return Timeline(places, self.steps[keep], epochs(places) if epochs else None)
 
     def refined(self, shape: Shape) -> Timeline | None:
         """Return the steps of lines that do not name one, if two counts differ by the number of lines between them."""
@@ -80,14 +78,13 @@ class Timeline:
             return None
         of_run = first[np.minimum(np.searchsorted(marks, places), len(marks) - 1)]
         own = steps[of_run] - ends[of_run] + 1 + np.arange(len(places))
-        return Timeline(places, own, self.breaks)
+        return Timeline(places, own)
 
     def at(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the index of the step of each line of a shape, and the place of that count.
 
-        The step is the next one if the lines precede the line that names it. Otherwise it is the last one that began,
-        or the one that the block of the line still names. Lines before the first count keep their place: an earlier run
-        may have printed them.
+        The step is the next one if the lines precede the line that names it. Otherwise it is the last one that began.
+        Lines before the first count keep their place: an earlier run may have printed them.
         """
         last = np.searchsorted(self.places, places, side="right") - 1
         after = np.minimum(np.searchsorted(self.places, places), len(self.places) - 1)
@@ -95,8 +92,5 @@ class Timeline:
         steps = np.count_nonzero(np.diff(after, prepend=-1))
         if above and 1 < steps > _OFTEN_ABOVE * np.count_nonzero(np.diff(self.steps, prepend=math.nan)):
             return after, self.places[after]
-        block = np.searchsorted(self.breaks, places)
-        blocks = np.searchsorted(self.breaks, self.places)
-        named_below = (blocks[after] == block) & ((last < 0) | (blocks[np.maximum(last, 0)] != block))
-        at = np.where(named_below, after, np.maximum(last, 0))
-        return at, np.where((last < 0) & ~named_below, places, self.places[at])
+        at = np.maximum(last, 0)
+        return at, np.where(last < 0, places, self.places[at])

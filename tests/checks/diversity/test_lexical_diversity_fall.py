@@ -7,7 +7,7 @@ FLAT = "0.3 0.31 0.29 0.3 " * 3
 
 
 def steps(distinct: list[int], words: int = 60) -> dict[int, list[Sample]]:
-    """One sample a step, of as many different words as asked, repeated."""
+    """One sample per step with this many different words, repeated."""
     return {
         i: [Sample(step=i, response=" ".join(f"w{k % n}" for k in range(words)))] for i, n in enumerate(distinct, 1)
     }

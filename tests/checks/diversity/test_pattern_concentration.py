@@ -36,6 +36,6 @@ def test_exactly_at_a_threshold(thresholds: dict[str, float], reward: str, share
 
 @pytest.mark.parametrize(("a_step", "onset"), [(3, 19), (2, 24)])
 def test_a_share_is_known_from_thirty_valid_responses_on(a_step: int, onset: int) -> None:
-    """With three a step that is on row 10, with two on row 15; then come the ten rows of its mean."""
+    """This is row 10 with three samples per step, and row 15 with two; the ten rows of the mean follow."""
     alike = {s: [Sample(step=s, response="same", valid=True)] * a_step for s in range(1, 31)}
     assert find("DIV002", reward_mean="0.3x30", samples=alike).onset_step == onset

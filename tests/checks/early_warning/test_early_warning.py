@@ -7,7 +7,7 @@ from grpo_doctor.testing import find, run_check
 
 
 def wave(level: float, then: float, rows: int = 12) -> str:
-    """30 rows about a level and some about another, with a ripple of 0.02."""
+    """30 rows near one level and more near another, with a ripple of 0.02."""
     values = [level] * 30 + [then] * rows
     return " ".join(str(round(v + 0.02 * (-1) ** i, 4)) for i, v in enumerate(values))
 

@@ -73,7 +73,7 @@ def test_low_entropy_is_judged_with_the_other_metrics(columns: dict[str, Any], e
     assert severity(**columns) == expected
 
 
-def test_low_from_the_start_says_that_no_update_did_it() -> None:
+def test_low_from_the_start_reports_that_no_update_caused_it() -> None:
     found = run_check("ENT001", entropy_mean="0.032 0.059 0.05 0.055", reward_mean="0.5 0.51 0.44 0.52")
     assert found is not None
     assert (found.severity, found.onset_step) == ("warning", 1)
@@ -95,7 +95,7 @@ def test_the_onset_is_below_three_tenths_of_the_first_row() -> None:
     assert found.onset_step == 5
 
 
-def test_a_log_that_begins_late_says_nothing_of_the_time_before_any_update() -> None:
+def test_a_log_that_begins_late_does_not_show_the_state_before_any_update() -> None:
     for first_step, ends in ((1, "before any update."),
                              (382, "after updates that are not in the log.")):  # fmt: skip
         found = diagnose(run_of(records_of(first_step, entropy_mean="0.01x10"), "test")).finding("ENT001")

@@ -36,7 +36,7 @@ def test_severity(columns: dict[str, Any], expected: str | None) -> None:
 
 @pytest.mark.parametrize(("coef", "expected"), [(0.5, "error"), (1.0, "warning")])
 def test_a_term_that_is_added_with_a_plus_is_an_error(coef: float, expected: str) -> None:
-    """A coefficient of 1 cannot tell the added term from the entropy itself."""
+    """With a coefficient of 1, the added term cannot be distinguished from the entropy itself."""
     added = " ".join(str(round(coef * (1.0 - 0.04 * i), 4)) for i in range(16))
     found = run_check("ENT004", {"entropy_coef": coef}, entropy_mean=FALL, logit_gap=RISE, entropy_loss=added)
     assert found is not None

@@ -1,4 +1,4 @@
-"""GRD007: clipping that does not act on what the optimizer is given."""
+"""GRD007: clipping that does not affect the gradients that the optimizer gets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.probes.styles import Left
 
 
 class After(Left):
-    """Clips when the optimizer has made its step."""
+    """Clips after the optimizer step."""
 
     def step(self, prompts: Any, responses: Any, advantages: torch.Tensor) -> None:
         self.optimizer.zero_grad()

@@ -44,7 +44,8 @@ def test_unless_it_is_declared() -> None:
 
 
 def test_gradients_that_are_never_divided_are_a_warning() -> None:
-    """The gradient is four times as long and points rightly: Adam takes that out, SGD and clipping do not."""
+    """The gradient is four times as large in the right direction: Adam compensates for this, SGD and clipping do
+    not."""
     trainer = Left()
     trainer.share = lambda part, whole: 1.0  # type: ignore[method-assign]
     found = said(trainer)

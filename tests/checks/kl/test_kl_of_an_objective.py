@@ -1,4 +1,4 @@
-"""KL004 and KL005 on an `objective` that is given alone, as a file of losses has it."""
+"""KL004 and KL005 on an `objective` without other entry points, as in a file of loss functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Divergence = Callable[[Tensor], Tensor]
 
 
 def probed(divergence: Divergence, by_sample: bool) -> Diagnosis:
-    """``divergence`` is made of the reference's log-probabilities less the policy's."""
+    """``divergence`` is a function of the reference's log-probabilities minus the policy's."""
 
     def objective(new: Tensor, old: Tensor, ref: Tensor, advantages: Tensor, mask: Tensor, entropy: Tensor) -> Tensor:
         ratio, a = (new - old).exp(), advantages[:, None]

@@ -60,7 +60,7 @@ def test_a_large_kl_on_a_later_first_row_that_falls(kl: tuple[float, ...], sever
     ("kl", "fired"),
     [("17.3", False), ("0.094 0.085", False), ("0.094 0.0845", True), ("10 9", False), ("0.02 0.01", False)],
 )
-def test_the_mean_of_an_epoch_must_fall_before_it_says_anything(kl: str, fired: bool) -> None:
+def test_the_mean_of_an_epoch_must_fall_before_the_check_fires(kl: str, fired: bool) -> None:
     assert (run_check("KL006", {"rows": "epochs"}, kl=kl) is not None) == fired
 
 

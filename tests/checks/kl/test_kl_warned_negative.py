@@ -1,4 +1,4 @@
-"""KL009: TRL's PPO says itself that its estimate of the KL is negative."""
+"""KL009: TRL's PPO warns that its KL estimate is negative."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def test_one_warning_is_enough_and_clears() -> None:
 @pytest.mark.parametrize(
     "before", ["", "The average ratio of batch (12.26) exceeds threshold 10.00. Skipping batch.\n"]
 )
-def test_the_warning_alone_is_a_run_of_what_it_tells(tmp_path: Path, before: str) -> None:
+def test_the_warning_alone_gives_a_run_with_its_value(tmp_path: Path, before: str) -> None:
     (path := tmp_path / "a.log").write_text(before + SAID.format(-2.44) + "  warnings.warn(\n")
     (run,) = read(path)
     assert run.columns["kl_sequence"][-1] == -2.44

@@ -165,7 +165,7 @@ def test_a_mean_length_near_the_declared_limit(columns: dict[str, Any], expected
     assert (found.severity if found else None) == expected
 
 
-def test_the_message_says_that_the_share_is_estimated_from_the_length() -> None:
+def test_the_message_states_that_the_share_is_estimated_from_the_length() -> None:
     found = run_check("LEN003", {"max_new_tokens": 200}, response_length_mean="196x16")
     assert found is not None
     assert found.message == (
@@ -289,14 +289,14 @@ def test_rows_without_a_reward_are_none_of_0() -> None:
 
 @pytest.mark.parametrize(("early", "severity"), [(0.65, "warning"), (0.55, "info")])
 def test_more_than_half_over_the_whole_run_is_a_warning(early: float, severity: str) -> None:
-    """Here 0.4 of late: batches of two responses swing from row to row."""
+    """The recent share is 0.4: batches of two responses vary from row to row."""
     found = find("LEN003", truncated_rate=[early] * 30 + [0.4] * 30, reward_mean=[0.3, 0.4] * 30)
     assert (found.severity, found.cleared) == (severity, False)
 
 
 @pytest.mark.parametrize(("first", "fires"), [(32.0, True), (31.0, False)])
-def test_lengths_that_are_all_the_same_are_no_guess(first: float, fires: bool) -> None:
-    """A gain excuses a share that is estimated, and none that is certain."""
+def test_identical_lengths_are_not_an_estimate(first: float, fires: bool) -> None:
+    """A gain suppresses the finding for an estimated share, but not for a logged one."""
     length, reward = [first] * 3 + [32.0] * 77, [0.3 + 0.004 * n for n in range(80)]
     found = find("LEN003", response_length_mean=length, max_new_tokens=[32.0] * 80, reward_mean=reward)
     assert (found.severity == "warning" and not found.cleared) is fires

@@ -1,4 +1,4 @@
-"""Each check of the family one step before its boundary, at it with its message, and silent on an agreeing batch."""
+"""Each check of the family: one step before its boundary, at it with its message, and silent on a batch that agrees."""
 
 from typing import Any
 
@@ -86,7 +86,7 @@ def test_says_that_the_cause_is_unknown() -> None:
     found = find("MIS012", mismatch_causes=[{"routing": [0.2, 0.1]}], rollout_mismatch_kl="0.01")
     assert found.message == (
         "The token batch does not show why 80% of the log-probability difference arises: weight versions or reference "
-        "log-probabilities would separate stale weights from others."
+        "log-probabilities would separate stale weights from other causes."
     )
     assert run_check("MIS012", mismatch_causes=[{"routing": [0.5, 0.1]}], rollout_mismatch_kl="0.01") is None
     assert run_check("MIS012", mismatch_causes=[{}], rollout_mismatch_kl="0.002") is None

@@ -1,5 +1,4 @@
-"""The probe PAD004 on generation that is given no attention mask: transformers infers one, unless pad is an end
-token."""
+"""The probe PAD004 on generation without an attention mask: transformers infers one, unless pad is an end token."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def test_pairs_ranked_better_than_by_guessing_are_learned(accuracy: float, fires
 
 @pytest.mark.parametrize(("times", "fires"), [(1, False), (1.01, True)])
 def test_a_noise_that_leaves_room_for_exactly_such_a_gain(times: float, fires: bool) -> None:
-    """Half of the range is left to gain; the same series as a reward shows how large a gain its noise hides."""
+    """Half of the range is still available; the same series as a reward shows how large a gain its noise hides."""
     hidden = find("STL001", reward_mean="0.5x40").evidence["shown"]
     found = run_check("PRF002", thresholds={"headroom_share": 2 * hidden * times}, success_rate="0.5x40")
     assert (found is not None) is fires

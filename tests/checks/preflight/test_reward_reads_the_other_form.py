@@ -17,7 +17,7 @@ def test_message() -> None:
 
 
 def script(dataset: str, prompt: str, score: str) -> str:
-    """A script of TRL whose dataset has this prompt and whose reward returns this."""
+    """A TRL script whose dataset has this prompt and whose reward function returns this expression."""
     return (
         f"from trl import GRPOConfig, GRPOTrainer\ndef score(completions, a=None, **kwargs):\n    return {score}\n"
         f"{dataset.replace('PROMPT', prompt)}\nargs = GRPOConfig(num_generations=8)\n"

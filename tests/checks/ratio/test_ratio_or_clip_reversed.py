@@ -1,4 +1,4 @@
-"""The probe RAT007 on an objective alone: which surrogates are right, and the exact message for those that are not."""
+"""The probe RAT007 on an objective alone: which surrogates are correct, and the exact message for the others."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +20,7 @@ def bounded(ratio: Tensor) -> Tensor:
 
 
 def found(surrogate: Surrogate, **settings: float) -> list[tuple[str, str]]:
-    """Severity and message of what RAT007 says of a token-mean objective with this surrogate."""
+    """Return severity and message of RAT007 on a token-mean objective with this surrogate."""
 
     def objective(
         new: Tensor, old: Tensor, reference: Tensor, advantages: Tensor, mask: Tensor, entropy: Tensor

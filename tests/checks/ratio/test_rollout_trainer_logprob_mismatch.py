@@ -19,9 +19,8 @@ from grpo_doctor.testing import find, run_check
 def test_message_names_the_side(raw: str, side: str) -> None:
     found = find("RAT004", rollout_mismatch_kl="1.05x2", rollout_mismatch_raw_kl=raw)
     assert (found.severity, found.onset_step, found.detected_step) == ("critical", 1, 2)
-    assert (
-        found.message == f"The log-probabilities of rollout engine and trainer differ by 1.05 nats/token (k3). {side}."
-    )
+    differ = "The log-probabilities of rollout engine and trainer differ by 1.05 nats/token (k3 estimate of the KL)."
+    assert found.message == f"{differ} {side}."
 
 
 @pytest.mark.parametrize(
@@ -121,7 +120,7 @@ def test_a_run_that_gains_is_warned_of_probabilities_that_are_too_far_apart(prob
     assert find("RAT004", **columns, reward_mean=RISING).severity == severity
 
 
-def test_message_says_how_k3_was_made() -> None:
+def test_message_states_how_k3_was_computed() -> None:
     found = find("RAT004", rollout_logp_diff="0.01x5 0.2x5")
     assert found.message == (
         "The log-probabilities of rollout engine and trainer differ by 0.0314 nats/token (KL estimated from the mean difference). The raw "

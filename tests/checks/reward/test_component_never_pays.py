@@ -13,7 +13,7 @@ def parts(**levels: float) -> list[dict[str, float]]:
 
 
 def beside(level: float) -> list[dict[str, float]]:
-    """A component that rises with the reward, and one that swings between 0 and this level."""
+    """A component that rises with the reward, and one that alternates between 0 and this level."""
     return [{"compiles": reward, "f": level * (i % 2)} for i, reward in enumerate(RISING)]
 
 
@@ -43,7 +43,7 @@ def test_a_component_at_the_limit_counts_as_never_rewarded(share: float, fires: 
     [(19, 0.0, None), (20, 0.0, "info"), (20, 0.1, None), (39, 0.0, "info"), (40, 0.0, "warning")],
 )
 def test_only_formatting_components_have_been_above_0(rows: int, task: float, severity: str | None) -> None:
-    """The name of the task's component shows neither form nor correctness, as in countdown and Lean trainers."""
+    """The name of the task's component means neither formatting nor correctness, as in countdown and Lean trainers."""
     found = run_check(
         "REW011",
         reward_mean=f"0.1x{rows}",
@@ -114,5 +114,5 @@ def test_a_kl_penalty_is_a_cost() -> None:
     assert [kind(name) for name in ("exactMatch", "xmlcount_reward_func", "guard")] == ["success", "form", ""]
 
 
-def test_a_reward_that_has_not_risen_says_nothing() -> None:
+def test_silent_if_the_reward_has_not_risen() -> None:
     assert run_check("REW011", reward_mean="0.3x30", reward_components=[{"a": 0.3, "f": 0.0}] * 30) is None

@@ -35,7 +35,7 @@ def test_silent(scores: str) -> None:
 
 
 def slipping(end: float) -> str:
-    """Scores that scatter by 0.005 about 0.9, and about this at the end."""
+    """Scores that scatter by 0.005 around 0.9, and around this value at the end."""
     level = [0.9] * 12 + [end] * 12
     return " ".join(f"{score + 0.005 * (-1) ** n:.4f}" for n, score in enumerate(level))
 

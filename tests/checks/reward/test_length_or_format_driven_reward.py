@@ -38,7 +38,8 @@ def test_a_length_that_grows_by_the_same_step_explains_nothing() -> None:
 def test_a_series_must_vary_beyond_its_own_growth(
     reward_step: tuple[float, float], length_step: tuple[float, float], tiny: float, fires: bool
 ) -> None:
-    """The steps of a series are now smaller and now larger than their mean; half of it is a share of exactly 0.25."""
+    """The steps of a series alternate between smaller and larger than their mean; half of it is a share of exactly
+    0.25."""
     reward, length = (
         np.cumsum([mean + spread * (-1) ** i for i in range(44)]).tolist()
         for mean, spread in (reward_step, length_step)
@@ -49,7 +50,7 @@ def test_a_series_must_vary_beyond_its_own_growth(
 
 @pytest.mark.parametrize(("share", "fires"), [(1, False), (0.99, True)])
 def test_a_length_that_explains_exactly_so_much(share: float, fires: bool) -> None:
-    """The reward is the length, so that it explains all of it."""
+    """The reward equals the length, so the length explains all of it."""
     both = np.cumsum([0.125 + 0.25 * (-1) ** i for i in range(44)]).tolist()
     found = run_check("REW003", thresholds={"explained_share": share}, reward_mean=both, response_length_mean=both)
     assert (found is not None) is fires
@@ -131,8 +132,8 @@ def test_exactly_at_what_leaves_nothing_to_learn(
 @pytest.mark.parametrize(("times", "fires"), [(1, False), (1.01, True)])
 @pytest.mark.parametrize("threshold", ["meant_share", "success_room"])
 def test_a_noise_that_leaves_room_for_exactly_such_a_gain(threshold: str, times: float, fires: bool) -> None:
-    """The reward gains 1, and half of the success rate is left to gain. The same series as a reward shows how large a
-    gain its noise hides."""
+    """The reward gains 1, and the success rate could still gain half of its scale. The same series as a reward shows
+    how large a gain its noise hides."""
     rates = threshold == "success_room"
     values = [0.5] * 40 if rates else [0.25] * 16 + [0.375] + [0.25] * 23
     hidden = find("STL001", reward_mean=values).evidence["shown"]

@@ -71,7 +71,7 @@ def test_a_reward_at_its_lowest_is_held_up_by_no_part() -> None:
 
 
 def test_a_part_that_is_rarely_rewarded_has_not_fallen() -> None:
-    """Responses of the right form in 3 of 60 batches: the last one is long past, and nothing is lost."""
+    """Only 3 of 60 batches contain well-formed responses, and the last of them is old, so nothing was lost."""
     paid = {8: 0.2, 9: 0.3, 21: 0.2}
     parts = [{"found": 1.0 + 0.05 * (i % 3), "valid": paid.get(i, 0.0)} for i in range(60)]
     whole = [p["found"] + p["valid"] for p in parts]
@@ -85,7 +85,7 @@ def test_a_part_must_lose_more_than_half_of_more_than_nothing(part: str, fires: 
 
 
 @pytest.mark.parametrize(("flat", "fires"), [(0.25, True), (0.24, False)])
-def test_a_reward_that_fell_by_no_more_than_so_much_of_its_level_is_flat(flat: float, fires: bool) -> None:
+def test_a_reward_that_fell_by_at_most_this_share_of_its_level_is_flat(flat: float, fires: bool) -> None:
     """Its mean of five rows goes from 1 to 0.75, far beyond its noise."""
     reward = "1x20 " + "0.6875 0.8125 0.75x3 " * 2
     components = [{"b": value} for value in series("1x22 0x8")]
@@ -113,7 +113,7 @@ def test_a_penalty_whose_best_is_exactly_nothing_was_never_given(best: float, fi
 
 @pytest.mark.parametrize(("now", "fires"), [("0.5x7", True), ("0.51x7", False)])
 def test_a_part_at_half_of_its_highest_is_not_high(now: str, fires: bool) -> None:
-    """Its last three rows do, and a longer window has lost more than half."""
+    """Its last three rows do; a longer window has lost more than half."""
     components = [{"b": value} for value in series(f"1x20 0x9 {now}")]
     rising = [0.5 + 0.02 * row for row in range(36)]
     found = run_check("REW007", thresholds={"early_rewards": 32}, reward_mean=rising, reward_components=components)

@@ -68,7 +68,7 @@ def test_single_prompts_that_tie_by_chance_are_not_one_reward() -> None:
 
 
 def test_a_top_that_form_alone_reaches_is_not_solved() -> None:
-    """No answer has been right, and the format reward is at its maximum."""
+    """No answer was correct, and the format reward is at its maximum."""
     parts = [{"format_reward": 1.0, "correctness_reward": 0.0}] * 20
     found = find("REW001", reward_mean="1.0x20", reward_std="0x20", reward_components=parts)
     assert found.severity == "error"

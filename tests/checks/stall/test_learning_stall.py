@@ -64,7 +64,7 @@ def test_not_before_the_twelfth_reward(rewards: str, fires: bool) -> None:
 
 @pytest.mark.parametrize(("times", "fires"), [(1, False), (1.01, True)])
 def test_a_noise_that_leaves_room_for_exactly_such_a_gain(times: float, fires: bool) -> None:
-    """Half of a scale of 0 to 1 is left to gain."""
+    """Half of a scale of 0 to 1 is still available."""
     hidden = find("STL001", reward_mean="0.5x40").evidence["shown"]
     found = run_check("STL001", thresholds={"headroom_share": 2 * hidden * times}, reward_mean="0.5x40")
     assert (found is not None) is fires
@@ -76,7 +76,7 @@ def test_a_reward_that_starts_at_the_done_share_has_no_headroom(share: float, fi
 
 
 def test_below_a_top_of_nothing_there_is_always_room() -> None:
-    """Penalties that were all avoided at first, and are not any more."""
+    """Penalties that were all avoided at first but are no longer."""
     found = run_check("STL001", thresholds={"silent_rewards": 41}, reward_mean="0x10 -10x5 -1x25")
     assert found is not None
     assert found.severity == "warning"
@@ -165,7 +165,7 @@ def test_a_held_out_score_that_gains_is_learning() -> None:
 
 
 def unscaled(rows: int) -> list[float]:
-    """Rewards about -2, of which one has been -1.7."""
+    """Rewards near -2, one of which was -1.7."""
     return [-1.7 if n == 20 else -2 + 0.1 * (-1) ** n for n in range(rows)]
 
 

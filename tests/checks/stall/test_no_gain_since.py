@@ -6,7 +6,7 @@ from grpo_doctor.testing import find, run_check
 
 
 def rising(until: int, rows: int = 200) -> list[float]:
-    """A reward that rises from 0.2 to 0.6 up to a row, with noise that repeats, and is level from there."""
+    """A reward that rises from 0.2 to 0.6 until a row and then stays level, with periodic noise."""
     return [0.2 + 0.4 * min(n / until, 1.0) + 0.01 * math.sin(n * 2.4) for n in range(rows)]
 
 

@@ -60,7 +60,7 @@ def test_a_held_out_score_counts_where_no_success_rate_is_recorded(scores: str, 
     assert (found.severity if found else None) == severity
 
 
-def test_a_success_rate_that_moves_says_that_the_policy_does() -> None:
+def test_a_success_rate_that_changes_shows_that_the_policy_does() -> None:
     moving = [0.3 + 0.01 * (n % 3) for n in range(20)]
     assert run_check("STL007", eval_score="0.19482x20", success_rate=moving) is None
 

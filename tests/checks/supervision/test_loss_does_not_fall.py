@@ -49,7 +49,7 @@ def test_degrees(losses: list[float], wanted: str | None) -> None:
     assert severity(loss=losses) == wanted
 
 
-def test_a_flat_loss_is_no_evidence_of_learning() -> None:
+def test_a_flat_loss_is_not_evidence_of_learning() -> None:
     diagnosis = supervised(make_run(loss=FLAT * 11))
     assert diagnosis.verdict == "unproven"
 

@@ -1,4 +1,4 @@
-"""TOK005: verl says itself that the rollout's ids and those of the rendered conversation differ, and probes see it."""
+"""TOK005: verl warns that the rollout's ids differ from those of the rendered conversation, and probes detect it."""
 
 from typing import Any
 
@@ -60,7 +60,7 @@ def test_turns_after_other_ids_than_those_that_are_trained(fault: str, severity:
 
 
 class Stripped(Turns):
-    """Asks on with the reasoning of earlier turns, and returns the conversation without it."""
+    """Continues with the reasoning of earlier turns, and returns the conversation without it."""
 
     def rollout(self, prompts: Any) -> Any:
         return [self.tok.encode(self.without(row), add_special_tokens=False) for row in super().rollout(prompts)]

@@ -11,7 +11,7 @@ def test_a_collapse_after_an_update_that_moved_nothing(witness: str) -> None:
     found = find("UPD007", valid_rate="1 1 0 1", update_applied="0 1 0 0", **dict[str, Any]({witness: "? 0 ? ?"}))
     assert (found.severity, found.onset_step, found.last_step) == ("error", 3, 4)
     assert found.message == (
-        "The rollout collapsed after 1 update without any change of the weights, so optimisation is not the cause."
+        "The rollout collapsed after 1 update that did not change the weights, so optimisation is not the cause."
     )
 
 

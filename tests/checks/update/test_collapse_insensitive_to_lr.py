@@ -5,7 +5,7 @@ from tests.compare.pairs import compared, run
 
 
 def collapsing(rate: float, updates: int, after: int, steps: int = 60) -> Run:
-    """A run with so many updates, every third step, the first ``after`` of them followed by a collapse."""
+    """A run with this many updates, one on every third step; the first ``after`` of them are followed by a collapse."""
     applied = [step % 3 == 0 and step // 3 < updates for step in range(steps)]
     invalid = [1.0 if step % 3 == 1 and step // 3 < after else 0.0 for step in range(steps)]
     return run({"learning_rate": rate}, update_applied=applied, fallback_rate=invalid, reward_mean=[0.1] * steps)

@@ -8,8 +8,8 @@ def test_the_third_jump() -> None:
     found = find("UPD004", valid_rate="1 0 1 0 1 0", policy_movement_kl="0.001x6")
     assert (found.severity, found.detected_step) == ("error", 6)
     assert found.message == (
-        "The share of invalid responses rose by 100% in one step (3 times so far), although the previous update moved the "
-        "policy by only 0.001 nats/token."
+        "A further 100% of the responses became invalid in one step (3 times so far), although the previous update moved "
+        "the policy by only 0.001 nats/token."
     )
 
 
@@ -17,7 +17,7 @@ def test_a_policy_that_moved_may_collapse() -> None:
     assert run_check("UPD004", valid_rate="1 0 1 0 1 0", policy_movement_kl="0.02x6") is None
 
 
-def test_a_movement_that_was_not_recorded_says_nothing_of_the_next_step() -> None:
+def test_an_unrecorded_movement_does_not_affect_the_next_step() -> None:
     sparse = "0.001 nan 0.001 nan 0.001 nan"
     assert run_check("UPD004", valid_rate="1 1 1 1 1 1", policy_movement_kl=sparse) is None
     assert run_check("UPD004", valid_rate="0 1 0 1 0 1 0", policy_movement_kl=f"{sparse} 0.001") is None

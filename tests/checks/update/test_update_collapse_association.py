@@ -26,7 +26,7 @@ def test_it_needs_five_updates_from_a_healthy_state() -> None:
 
 
 def test_collapses_after_skips_are_held_against_it() -> None:
-    """One collapse after a skip too: p rises to 0.024 and nothing is claimed."""
+    """With one collapse after a skip, p rises to 0.024 and nothing is reported."""
     rates = " ".join(["0 1"] * 5 + ["0 1 0x4"])
     updates = " ".join(["1 0"] * 5 + ["0x6"])
     assert run_check("UPD001", fallback_rate=rates, update_applied=updates) is None
@@ -65,7 +65,7 @@ def test_exactly_at_a_threshold(evidence: str) -> None:
 
 
 def test_one_shift_of_twenty_that_does_as_well_is_exactly_the_limit() -> None:
-    """A pattern of twenty steps that repeats: of forty shifts, two find as much, which is 5%."""
+    """A pattern of twenty steps that repeats: two of forty shifts reach the same statistic, which is 5%."""
     pattern = [1, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]
     updates = [*pattern, *pattern, 1]
     found = find("UPD001", fallback_rate=[0, *updates[:-1]], update_applied=updates)

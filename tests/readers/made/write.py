@@ -113,7 +113,7 @@ def tensorboard(folder: Path) -> None:
 
 
 def transformers(folder: Path) -> None:
-    """As the Trainer does it: the names without ``train/``, each row with its step, saved by the library."""
+    """As the Trainer writes it: names without ``train/``, each row with its step, saved by the library."""
     from transformers import TrainerState
 
     state = TrainerState(global_step=30, max_steps=30)
