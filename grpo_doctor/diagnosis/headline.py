@@ -90,8 +90,10 @@ def headline(facts: Facts) -> str:
         said.append(f"The loss is {loss} at the start and at the end.")
     if end := _ending(facts, result):
         said.append(end)
-    if not facts.short and facts.vital and not any(f.message.removesuffix(".") in result for f in facts.vital):
-        said.append(max(facts.vital, key=lambda f: (f.level, f.sureness)).message)
+    constant = facts.outcome and facts.outcome.evidence.get("constant")  # then the other series are stuck, too
+    stuck = [f for f in facts.vital if f.message.removesuffix(".") not in result]
+    if stuck and not (facts.short or constant):
+        said.append(max(stuck, key=lambda f: (f.level, f.sureness)).message)
     if facts.head is None and trained and facts.verdict != "healthy":
         said.append(_next_step(facts))
     return " ".join(said)

@@ -810,3 +810,15 @@ def test_the_perplexity_of_an_evaluation_is_not_a_score_of_it(tmp_path: Path) ->
 def test_a_loss_below_0_is_not_a_cross_entropy(tmp_path: Path, loss: float, kind: str) -> None:
     rows = [{"step": n, "avg_loss": [0.02, loss][n % 2], "acc": 0.9} for n in range(10)]
     assert run_of(tmp_path, "m.jsonl", "\n".join(map(json.dumps, rows))).run_type == kind
+
+
+def test_success_and_held_out_scores_at_each_step_are_a_training(tmp_path: Path) -> None:
+    """A history that was exported with its scores alone."""
+    rows = [
+        "step,episode/success_rate,val/success_rate",
+        *(f"{n},0.{n + 10},{'0.3' if n % 5 == 0 else ''}" for n in range(1, 21)),
+    ]
+    path = tmp_path / "history.csv"
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    (run,) = read(path)
+    assert (run.run_type, len(run)) == ("rl", 20)
