@@ -1,9 +1,9 @@
 """``python -m benchmarks.corpus.first_sight LABELS FOLDER``: judges logs that no rule was written with, and stores it.
 
 LABELS is a table that was completed before grpo-doctor read any of the logs: file, repository, path, commit, framework,
-kind, accepted_verdicts. Its logs are in FOLDER. One row for each is added to ``first_sight.csv``: facts, the verdict on
-the first run of the file, and the revision that gave it. The rows of a set are never judged again, because rules are
-changed by its errors afterwards.
+kind, accepted_verdicts; ``commit`` is ``issue`` for excerpts from a thread, whose address is ``path``. Its logs are in
+FOLDER. One row for each is added to ``first_sight.csv``: facts, the verdict on the first run of the file, and the
+revision that gave it. The rows of a set are never judged again, because rules are changed by its errors afterwards.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def judged(labels: Path, folder: Path, start: int) -> Iterator[dict[str, str | i
                 "expect": label["accepted_verdicts"],
                 "verdict": verdict(folder / label["file"]),
                 "bytes": len(content),
-                "sha256": hashlib.sha256(content).hexdigest(),
+                "sha256": "" if label["commit"] == "issue" else hashlib.sha256(content).hexdigest(),
                 **{name: label[name] for name in ("path", "commit", "framework", "kind")},
             }
 

@@ -137,7 +137,7 @@ def _stopped(loss: Any, model: Any, render: Any, tokenizer: Any, prompts: Any) -
     """Return how many of the tokens are lowered by a negative advantage but not raised by a positive one, which only a
     ratio above the clip bound explains; or the reverse, in samples whose other tokens move both ways."""
     push = probes.gradient_effect
-    made, responses = push.four(render, tokenizer, model, prompts)
+    made, responses = push.four(render, tokenizer, model, prompts, push.LONGER)
     up, down = ([s * sign for s in push.SIGNS] for sign in (1.0, -1.0))
     one, other = (push.pushes(loss, model, made, responses, signs=signs) for signs in (up, down))
     stopped = tokens = 0

@@ -116,7 +116,7 @@ def scored(
     tokenizer: Any,
     temperature: float = 1.0,
 ) -> list[tuple[Tensor, Tensor]]:
-    """Return, for each response, the log-probabilities of all tokens at its positions (R, V), and of its tokens (R,)."""
+    """Return, for each response, the log-probabilities of all tokens at its positions (R, V) and of its own (R,)."""
     rows = [[*p, *r] for p, r in zip(prompts, responses, strict=True)]
     ids, real = pad_left(rows, special_ids(tokenizer).pad, device_of(model))
     table = (logits_of(model, ids, real)[:, :-1].float() / temperature).log_softmax(-1)

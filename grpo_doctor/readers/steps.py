@@ -297,8 +297,11 @@ def repeated(steps: np.ndarray, columns: Mapping[str, np.ndarray]) -> np.ndarray
 
 
 def restarted(repeated: np.ndarray, steps: np.ndarray, trains: np.ndarray) -> list[int]:
-    """Return the training rows whose step comes again because the run was restarted: they are few, or have the first
-    step of a run that was started several times. Otherwise, this is how the log counts."""
+    """Return the training rows whose step comes again because the run was restarted: they are few, fewer than half of
+    the steps of a counter that also goes back, or have the first step of a run that was started several times.
+    Otherwise, this is how the log counts."""
     again = repeated[trains[repeated] & trains[repeated - 1]]
-    first = bool((steps[again] == steps[0]).all()) and np.count_nonzero(np.diff(steps)) > 1
-    return again.tolist() if first or len(again) <= 0.1 * len(trains) else []
+    moves = np.diff(steps)
+    first = bool((steps[again] == steps[0]).all()) and np.count_nonzero(moves) > 1
+    goes_back = bool((moves < 0).any()) and 2 * len(again) < np.count_nonzero(moves) + 1
+    return again.tolist() if first or goes_back or len(again) <= 0.1 * len(trains) else []

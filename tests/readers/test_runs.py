@@ -162,6 +162,10 @@ def test_the_first_step_of_short_runs_in_one_file_is_not_merged(tmp_path: Path) 
     rows = [json.dumps({"step": at, "reward": i / 10}) for i, at in enumerate(steps)]
     (run,) = runs(tmp_path, "x.jsonl", "\n".join(rows))
     assert run.steps.tolist() == steps
+    resumed = [0, 5, 10, 15, 0, 0, 5, 5, 10, 15, 20, 25]
+    rows = [json.dumps({"iteration": at, "mean_reward": i / 10}) for i, at in enumerate(resumed)]
+    (run,) = runs(tmp_path, "z.jsonl", "\n".join(rows))
+    assert run.steps.tolist() == resumed
     every = [json.dumps({"step": i // 2, "loss": i / 10}) for i in range(20)]
     (run,) = runs(tmp_path, "y.jsonl", "\n".join(every))
     assert run.steps.tolist() == list(range(10))
