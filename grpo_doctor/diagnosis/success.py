@@ -54,8 +54,8 @@ def beyond_reference(success: Mapping[str, Outcome]) -> bool:
 
 
 def worse(o: Outcome) -> bool:
-    """Return whether the last level is below the first, beyond noise. That is no fall, which must stand the same test
-    after every row."""
+    """Return whether the last level is below the first, beyond noise; the test of a fall is stricter, because it is
+    applied after every row."""
     return o.first - o.now > o.shown and o.rows >= FEW
 
 
