@@ -60,7 +60,7 @@ def test_an_example_runs(place: Path, name: str) -> None:
 
 
 def test_the_adapter_of_the_examples_is_right(place: Path) -> None:
-    result = CliRunner().invoke(app, ["probe", str(ROOT / "docs/examples/adapter.py")])
+    result = CliRunner().invoke(app, ["probe", "--select", "ADV", str(ROOT / "docs/examples/adapter.py")])
     assert result.exit_code == 0, result.output
     assert "HEALTHY" in result.output
 

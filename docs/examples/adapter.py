@@ -1,4 +1,4 @@
-"""Proves an advantage function: grpo-doctor probe adapter.py"""
+"""Proves an advantage function: grpo-doctor probe --select ADV adapter.py"""
 
 settings = {"group_size": 8}  # what the trainer declares
 

@@ -116,7 +116,7 @@ def scored(
     tokenizer: Any,
     temperature: float = 1.0,
 ) -> list[tuple[Tensor, Tensor]]:
-    """Return, for each response, the log-probabilities of all tokens at its positions (R, V) and of its own (R,)."""
+    """Return, for each response, the log-probabilities of all tokens at its positions (R, V) and of its tokens (R,)."""
     rows = [[*p, *r] for p, r in zip(prompts, responses, strict=True)]
     ids, real = pad_left(rows, special_ids(tokenizer).pad, device_of(model))
     table = (logits_of(model, ids, real)[:, :-1].float() / temperature).log_softmax(-1)
@@ -155,7 +155,7 @@ def entropy_cases(
     """Yield one case for all samples together and one for each sample: at zero advantages, and the part that is even in
     the advantages. They are computed on demand, because each needs separate gradients.
     """
-    made, _, responses = answered(render, tokenizer, model, prompts)
+    made, _, responses = answered(render, tokenizer, model, prompts, (4, 2, 5, 3))
     temperature = float(settings.get("temperature") or 1.0)
     if reference is not None and reference is not model:
         align(reference, model)
