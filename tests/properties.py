@@ -62,17 +62,19 @@ def disagreements(diagnosis: Diagnosis) -> list[str]:
 
 
 def levels(x: np.ndarray) -> Iterator[np.ndarray]:
-    """Return every value, the means of any number of first or last rows, the highest and the lowest mean of a window,
-    and the share of rows at the minimum and at the maximum."""
+    """Return every value, the means of any number of first or last rows, the highest and the lowest mean of a window of
+    rows or of bins, and the share of rows at the minimum and at the maximum."""
     sums = np.concatenate(([0.0], np.cumsum(x)))
     n = np.arange(1, len(x) + 1)
     yield x
     yield sums[1:] / n
     for late in range(min(CLEAR, len(x) - 1)):  # a finding keeps its numbers until it clears
         yield (sums[-1 - late] - sums[: -1 - late]) / n[: len(x) - late][::-1]
-    for k in range(2, len(x) // 2):
-        means = (sums[k:] - sums[:-k]) / k
-        yield np.array([means.min(), means.max()])
+    for width in (1, 2, 4, 8):
+        bins = sums[::width]
+        for k in range(2, len(bins) // 2):
+            means = (bins[k:] - bins[:-k]) / (k * width)
+            yield np.array([means.min(), means.max()])
     yield np.array([x.min(), x.max(), (x == x.min()).sum(), (x == x.max()).sum(), np.median(x)])
 
 
@@ -91,7 +93,8 @@ def known(run: Run, names: set[str], until: float = np.inf) -> np.ndarray:
 
 def strange_numbers(found: Diagnosis) -> list[str]:
     """Return the numbers of the first sentence that are not in the log, to the printed digits."""
-    text = NOT_OF_THE_LOG.sub("", found.headline)
+    end = found.run.ending.described if found.run.ending else None
+    text = NOT_OF_THE_LOG.sub("", found.headline.replace(end, "") if end else found.headline)
     told = [f for f in found.findings if f.message.removesuffix(".") in found.headline]
     read = SUCCESS.union(
         {"loss", "reward_components", *(sign.field for sign in SIGNS)}, *(load().checks[f.code].columns for f in told)

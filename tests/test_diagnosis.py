@@ -459,6 +459,8 @@ NOISE = [0.3, 0.5, 0.4] * 10
             "To reduce the noise, evaluate on the same held-out prompts every few steps, or use more prompts per step.",
         ),
         ({"kl": [5e-4] * 30}, "Raise the learning rate, because the KL to the reference is 0.0005 nats/token."),
+        ({"kl": [4e-6] * 30}, "Raise the learning rate, because the KL to the reference is 4e-06 nats/token."),
+        ({"reward_mean": [0.8, 0.2, 0.9] * 5 + [0.4, 0.1, 0.5] * 5, "kl": [5e-4] * 30}, "more prompts per step."),
         ({"kl": [0.02] * 30, "zero_variance_share": [0.6] * 30}, "identical rewards."),
         ({"truncated_rate": [0.11] * 30, "kl": [5e-4] * 30}, "11% of the responses are truncated."),
         ({"reward_mean": NOISE[:9]}, "Continue the run until at least 12 values of the reward are logged."),
@@ -491,6 +493,18 @@ def test_a_rise_that_only_correlated_noise_explains_is_not_below_the_detectable_
 def test_a_learning_rate_that_is_already_high_is_not_raised() -> None:
     high = diagnose(make_run({"learning_rate": 2e-4}, reward_mean=NOISE, kl=[5e-4] * 30))
     assert "Raise" not in high.headline
+
+
+@pytest.mark.parametrize(("steps", "advice"), [(3, "Train for more steps."), (4, "Continue the run.")])
+def test_a_short_run_that_reached_its_last_step_is_not_continued(steps: int, advice: str) -> None:
+    assert diagnose(make_run({"max_steps": steps}, reward_mean=NOISE[:3])).headline.endswith(advice)
+
+
+def test_held_out_scores_are_quoted_as_the_first_and_the_last_value() -> None:
+    """Each is a mean over the held-out prompts, and the first is that of the untrained model."""
+    scores = [s for step in range(16) for s in (0.08 if not step else 0.7 + 0.005 * step, np.nan, np.nan)]
+    learns = diagnose(make_run(reward_mean=[0.2 + 0.015 * i for i in range(48)], eval_score=scores))
+    assert "the held-out score changed from 0.08 to 0.775." in learns.headline
 
 
 def test_held_out_scores_are_quoted_though_they_are_few() -> None:

@@ -54,8 +54,8 @@ def rollout_trainer_logprob_mismatch(
     ```text
     rollout_mismatch_kl: 0.0005x5 0.01x5
     ```
-    Warning at step 6: The log-probabilities of rollout engine and trainer differ by 0.01 nats/token (k3 estimate of the
-    KL). The raw logits of the rollout engine are not recorded.
+    Warning at step 6: The log-probabilities of rollout engine and trainer differ by 0.01 nats/token (estimated KL).
+    The raw logits of the rollout engine are not recorded.
 
     ```text
     rollout_mismatch_kl: 0.0005x10
@@ -95,7 +95,7 @@ def rollout_trainer_logprob_mismatch(
         error=severe,
         critical=(~inferred & (rollout_gap > broken)) | doubled,
         k3=rollout_gap,
-        how=where(inferred, "KL estimated from the mean difference", "k3 estimate of the KL"),
+        how=where(inferred, "KL estimated from the mean difference", "estimated KL"),
         raw=rollout_mismatch_raw_kl,
         side=words(
             _side,

@@ -26,7 +26,7 @@ ENOUGH = 8
 """Rows below which a run is not judged: no trend check can have fired."""
 COMPONENTS = "reward_components"
 HELD_OUT = "held-out"
-KEEP = "keep-and-compare"
+KEEP, FASTER = "keep-and-compare", "raise-learning-rate"
 SHOWN = 3
 """Maximum number of reward components to name."""
 PROVEN = "All probed properties hold."
@@ -223,10 +223,8 @@ def _next_step(facts: Facts) -> str:
     active = [f for f in (*facts.findings, facts.crash) if f is not None and not f.cleared]
     if noted := worst_of([f for f in active if f.level > Severity.INFO or (facts.short and f.kind == "outcome")]):
         return f"{noted.action}."
-    if facts.short and run.ending and run.ending.kind == "exception":
-        return "Fix this exception, and start the run again."
-    if facts.short and facts.rows:
-        return "Log every step." if at_intervals(facts.rows, int(np.ptp(run.steps))) else "Continue the run."
+    if facts.short and (facts.rows or (run.ending and run.ending.kind == "exception")):
+        return _next_of_short(facts)
     if run.reading is not None and run.reading.decides:
         return "Name the column of the reward: --map 'NAME=reward_mean'."
     if facts.idle:
@@ -235,9 +233,10 @@ def _next_step(facts: Facts) -> str:
     flat = next((name for name, o in known.items() if o.shown == o.shown), None)
     if flat is not None and known[flat].rows < FEW:
         return f"Continue the run until at least {FEW} values of the {NAMES[flat]} are logged."
-    gate = dict(refused(run.settings))
+    declines = any(o.first - o.now > o.shown / 2 for o in known.values())
+    withheld = {*dict(refused(run.settings)), *([FASTER] if declines else [])}
     for remedy, (holds, level) in signs(facts.column).items():
-        if holds and remedy not in gate:
+        if holds and remedy not in withheld:
             return f"{shared_remedies()[remedy].title}, because {level}."
     if any(o.solved for o in facts.success.values()):
         return "Use harder prompts, or stop: there is little left to gain."
@@ -248,10 +247,23 @@ def _next_step(facts: Facts) -> str:
     return "To reduce the noise, evaluate on the same held-out prompts every few steps, or use more prompts per step."
 
 
+def _next_of_short(facts: Facts) -> str:
+    """Return the next step of a run with too few rows."""
+    run = facts.run
+    ended = run.ending.kind if run.ending else ""
+    if ended == "exception":
+        return "Fix this exception, and start the run again."
+    last = int(run.steps[-1])
+    if at_intervals(facts.rows, last - int(run.steps[0])):
+        return "Log every step."
+    finished = ended == "finished" or run.settings.get("max_steps") == last
+    return "Train for more steps." if finished else "Continue the run."
+
+
 def _nothing_read(run: Run) -> str:
-    """Return why there is nothing to judge: the run ended before its first metric, or none was recognised."""
+    """Return why there is nothing to judge: how the run ended, or that no metric was recognised."""
     if run.ending and run.ending.kind != "finished":
-        return f"The run ended before its first metric with {run.ending.described}."
+        return f"No metric was read before the run ended with {run.ending.described}."
     unread = run.reading.not_recognised if run.reading else ""
     return f"No training metrics were recognised, so there is no verdict{unread and f' ({unread})'}."
 

@@ -35,7 +35,7 @@ class Sign(NamedTuple):
 LATE = 5
 SIGNS = (
     Sign("raise-response-limit", "cut_share", 0.1, 1.0, "{:.0%} of the responses are truncated"),
-    Sign("raise-learning-rate", "kl", 1e-5, 3e-3, "the KL to the reference is {:.2g} nats/token"),
+    Sign("raise-learning-rate", "kl", 0.0, 3e-3, "the KL to the reference is {:.2g} nats/token"),
     Sign("filter-dead-groups", "dead_share", 0.5, 1.0, "{:.0%} of the groups have identical rewards"),
 )
 """The signs of a run that does not learn, the first ones first. One of 68 public runs that learn has a KL below

@@ -125,7 +125,9 @@ def evaluated(success: Mapping[str, Outcome], run_type: RunType, told: Collectio
     name = next((name for name in HELD_OUT if name in success and success[name].rows > 1), "")
     if not name or name in told:
         return ""
-    o, (first, now) = success[name], _levels(name, success[name])
+    o = success[name]
+    level, ends = _levels(name, o), _signed(name, *o.ends)  # each value is a mean over the held-out prompts
+    first, now = level if o.fallen or (ends[1] > ends[0]) is not (level[1] > level[0]) else ends
     few = f" ({o.rows} evaluations)" if o.shown != o.shown else ""
     went = ("rose" if first < now else "fell") if o.gained or o.fallen else "changed"
     return f"the {names_of(run_type)[name]} {went} from {first:.3g} to {now:.3g}{few}"
@@ -167,4 +169,8 @@ def _flat(name: str, o: Outcome, first: float, now: float) -> str:
 def _levels(name: str, o: Outcome) -> tuple[float, float]:
     """The first and the last level, as recorded. They are computed as 0 minus the level, because -0.0 would print its
     sign."""
-    return (0 - o.first, 0 - o.now) if name in TURNED else (o.first, o.now)
+    return _signed(name, o.first, o.now)
+
+
+def _signed(name: str, first: float, now: float) -> tuple[float, float]:
+    return (0 - first, 0 - now) if name in TURNED else (first, now)

@@ -123,7 +123,7 @@ def conclude(run: Run, end: Ending | None) -> None:
     run.ending = end
     if end is None or end.kind == "finished":
         return
-    holds = "the rows before it are not affected" if len(run) else "it ended before the first metric"
+    holds = "the rows before it are not affected" if len(run) else "no metric was read before it"
     run.notes.insert(0, f"the log ends with {end.described}; {holds}")
     if len(run):
         finished = [Event(kind="finished", line=end.line)] if end.after_training else []

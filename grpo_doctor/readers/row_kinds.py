@@ -243,7 +243,8 @@ def run_type(fields: Iterable[str], keys: Iterable[str], *, counted: bool = Fals
         return "preference"
     named = [words(key) for key in keys if not is_eval(key)]
     tasks = [found for found in named if found & _OF_TASKS]
-    trains = known & UPDATED or (counted and ("eval_score" in known or any("train" in found for found in tasks)))
+    training = {"train", "episode", "rollout"} if "eval_score" in known else {"train"}
+    trains = known & UPDATED or (counted and any(found & training for found in tasks))
     if "success_rate" in known and tasks and trains and "eval_loss" not in known:
         return "rl"
     if "success_rate" in known and keys & OF_RL:

@@ -141,12 +141,11 @@ def test_a_run_knows_how_it_ended_and_how_often_it_began_again(tmp_path: Path) -
 def test_a_run_that_died_before_its_first_metric_reports_the_error(tmp_path: Path) -> None:
     text = "Loading\nTraceback (most recent call last):\n  File \"a.py\", line 3\nKeyError: 'answer'\n\nmore words\n"
     run = run_of(tmp_path, "train.log", text)
-    assert (
-        run.notes[0] == "the log ends with a traceback (line 2): KeyError: 'answer'; it ended before the first metric"
-    )
+    assert run.notes[0] == "the log ends with a traceback (line 2): KeyError: 'answer'; no metric was read before it"
 
     assert (
-        diagnose(run).headline == "The run ended before its first metric with a traceback (line 2): KeyError: 'answer'."
+        diagnose(run).headline
+        == "No metric was read before the run ended with a traceback (line 2): KeyError: 'answer'."
     )
 
 
@@ -163,7 +162,7 @@ def test_a_run_too_short_to_judge_reports_how_it_ended(tmp_path: Path) -> None:
 def test_an_exception_alone_is_what_was_pasted(tmp_path: Path) -> None:
     error = "AssertionError: 256 != 2 * 18 * 7"
     run = run_of(tmp_path, "train.log", f"{error}\n\nIs it the environment?\n")
-    assert run.notes[0] == f"the log ends with an exception (line 1): {error}; it ended before the first metric"
+    assert run.notes[0] == f"the log ends with an exception (line 1): {error}; no metric was read before it"
     assert run_of(tmp_path, "rows.log", f"{ROWS}{error}\n").ending is None  # rows before it: it may have been caught
 
 

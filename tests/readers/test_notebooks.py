@@ -126,7 +126,7 @@ def test_an_exception_before_the_first_metric_is_reported_if_the_cell_trains(
     tmp_path: Path, source: str, ended: bool
 ) -> None:
     run = run_of(tmp_path, "a.ipynb", raised(source, "", "TypeError", "unhashable type: 'list'"))
-    told = "the log ends with a traceback: TypeError: unhashable type: 'list'; it ended before the first metric"
+    told = "the log ends with a traceback: TypeError: unhashable type: 'list'; no metric was read before it"
     assert (told in run.notes) == ended
     assert run.notes[-1] == "no metric was recognised in the outputs of its cells"
 

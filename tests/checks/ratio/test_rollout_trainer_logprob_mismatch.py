@@ -19,7 +19,7 @@ from grpo_doctor.testing import find, run_check
 def test_message_names_the_side(raw: str, side: str) -> None:
     found = find("RAT004", rollout_mismatch_kl="1.05x2", rollout_mismatch_raw_kl=raw)
     assert (found.severity, found.onset_step, found.detected_step) == ("critical", 1, 2)
-    differ = "The log-probabilities of rollout engine and trainer differ by 1.05 nats/token (k3 estimate of the KL)."
+    differ = "The log-probabilities of rollout engine and trainer differ by 1.05 nats/token (estimated KL)."
     assert found.message == f"{differ} {side}."
 
 
