@@ -16,8 +16,9 @@ REDACTED = {"YeZiyi1998/OpenRLHF-new"}
 """Repositories whose published logs contain keys, which were replaced before they were read."""
 
 
-def log(repo: str, expect: str, verdict: str) -> dict[str, str]:
-    return {"judged": "2026-01-02", "revision": "abc", "repo": repo, "expect": expect, "verdict": verdict}
+def log(repo: str, expect: str, verdict: str, read: str = "") -> dict[str, str]:
+    said = {f"read_{what}": read for what in ("true", "right", "useful")}
+    return {"judged": "2026-01-02", "revision": "abc", "repo": repo, "expect": expect, "verdict": verdict, **said}
 
 
 def test_a_set_is_judged_with_its_place_and_checksum(tmp_path: Path) -> None:
@@ -43,7 +44,9 @@ def test_table_counts_what_labels_allow_and_the_two_grave_errors() -> None:
         log("b/b", "healthy", "failing"),
         log("c/c", "unproven|unjudged", "unproven"),
     ]
-    assert table(logs).splitlines()[-1] == "| 2026-01-02 | abc | 4 | 3 | 2 of 4 (50%) | 1 of 2 | 1 of 1 |"
+    assert table(logs).splitlines()[-1] == "| 2026-01-02 | abc | 4 | 3 | 2 of 4 (50%) | 1 of 2 | 1 of 1 | not read |"
+    read = table([*logs, log("c/c", "healthy", "healthy", "yes"), log("c/c", "healthy", "healthy", "no")])
+    assert read.splitlines()[-1].endswith("| 1 of 2, 1 of 2, 1 of 2 |")
     assert sentence(logs).startswith("On 4 logs of 3 repositories")
     assert sentence(logs).endswith("in 2 (50%).")
 

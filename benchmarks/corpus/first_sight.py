@@ -25,8 +25,10 @@ from grpo_doctor.readers import ReadError, read
 STORED = Path(__file__).with_name("first_sight.csv")
 COLUMNS = (
     "judged", "revision", "id", "file", "repo", "path", "commit", "framework", "kind", "expect", "verdict", "bytes",
-    "sha256",
+    "sha256", "read_true", "read_right", "read_useful",
 )  # fmt: skip
+"""The last three are empty until a second person has read the first paragraph beside the log: whether it is true, about
+the right thing, and useful."""
 
 
 def stored() -> list[dict[str, str]]:
@@ -67,8 +69,8 @@ def table(rows: list[dict[str, str]]) -> str:
     """The verdicts on each set: how many the label allows, and the two errors that cost most."""
     lines = [
         "| judged | at revision | logs | repositories | verdict is one that the label allows "
-        "| failing, but called healthy | healthy, but called failing |",
-        "|---|---|---|---|---|---|---|",
+        "| failing, but called healthy | healthy, but called failing | first paragraph true, right, useful |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for (day, revision), group in groupby(rows, key=itemgetter("judged", "revision")):
         logs = list(group)
@@ -79,9 +81,15 @@ def table(rows: list[dict[str, str]]) -> str:
         lines.append(
             f"| {day} | {revision} | {len(logs)} | {len({log['repo'] for log in logs})} "
             f"| {allowed} of {len(logs)} ({allowed / len(logs):.0%}) "
-            f"| {sum(missed)} of {len(missed)} | {sum(flagged)} of {len(flagged)} |"
+            f"| {sum(missed)} of {len(missed)} | {sum(flagged)} of {len(flagged)} | {_read(logs)} |"
         )
     return "\n".join(lines)
+
+
+def _read(logs: list[dict[str, str]]) -> str:
+    """How many first paragraphs a second person found true, right and useful."""
+    known = [[log[name] for log in logs if log[name]] for name in COLUMNS[-3:]]
+    return ", ".join(f"{share.count('yes')} of {len(share)}" for share in known) if known[0] else "not read"
 
 
 def sentence(rows: list[dict[str, str]]) -> str:
