@@ -126,7 +126,8 @@ def evaluated(success: Mapping[str, Outcome], run_type: RunType, told: Collectio
     if not name or name in told:
         return ""
     o = success[name]
-    level, ends = _levels(name, o), _signed(name, *o.ends)  # each value is a mean over the held-out prompts
+    level = _levels(name, o)
+    ends = _signed(name, o.first_value, o.last_value)  # each is a mean over the held-out prompts
     first, now = level if o.fallen or (ends[1] > ends[0]) is not (level[1] > level[0]) else ends
     few = f" ({o.rows} evaluations)" if o.shown != o.shown else ""
     went = ("rose" if first < now else "fell") if o.gained or o.fallen else "changed"

@@ -78,7 +78,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         rows: rows with a value.
         first, now, best: level of the first window, of the last, and the highest; the first one ends where a series
             that rose or fell begins to rise.
-        ends: the first and the last value, as the means of a bin if there are many.
+        first_value, last_value: the first and the last value, as the means of a bin if there are many.
         shown: the smallest detectable gain; NaN while unknown.
         lean: its rise as a share of the smallest detectable gain; above 1 for a gain, if a rise explains it better than
             autocorrelated noise.
@@ -96,7 +96,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     first: float = math.nan
     now: float = math.nan
     best: float = math.nan
-    ends: tuple[float, float] = (math.nan, math.nan)
+    first_value: float = math.nan
+    last_value: float = math.nan
     shown: float = math.nan
     lean: float = 0.0
     gained: bool = False
@@ -165,8 +166,12 @@ class Standing:
         return self._drop.best if self._lengths else math.nan
 
     @property
-    def ends(self) -> tuple[float, float]:
-        return (self._level(0, 1), self._level(self._bins - 1, 1)) if self._bins else (math.nan, math.nan)
+    def first_value(self) -> float:
+        return self._level(0, 1) if self._bins else math.nan
+
+    @property
+    def last_value(self) -> float:
+        return self._level(self._bins - 1, 1) if self._bins else math.nan
 
     @cached_property
     def shown(self) -> float:
