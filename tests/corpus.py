@@ -237,7 +237,7 @@ available while the checks were written**, so expect lower figures on your runs.
 
 Each set was labelled before grpo-doctor read any of its logs, and judged once, at the revision in the table:
 `python -m benchmarks.corpus.first_sight`. `benchmarks/corpus/first_sight.csv` names each log, its label and the
-verdict. A second person then read each first paragraph beside its log, without knowing the rules: is every statement
+verdict. A second person then compared each first paragraph with its log, without knowing the rules: is every statement
 true, is it about the most important fact, and does the reader know what to do next? Rules have been changed since because
 of these errors.
 
