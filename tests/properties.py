@@ -119,7 +119,7 @@ def unfounded_absences(found: Diagnosis) -> list[str]:
 
 def impossible_causes(found: Diagnosis) -> list[str]:
     """Return objections to the cause that the first sentence names: it came later, is the same, or explains another."""
-    if "because of" not in found.headline:
+    if f"ause ({found.cause}): " not in found.headline:
         return []
     by_code, run = {f.code: f for f in found.findings}, found.run
     if found.cause is None or found.outcome is None:

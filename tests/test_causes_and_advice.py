@@ -202,16 +202,4 @@ def test_a_cause_from_the_series_of_the_outcome_is_reported_alone() -> None:
     found = diagnose(make_run(entropy_mean="0.00008x12", reward_mean=[0.3, 0.5] * 6))
     assert (found.outcome, found.cause) == ("ENT001", "ENT012")
     assert found.headline.startswith("Entropy was 8e-05 nats on the first row, before any update.")
-    assert "because of" not in found.headline
-
-
-def test_responses_that_shrink_under_advantages_of_one_sign_have_a_cause() -> None:
-    """One response per prompt: each is rewarded, whatever it says (verl with rollout.n=1)."""
-    rewards = np.random.default_rng(0).normal(1.2, 0.05, 60)
-    shrinks = {"response_length_mean": "250x10 250->4x10 4x40", "reward_mean": rewards}
-    alone = make_run({"group_size": 1}, **shrinks, advantage_mean=rewards, advantage_std="0.3x60")
-    centred = make_run({"group_size": 8}, **shrinks, advantage_mean="0x60", advantage_std="1x60")
-    assert [(d.outcome, d.cause) for d in map(diagnose, (alone, centred))] == [
-        ("LEN001", "ADV006"),
-        ("LEN001", "LEN001"),
-    ]
+    assert "ause (" not in found.headline

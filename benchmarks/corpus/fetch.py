@@ -69,7 +69,8 @@ def main() -> int:
     parser.add_argument("--from", dest="published", default=PUBLISHED, help="another server of the same paths")
     chosen = parser.parse_args()
     missing = 0
-    for row in (rows := [*wanted(), *stored()]):
+    published = [row for row in stored() if row["repo"] != "unknown"]
+    for row in (rows := [*wanted(), *published]):
         if problem := fetched(row, chosen.folder, chosen.published):
             missing += 1
             print(f"{row['id']}: {problem}", file=sys.stderr)

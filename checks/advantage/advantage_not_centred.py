@@ -3,7 +3,7 @@ from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import Column, is_any, maximum, where, words
 
 
-@check("ADV006", severity="warning", confidence="medium", explains=("ADV007", "LEN001", "ENT001"))
+@check("ADV006", severity="warning", confidence="medium", explains=("ADV007",))
 def advantage_not_centred(
     advantage_mean: Column,
     advantage_std: Column = None,

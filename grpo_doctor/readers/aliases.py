@@ -170,6 +170,8 @@ def plain(key: str) -> tuple[str, float]:
 
 OF_VERL = ("val/test_score/", "val-core/")
 """verl's scores on held-out data, one key per dataset."""
+OF_TRAINING = (*OF_VERL, "episode/")
+"""Prefixes of scores that only a training writes: verl's, and those of verl-agent's rollouts."""
 OF_BATCHES = frozenset(
     "val/sequence_lengths val/ratio val/stop_rate val/num_eos_tokens val/advantages_mean val/solve_rate_hist".split()
 )

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..record import FIELDS, TEXT_FIELDS
 from ..run import RunType
-from .aliases import OF_VERL, PREFERENCE_KEYS, STEP_KEYS, WEAK_STEP_KEYS, Alias, resolve, words
+from .aliases import OF_TRAINING, PREFERENCE_KEYS, STEP_KEYS, WEAK_STEP_KEYS, Alias, resolve, words
 from .values import as_json, loaded
 
 EVAL = frozenset("eval evaluation val valid validation test testing dev".split())
@@ -243,15 +243,14 @@ def run_type(fields: Iterable[str], keys: Iterable[str], *, counted: bool = Fals
         return "preference"
     named = [words(key) for key in keys if not is_eval(key)]
     tasks = [found for found in named if found & _OF_TASKS]
-    training = {"train", "episode", "rollout"} if "eval_score" in known else {"train"}
-    trains = known & UPDATED or (counted and any(found & training for found in tasks))
+    trains = known & UPDATED or (counted and any("train" in found for found in tasks))
     if "success_rate" in known and tasks and trains and "eval_loss" not in known:
         return "rl"
     if "success_rate" in known and keys & OF_RL:
         return "rl"
     if known - {"eval_score", "epoch", "success_rate", "wall_time", "temperature", "optimizer_step"}:
         return "supervised"
-    if "eval_score" in known and any(key.startswith(OF_VERL) for key in keys):
+    if "eval_score" in known and any(key.startswith(OF_TRAINING) for key in keys):
         return "rl"  # the scores of a running training, exported without the rest
     if counted and "success_rate" in known and any({"train", "accuracy"} <= found for found in named):
         return "supervised"
