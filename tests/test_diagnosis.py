@@ -406,6 +406,15 @@ def test_a_constant_series_is_reported_as_constant() -> None:
     assert "No evidence of learning: the success rate is 0 on all 20 rows." in told
 
 
+def test_a_run_that_improves_although_responses_are_truncated_is_not_without_problems() -> None:
+    run = make_run(reward_mean=[0.1 + 0.02 * row for row in range(40)], truncated_rate="0.3x40")
+    found = diagnose(run)
+    assert found.verdict == "healthy"
+    assert found.headline.endswith(
+        " 30% of the responses are truncated at the length limit. No other problem found in the recorded metrics."
+    )
+
+
 def test_a_loss_of_0_has_no_sign() -> None:
     run = make_run(loss=[max(2 - i / 20, 0.0) for i in range(100)])
     run.run_type = "supervised"

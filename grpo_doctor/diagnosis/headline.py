@@ -28,7 +28,7 @@ COMPONENTS = "reward_components"
 HELD_OUT = "held-out"
 KEEP, FASTER = "keep-and-compare", "raise-learning-rate"
 SHOWN = 3
-"""Maximum number of reward components to name."""
+"""Maximum number of series to name, and of reward components."""
 PROVEN = "All probed properties hold."
 MISSING = {"rl": "the mean reward", "preference": "the margin and the reward accuracy", "supervised": "the loss"}
 """Metrics that show learning, by type of training."""
@@ -91,7 +91,7 @@ def headline(facts: Facts) -> str:
     if end := _ending(facts, result):
         said.append(end)
     constant = facts.outcome and facts.outcome.evidence.get("constant")  # then the other series are stuck, too
-    stuck = [f for f in facts.vital if f.message.removesuffix(".") not in result]
+    stuck = [f for f in facts.vital if f.kind != "risk" and f.message.removesuffix(".") not in result]
     if stuck and not (facts.short or constant):
         said.append(max(stuck, key=lambda f: (f.level, f.sureness)).message)
     if facts.head is None and trained and facts.verdict != "healthy":
@@ -197,6 +197,8 @@ def _overview(facts: Facts) -> str:
         series = facts.success.values()
         troubled = lost(facts.success) or any(map(worse, series)) or any(f.kind == "outcome" for f in active)
         return f"{told}{but}" if troubled else f"No problem found, but {told[0].lower()}{told[1:]}{but}"
+    if remark := worst_of([f for f in facts.vital if f.kind == "risk"]):
+        return f"{told} {remark.message} No other problem found in the recorded metrics.{but}"
     return f"{told} No problem found in the recorded metrics.{but}"
 
 
@@ -297,7 +299,7 @@ def _went(values: np.ndarray | None) -> str:
 def too_few(facts: Facts) -> str:
     """State that too few rows are recorded to judge the run, and how success and reward components began and ended."""
     names = names_of(facts.run.run_type)
-    series = {names[name]: facts.column(name) for name in [*facts.success][:2] or ["loss"]}
+    series = {names[name]: facts.column(name) for name in [*facts.success][:SHOWN] or ["loss"]}
     if len(facts.parts) > 1:
         series |= {printable(name): facts.parts[name] for name in [*facts.parts][:SHOWN]}
     levels = [f"{name} {went}" for name, values in series.items() if (went := _went(values))]
