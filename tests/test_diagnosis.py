@@ -573,6 +573,25 @@ def test_a_loss_alone_proves_learning_in_preference_training_only_below_that_of_
     assert diagnosis.verdict == verdict
 
 
+@pytest.mark.parametrize(("held_out", "verdict"), [("0.68x40", "healthy"), ("0.7x40", "unproven")])
+def test_a_held_out_preference_loss_above_ln_2_contradicts_learning(held_out: str, verdict: str) -> None:
+    run = make_run({}, reward_margin="0.6x40", loss="0.6x40", eval_loss=held_out)
+    run.run_type = "preference"
+    assert diagnose(run).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("last", "planned", "said"), [(10, 10, "Train for more steps until"), (10, 20, "Continue the run until")]
+)
+def test_the_next_step_of_a_short_run_depends_on_whether_it_is_finished(last: int, planned: int, said: str) -> None:
+    assert said in diagnose(make_run({"max_steps": planned}, reward_mean=[0.2, 0.3] * (last // 2))).headline
+
+
+def test_a_saturated_reward_needs_harder_prompts_and_not_a_higher_learning_rate() -> None:
+    run = make_run(reward_mean=[0.9, 1.0] * 10, kl="1e-5x20")
+    assert diagnose(run).headline.endswith("Use harder prompts, or stop: there is little left to gain.")
+
+
 def test_a_proven_cause_is_not_called_likely() -> None:
     proven = found("GEN001", "critical", 58, confidence="high")
     told = diagnosed(found("REW009", "critical", 60), proven, success=FALLEN)

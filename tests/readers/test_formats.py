@@ -779,12 +779,20 @@ def test_a_file_that_is_not_a_log_is_reported_so(tmp_path: Path) -> None:
         ("val_accs", "eval_score"),
         ("lrs", "learning_rate"),
         ("val_chosen_rewards", None),
+        ("val_reward_margin", None),
+        ("val_reward_accuracy", "eval_score"),
         ("corrects", None),
         ("wins", None),
     ],
 )
 def test_keys_that_say_whether_generator_and_trainer_agree(key: str, field: str | None) -> None:
     assert [alias.field for alias in resolve(key)] == ([field] if field else [])
+
+
+def test_reward_functions_are_recognised_in_a_header_without_slashes(tmp_path: Path) -> None:
+    rows = [{"step": i, "reward": 0.5, "rewards_format_mean": 0.5, "rewards_exact_mean": 0.0} for i in range(3)]
+    run = run_of(tmp_path, "log.jsonl", "\n".join(map(json.dumps, rows)))
+    assert run.columns["reward_components"][0] == {"format": 0.5, "exact": 0.0}
 
 
 def test_differences_that_were_not_computed_are_unknown(tmp_path: Path) -> None:
