@@ -1,6 +1,7 @@
 """Writes docs/messages.md: every sentence that a check can put into a report, with sample values.
 
-The sentences are read from the source of the checks, so those of probes and comparisons are included.
+The sentences are read from the source of the checks, so those of probes and comparisons are included, and from the
+traced checks, because rules in tables have no source.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def source(check: Check) -> ast.Module:
 def texts(check: Check) -> Texts:
     """Return the texts that a check can put into a finding."""
     tree = source(check)
-    found = Texts([], [])
+    found = Texts([] if check.predicate is None else [check.traced({}).fires.message], [])
     whole = {id(node) for call in _calls(tree, "fires") for node in ast.walk(call.args[1])}
     kinds = {id(node) for name in OF_EVENTS for call in _calls(tree, name) for node in ast.walk(call)}
     for text, node in _literals(tree):

@@ -119,7 +119,7 @@ def mutants(path: Path) -> Iterator[tuple[int, str, dict[str, CodeType]]]:
 def tests_of(check: Check) -> Path:
     """Return the test file of a check."""
     path = Path(check.file)
-    return Path(__file__).parent / "checks" / path.parent.name / f"test_{path.name}"
+    return Path(__file__).parent / "checks" / path.parent.name / f"test_{check.name.replace('-', '_')}.py"
 
 
 def passes(path: Path) -> bool:
