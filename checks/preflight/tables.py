@@ -9,7 +9,8 @@ conditions for a higher severity. The settings in ``when`` are required. A condi
 - ``world_size % tensor_parallel``: it is not divisible by the operand;
 - ``kl_target < smallest``: a comparison with a number, a threshold of the rule, or another setting.
 
-``use_peft|lora_r`` is the first of these settings that is declared; the message calls it ``use_peft``.
+``use_peft|lora_r`` is the first of these settings that is declared; a message calls it ``use_peft_or_lora_r``.
+``record.temperature`` is the field of the record instead of the setting.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ RELATIONS: Mapping[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge,
     "%": lambda value, divisor: value % divisor > 0,
 }
+RECORD = "record."
 GROUPS, LEVELS = ("when", "any", "unless"), ("warning", "error")
 DECLARATION = ("severity", "confidence", "explains", "run_types")
 
@@ -57,7 +59,8 @@ class Condition(NamedTuple):
 
 
 def _name(setting: str) -> str:
-    return setting.partition("|")[0]
+    """Return the name of a setting in messages."""
+    return setting.removeprefix(RECORD).replace("|", "_or_")
 
 
 def _literal(word: str) -> str | float:
@@ -89,7 +92,8 @@ def _settings(row: Mapping[str, Any]) -> dict[str, Any]:
             compared = condition.relation in RELATIONS and isinstance(_literal(condition.operand), str)
             for setting in (condition.setting, *([condition.operand] if compared else ())):
                 if setting not in thresholds:
-                    fields = [f"settings.{name}" for name in setting.split("|")]
+                    owner = "" if setting.startswith(RECORD) else "settings."
+                    fields = [f"{owner}{name}" for name in setting.removeprefix(RECORD).split("|")]
                     found.setdefault(_name(setting), any_of(*fields, optional=is_optional))
     return found
 
@@ -103,7 +107,7 @@ def declare(code: str, row: Mapping[str, Any]) -> None:
         fired = _holds(row, values)
         levels = {level: fired & _holds(row[level], values) for level in LEVELS if level in row}
         shown = {name: values[name] for _, name, _, _ in Formatter().parse(message) if name}
-        return fires(fired, message, **levels, **shown)
+        return fires(fired, message, hold=(1, 1), **levels, **shown)
 
     parameters = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=field) for name, field in settings.items()]
     parameters += [Parameter(name, Parameter.KEYWORD_ONLY, default=limit) for name, limit in limits.items()]
