@@ -7,11 +7,13 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias, get_args
 
 import typer
 from msgspec import structs
@@ -42,6 +44,12 @@ if TYPE_CHECKING:
 CLEAN, FINDINGS, WRONG, UNJUDGED, BROKEN = 0, 1, 2, 3, 4
 """Exit codes: no finding at or above --fail-on; findings; wrong usage or unreadable input; nothing could be judged;
 internal error of grpo-doctor."""
+
+
+def exit_code(*, findings: object, broken: object = False, unreadable: object = False, unjudged: object) -> int:
+    """Return the exit code of the first of these outcomes that occurred."""
+    occurred = ((findings, FINDINGS), (broken, BROKEN), (unreadable, WRONG), (unjudged, UNJUDGED))
+    return next((code for outcome, code in occurred if outcome), CLEAN)
 
 
 def worst(*codes: int) -> int:
@@ -195,16 +203,49 @@ def _own_mistake(error: OSError) -> bool:
     return isinstance(error.filename, str) and Path(error.filename).is_relative_to(Path(__file__).parents[1])
 
 
+CHECKS = {
+    **{"fail_on": FailOn, "select": Select, "ignore": Ignore, "preview": Preview},
+    **{"config": ConfigFile, "trust_checks": TrustChecks},
+}
+LOGS = {"map_": Mapped, "set_": Declared}
+LIMITS = {"seconds": Seconds, "megabytes": Megabytes}
+
+
+def configured(*groups: Mapping[str, Any], without: str = "") -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command these groups of options, and pass it the `Config` that they yield as ``settings``."""
+    options = {name: option for group in groups for name, option in group.items() if name != without}
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def configured_command(**given: Any) -> None:
+            with plain_errors():
+                merged = settings(**{name: given.pop(name) for name in options})
+            command(**given, settings=merged)
+
+        own = [p for p in signature(command, eval_str=True).parameters.values() if p.name != "settings"]
+        shared = [
+            Parameter(
+                name, Parameter.KEYWORD_ONLY, annotation=option, default=False if get_args(option)[0] is bool else None
+            )
+            for name, option in options.items()
+        ]
+        parameters = [*(p.replace(kind=Parameter.KEYWORD_ONLY) for p in own), *shared]
+        configured_command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+        return configured_command
+
+    return decorate
+
+
 def settings(
-    file: Path | None,
-    select: list[str] | None,
-    ignore: list[str] | None,
-    mapping: list[str] | None,
-    declared: list[str] | None,
-    fail_on: str | None,
+    *,
+    config: Path | None,
+    select: list[str] | None = None,
+    ignore: list[str] | None = None,
+    map_: list[str] | None = None,
+    set_: list[str] | None = None,
+    fail_on: str | None = None,
     seconds: float | None = None,
     megabytes: float | None = None,
-    *,
     preview: bool = False,
     trust_checks: bool = False,
 ) -> Config:
@@ -212,22 +253,22 @@ def settings(
 
     Raises `ConfigError`.
     """
-    config = read_config(file)
-    config.select = select or config.select
-    config.ignore = ignore or config.ignore
-    config.fail_on = fail_on or config.fail_on
-    config.preview = preview or config.preview
-    config.trust_checks = trust_checks
-    if config.fail_on.upper() not in Severity.__members__:
-        raise ConfigError(f"--fail-on {config.fail_on}: choose info, warning, error or critical")
-    config.map |= dict(pair("--map", word) for word in mapping or [])
-    refuse_unknown_fields(config.map)
-    config.settings |= dict(_setting(name, value) for name, value in assigned("--set", declared).items())
-    most, origin = Budget(), config.origin
-    config.budget_seconds = _limit(origin, "budget-seconds", seconds, config.budget_seconds, most.seconds)
-    config.budget_megabytes = _limit(origin, "budget-megabytes", megabytes, config.budget_megabytes, most.megabytes)
-    allow(config.budget())
-    return config
+    merged = read_config(config)
+    merged.select = select or merged.select
+    merged.ignore = ignore or merged.ignore
+    merged.fail_on = fail_on or merged.fail_on
+    merged.preview = preview or merged.preview
+    merged.trust_checks = trust_checks
+    if merged.fail_on.upper() not in Severity.__members__:
+        raise ConfigError(f"--fail-on {merged.fail_on}: choose info, warning, error or critical")
+    merged.map |= dict(pair("--map", word) for word in map_ or [])
+    refuse_unknown_fields(merged.map)
+    merged.settings |= dict(_setting(name, value) for name, value in assigned("--set", set_).items())
+    most, origin = Budget(), merged.origin
+    merged.budget_seconds = _limit(origin, "budget-seconds", seconds, merged.budget_seconds, most.seconds)
+    merged.budget_megabytes = _limit(origin, "budget-megabytes", megabytes, merged.budget_megabytes, most.megabytes)
+    allow(merged.budget())
+    return merged
 
 
 def _limit(where: str, name: str, *told: float | None) -> float:

@@ -264,6 +264,7 @@ class Heartbeat:
             self.watcher.say(f"{sight.at}  {sight.numbers}  {sight.headline}{still}")
 
 
+@common.configured(common.CHECKS, common.LOGS)
 def watch(
     path: Annotated[
         Path, typer.Argument(help="Log file, folder or SQLite store; it may not exist yet.", show_default=False)
@@ -296,15 +297,9 @@ def watch(
             help="Send findings at --fail-on to: desktop, trackio, wandb:ENTITY/PROJECT/RUN, URL, command; repeatable.",
         ),
     ] = None,
-    fail_on: common.FailOn = None,
-    select: common.Select = None,
-    ignore: common.Ignore = None,
-    preview: common.Preview = False,
     report: common.MoreReports = None,
-    map_: common.Mapped = None,
-    set_: common.Declared = None,
-    config: common.ConfigFile = None,
-    trust_checks: common.TrustChecks = False,
+    *,
+    settings: Config,
 ) -> None:
     """Follows a run's log and reports each finding when it appears or gets worse, and ends with a report.
 
@@ -314,9 +309,6 @@ def watch(
     gets them as JSON. Stop with Ctrl-C. The exit codes are those of analyze.
     """
     with common.plain_errors(), tempfile.TemporaryDirectory(prefix="grpo-doctor-") as folder:
-        settings = common.settings(
-            config, select, ignore, map_, set_, fail_on, preview=preview, trust_checks=trust_checks
-        )
         stops, channels = [_stop_of(word) for word in on or []], [channel(word) for word in notify or []]
         if not path.exists():
             common.say(f"grpo-doctor: {path}: does not exist yet; waiting", err=True)
