@@ -7,6 +7,7 @@ traced checks, because rules in tables have no source.
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,8 +57,11 @@ def source(check: Check) -> ast.Module:
 
 def texts(check: Check) -> Texts:
     """Return the texts that a check can put into a finding."""
-    tree = source(check)
+    tree, row = source(check), inspect.getclosurevars(check.predicate).nonlocals.get("row") if check.predicate else None
     found = Texts([] if check.predicate is None else [check.traced({}).fires.message], [])
+    found.phrases.extend(
+        words for _, *both in (row or {}).get("phrases", {}).values() for words in both if " " in words.strip()
+    )
     whole = {id(node) for call in _calls(tree, "fires") for node in ast.walk(call.args[1])}
     kinds = {id(node) for name in OF_EVENTS for call in _calls(tree, name) for node in ast.walk(call)}
     for text, node in _literals(tree):

@@ -10,7 +10,8 @@ conditions for a higher severity. The settings in ``when`` are required. A condi
 - ``kl_target < smallest``: a comparison with a number, a threshold of the rule, or another setting.
 
 ``use_peft|lora_r`` is the first of these settings that is declared; a message calls it ``use_peft_or_lora_r``.
-``record.temperature`` is the field of the record instead of the setting.
+``record.temperature`` is the field of the record instead of the setting. ``phrases`` are words in the message: a
+condition, the words if it holds, and the words otherwise.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from string import Formatter
 from typing import Any, NamedTuple
 
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.series import is_any
+from grpo_doctor.series import is_any, where
 
 RELATIONS: Mapping[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
@@ -60,7 +61,7 @@ class Condition(NamedTuple):
 
 def _name(setting: str) -> str:
     """Return the name of a setting in messages."""
-    return setting.removeprefix(RECORD).replace("|", "_or_")
+    return setting.replace(RECORD, "").replace("|", "_or_")
 
 
 def _literal(word: str) -> str | float:
@@ -72,7 +73,11 @@ def _literal(word: str) -> str | float:
 
 def conditions(part: Mapping[str, Any], *groups: str) -> Iterator[Condition]:
     """Yield the conditions in these groups of a rule, or of one of its levels."""
-    return (Condition(*text.split(" ", 2)) for group in groups for text in part.get(group, ()))
+    return (_condition(text) for group in groups for text in part.get(group, ()))
+
+
+def _condition(text: str) -> Condition:
+    return Condition(*text.split(" ", 2))
 
 
 def _holds(part: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
@@ -87,13 +92,13 @@ def _settings(row: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     thresholds, levels = row.get("thresholds", {}), [row[level] for level in LEVELS if level in row]
     optional = [*conditions(row, "any", "unless"), *(c for part in levels for c in conditions(part, *GROUPS))]
+    optional += [_condition(text) for text, *_ in row.get("phrases", {}).values()]
     for is_optional, named in ((False, conditions(row, "when")), (True, optional)):
         for condition in named:
             compared = condition.relation in RELATIONS and isinstance(_literal(condition.operand), str)
             for setting in (condition.setting, *([condition.operand] if compared else ())):
                 if setting not in thresholds:
-                    owner = "" if setting.startswith(RECORD) else "settings."
-                    fields = [f"{owner}{name}" for name in setting.removeprefix(RECORD).split("|")]
+                    fields = [f"settings.{name}".removeprefix(f"settings.{RECORD}") for name in setting.split("|")]
                     found.setdefault(_name(setting), any_of(*fields, optional=is_optional))
     return found
 
@@ -101,12 +106,14 @@ def _settings(row: Mapping[str, Any]) -> dict[str, Any]:
 def declare(code: str, row: Mapping[str, Any]) -> None:
     """Declare the check of one entry."""
     settings, limits, message = _settings(row), row.get("thresholds", {}), row["message"]
+    chosen = row.get("phrases", {})
 
     def rule(*columns: Any, **thresholds: Any) -> Fires:
         values = dict(zip(settings, columns, strict=True)) | limits | thresholds
         fired = _holds(row, values)
         levels = {level: fired & _holds(row[level], values) for level in LEVELS if level in row}
-        shown = {name: values[name] for _, name, _, _ in Formatter().parse(message) if name}
+        phrases = {name: where(_condition(text).holds(values), yes, no) for name, (text, yes, no) in chosen.items()}
+        shown = {name: (values | phrases)[name] for _, name, _, _ in Formatter().parse(message) if name}
         return fires(fired, message, hold=(1, 1), **levels, **shown)
 
     parameters = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=field) for name, field in settings.items()]

@@ -105,7 +105,7 @@ def diagnose_paths(paths: list[Path], config: Config, number: int | None = None)
         try:
             found = survey(path, config.map)
         except ReadError as error:
-            common.say(f"grpo-doctor: {error}", err=True)
+            common.note(str(error))
             unreadable += 1
             continue
         files += [Path(answer.source) for answer in found.answers if answer.fate != "no log"]
@@ -133,7 +133,7 @@ def _say_where_configurations_go(path: Path, runs: list[Run]) -> None:
     from ..preflight.reading import MARKDOWN, SUFFIXES
 
     if path.suffix in SUFFIXES or (path.suffix in MARKDOWN and _configures(path)):
-        common.say(f"grpo-doctor: {path}: not a log; `grpo-doctor preflight {path}` reads configurations", err=True)
+        common.note(f"{path}: not a log; `grpo-doctor preflight {path}` reads configurations")
 
 
 def _configures(path: Path) -> bool:
@@ -159,7 +159,7 @@ def diagnose_runs(runs: list[Run], config: Config, catalogue: Catalogue) -> Outc
         try:
             diagnoses.append(diagnose_with_advisories(run, catalogue, config.thresholds))
         except OverBudgetError as error:
-            common.say(f"grpo-doctor: {run.source}: {error}", err=True)
+            common.note(f"{run.source}: {error}")
             unreadable += 1
         except Exception as error:  # noqa: BLE001 - an internal error on one run must not stop the others
             common.report_bug(error, run.source)

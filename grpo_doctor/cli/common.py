@@ -159,9 +159,14 @@ def say(line: str, *, err: bool = False) -> None:
     typer.echo(line[: len(line) - len(line.lstrip())] + one_line(line), err=err)
 
 
+def note(message: str) -> None:
+    """Print one line on stderr, under the name of the tool."""
+    say(f"grpo-doctor: {message}", err=True)
+
+
 def fail(message: str) -> NoReturn:
     """Print one line on stderr and exit with code 2."""
-    say(f"grpo-doctor: {message}", err=True)
+    note(message)
     raise typer.Exit(WRONG)
 
 
@@ -172,10 +177,9 @@ def report_bug(error: Exception, where: str) -> None:
 
 def say_bug(what: str, where: str) -> None:
     """Report an internal error that `grpo_doctor.fault_isolation.bug` has described."""
-    say(
-        f"grpo-doctor: {where}: this is a bug in grpo-doctor, not in your run: {what}; please report it with the "
-        "output of `grpo-doctor convert --anonymize`",
-        err=True,
+    note(
+        f"{where}: this is a bug in grpo-doctor, not in your run: {what}; please report it with the output of "
+        "`grpo-doctor convert --anonymize`"
     )
 
 
@@ -299,7 +303,7 @@ def _setting(name: str, value: Any) -> tuple[str, Any]:
 def say_suppressions(config: Config) -> None:
     """List the active suppressions on stderr, for commands whose reports do not show them."""
     for one in config.suppressions():
-        say(f"grpo-doctor: {one.kind}: {one.text}", err=True)
+        note(f"{one.kind}: {one.text}")
 
 
 def settings_file(config: Config) -> list[Path]:
@@ -313,11 +317,11 @@ def tell(path: Path, found: Survey) -> None:
     for answer in found.failed:
         say_bug(answer.why, answer.source)
     if path.is_dir() or len(found.answers) > 1:
-        say(f"grpo-doctor: {place}: {found.words()}", err=True)
+        note(f"{place}: {found.words()}")
     for line in found.named():
-        say(f"grpo-doctor: {line}", err=True)
+        note(line)
     if not found.runs and not found.failed:
-        say(f"grpo-doctor: {place}: no training log found; pass the log file itself", err=True)
+        note(f"{place}: no training log found; pass the log file itself")
 
 
 def numbered(runs: list[Run], source: Path, number: int) -> Run:
@@ -408,7 +412,7 @@ def write_as(
         else:
             replace_file(path, text + "\n")
             if not quiet:
-                say(f"grpo-doctor: wrote {path}", err=True)
+                note(f"wrote {path}")
 
 
 def _beside(options: Options, path: Path | None) -> Options:

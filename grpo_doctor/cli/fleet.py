@@ -123,9 +123,9 @@ def _read(store: Store, places: list[str], job: Job, jobs: int | None, ray: str 
 
     whole = ordered(gathered(_judged(store, places, job, jobs, ray)))
     found = Survey([], whole.answers)
-    common.say(f"grpo-doctor: {found.words()}", err=True)
+    common.note(f"{found.words()}")
     for line in found.named():
-        common.say(f"grpo-doctor: {line}", err=True)
+        common.note(line)
     store.fill(whole)
     return whole
 
@@ -135,7 +135,7 @@ def _without_run(places: list[str], whole: Gathered) -> bool:
     told = [a.source for a in whole.answers if a.fate in ("read", "second view", "unreadable", "failed")]
     empty = [place for place in places if not any(_lies_in(source, place) for source in told)]
     for place in empty:
-        common.say(f"grpo-doctor: {place}: no training log found; pass the log file itself", err=True)
+        common.note(f"{place}: no training log found; pass the log file itself")
     return bool(empty)
 
 

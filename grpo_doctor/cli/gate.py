@@ -120,7 +120,7 @@ def gate(
         typer.echo(line, err=output_format is not None)
     for diagnosis in diagnoses:
         for note in (note for note in diagnosis.notes if isinstance(note, NotRead)):  # report every skipped file
-            typer.echo(f"grpo-doctor: {one_line(diagnosis.source)}: {one_line(note)}", err=True)
+            common.note(f"{diagnosis.source}: {note}")
     statuses = {one.status for one in judged}
     code = common.exit_code(
         findings="fail" in statuses,

@@ -137,7 +137,7 @@ def _diagnoses(
         patches = [patch(path, one) for one in found]
         typer.echo("".join(patches), nl=False)
         if not any(patches):
-            common.say(f"grpo-doctor: {path}: nothing to fix automatically", err=True)
+            common.note(f"{path}: nothing to fix automatically")
     diagnoses = [judge(one, str(path), catalogue, chosen.thresholds, declared) for one in found]
     for one, diagnosis in zip(found, diagnoses, strict=True):
         clues = [f"evidence for {clue.of}: {clue.words} ({clue.weight:g})" for clue in one.clues]

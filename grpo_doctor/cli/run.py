@@ -104,7 +104,7 @@ def run(
             raise ConfigError(f"--engine {engine}: choose own or trl")
         session, trainer = _begin(given, faults, given.pop("on", on), out, resume, settings)
         for line in words_before(session.doctor.summary.settings):
-            common.say(f"grpo-doctor: {line}", err=True)
+            common.note(line)
         if probe:
             _prove(trainer, settings)
         view = _view(trainer, session)
@@ -201,7 +201,7 @@ def _begin(
     session = Session(folder, doctor, trainer, actions, settings.save_steps, settings.save_total_limit)
     if resume:
         resumed = folder.resume()
-        common.say(f"grpo-doctor: {folder.path}: {resumed.words()}", err=True)
+        common.note(f"{folder.path}: {resumed.words()}")
         if resumed.checkpoint is not None:
             trainer.load(resumed.checkpoint)
         session.replay(resumed.steps)
@@ -216,7 +216,7 @@ def _trainer(settings: Settings, engine: Any) -> Trainer:
     from ..engine.trainer import Trainer
 
     task = load_task(settings.task, settings.reward)
-    typer.echo(one_line(f"grpo-doctor: loading {_named(settings)}"), err=True)
+    common.note(f"loading {_named(settings)}")
     return Trainer(engine(settings, *load_model(settings), task))
 
 
@@ -308,9 +308,7 @@ def _interruptions() -> Iterator[list[int]]:
     def ask(number: int, frame: object) -> None:
         asked.append(number)
         signal.signal(signal.SIGINT, before)
-        common.say(
-            "grpo-doctor: stopping after this step with a checkpoint; press Ctrl-C again to stop immediately", err=True
-        )
+        common.note("stopping after this step with a checkpoint; press Ctrl-C again to stop immediately")
 
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is threading.main_thread():
