@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from string import Formatter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.diagnosis.check import Check
@@ -55,12 +55,17 @@ def source(check: Check) -> ast.Module:
     return ast.parse("\n".join(Path(file).read_text(encoding="utf-8") for file in files))
 
 
+def row_of(check: Check) -> dict[str, Any]:
+    """Return the entry of a rule in a table; empty for other checks."""
+    return inspect.getclosurevars(check.predicate).nonlocals.get("row", {}) if check.predicate else {}
+
+
 def texts(check: Check) -> Texts:
     """Return the texts that a check can put into a finding."""
-    tree, row = source(check), inspect.getclosurevars(check.predicate).nonlocals.get("row") if check.predicate else None
+    tree = source(check)
     found = Texts([] if check.predicate is None else [check.traced({}).fires.message], [])
     found.phrases.extend(
-        words for _, *both in (row or {}).get("phrases", {}).values() for words in both if " " in words.strip()
+        words for _, *both in row_of(check).get("phrases", {}).values() for words in both if " " in words.strip()
     )
     whole = {id(node) for call in _calls(tree, "fires") for node in ast.walk(call.args[1])}
     kinds = {id(node) for name in OF_EVENTS for call in _calls(tree, name) for node in ast.walk(call)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import dis
-import inspect
 import os
 import re
 import subprocess
@@ -27,6 +26,7 @@ from grpo_doctor.record import NUMBER_FIELDS
 from grpo_doctor.report.check_pages import written
 from grpo_doctor.run import WORDED
 from tests.cli.runs import write_run
+from tests.messages import row_of
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -209,10 +209,10 @@ def test_the_makefile_keeps_the_readmes_promises() -> None:
 def test_every_threshold_has_a_meaning_and_is_used(code: str) -> None:
     check = load().checks[code]
     assert check.limits.keys() == check.meanings.keys()
+    row = row_of(check)
     parts = ((check.predicate, check.thresholds), (check.probe, check.probe_thresholds))
     for function, limits in (*parts, (check.across, check.across_thresholds)):
         used = {i.argval for i in dis.get_instructions(function) if i.opname.startswith("LOAD_")} if function else set()
-        row = inspect.getclosurevars(function).nonlocals.get("row", {}) if function else {}
         used |= set(re.findall(r"\w+", str({key: row[key] for key in row.keys() - {"thresholds", "page"}})))
         assert limits.keys() <= used
         assert all(isinstance(limit, int | float) for limit in limits.values())
