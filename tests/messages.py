@@ -1,16 +1,18 @@
 """Writes docs/messages.md: every sentence that a check can put into a report, with sample values.
 
-The sentences are read from the source of the checks, so those of probes and comparisons are included.
+The sentences are read from the source of the checks, so those of probes and comparisons are included, and from the
+traced checks, because rules in tables have no source.
 """
 
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from string import Formatter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.diagnosis.check import Check
@@ -53,10 +55,18 @@ def source(check: Check) -> ast.Module:
     return ast.parse("\n".join(Path(file).read_text(encoding="utf-8") for file in files))
 
 
+def row_of(check: Check) -> dict[str, Any]:
+    """Return the entry of a rule in a table; empty for other checks."""
+    return inspect.getclosurevars(check.predicate).nonlocals.get("row", {}) if check.predicate else {}
+
+
 def texts(check: Check) -> Texts:
     """Return the texts that a check can put into a finding."""
     tree = source(check)
-    found = Texts([], [])
+    found = Texts([] if check.predicate is None else [check.traced({}).fires.message], [])
+    found.phrases.extend(
+        words for _, *both in row_of(check).get("phrases", {}).values() for words in both if " " in words.strip()
+    )
     whole = {id(node) for call in _calls(tree, "fires") for node in ast.walk(call.args[1])}
     kinds = {id(node) for name in OF_EVENTS for call in _calls(tree, name) for node in ast.walk(call)}
     for text, node in _literals(tree):

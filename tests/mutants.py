@@ -22,6 +22,7 @@ import pytest
 
 from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.diagnosis.check import Check
+from tests.messages import row_of
 
 NOISE = "a mean meets a standard error by rounding only"
 BINARY = "no binary number lies exactly so far from 1"
@@ -75,6 +76,10 @@ RECORDS = ("check(", "conclude(")
 """How the decorator of a function begins that judges records."""
 
 
+RELATIONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
+"""The neighbour of each comparison in a table of rules."""
+
+
 def judged(tree: ast.Module) -> list[ast.FunctionDef | ast.ClassDef]:
     """Return the code of a file that judges records: the check and everything that it uses; its probe has separate
     mutants."""
@@ -119,7 +124,7 @@ def mutants(path: Path) -> Iterator[tuple[int, str, dict[str, CodeType]]]:
 def tests_of(check: Check) -> Path:
     """Return the test file of a check."""
     path = Path(check.file)
-    return Path(__file__).parent / "checks" / path.parent.name / f"test_{path.name}"
+    return Path(__file__).parent / "checks" / path.parent.name / f"test_{check.name.replace('-', '_')}.py"
 
 
 def passes(path: Path) -> bool:
@@ -145,6 +150,25 @@ def survivors(check: Check) -> Iterator[tuple[str, str]]:
             yield f"{check.file}:{line}", text
 
 
+def conditions(row: dict[str, Any]) -> Iterator[tuple[list[str], int, str]]:
+    """Yield the place of each comparison in an entry of a table of rules, and the comparison replaced."""
+    parts = [row, *(row[level] for level in ("warning", "error") if level in row)]
+    for held in (part[group] for part in parts for group in ("when", "any", "unless") if group in part):
+        for i, (setting, relation, *operand) in enumerate((*text.split(" ", 2), "") for text in held):
+            if relation in RELATIONS:
+                yield held, i, f"{setting} {RELATIONS[relation]} {operand[0]}"
+
+
+def survivors_in_table(check: Check, row: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Return the same as `survivors` for a rule that is an entry of a table."""
+    for held, i, replaced in list(conditions(row)):
+        text, held[i], check._traced = held[i], replaced, None
+        alive = passes(tests_of(check))
+        held[i], check._traced = text, None
+        if alive:
+            yield check.code, text
+
+
 def main(codes: list[str]) -> int:
     """Print the survivors; return 1 if one is not listed in `EQUIVALENT`, a listed one is detected, or tests fail."""
     checks, wrong = load().checks, 0
@@ -154,7 +178,10 @@ def main(codes: list[str]) -> int:
             print(f"{code}: {tests} does not pass as it is", flush=True)
             wrong += 1
             continue
-        count, found = sum(1 for _ in mutants(Path(checks[code].file))), list(survivors(checks[code]))
+        if row := row_of(checks[code]):
+            count, found = len(list(conditions(row))), list(survivors_in_table(checks[code], row))
+        else:
+            count, found = sum(1 for _ in mutants(Path(checks[code].file))), list(survivors(checks[code]))
         print(f"{code}: {count - len(found)} of {count} caught", flush=True)
         for place, text in found:
             print(f"  {place}: {text}", f"  # equivalent: {known[text]}" if text in known else "", sep="", flush=True)

@@ -26,6 +26,7 @@ from grpo_doctor.record import NUMBER_FIELDS
 from grpo_doctor.report.check_pages import written
 from grpo_doctor.run import WORDED
 from tests.cli.runs import write_run
+from tests.messages import row_of
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -208,9 +209,11 @@ def test_the_makefile_keeps_the_readmes_promises() -> None:
 def test_every_threshold_has_a_meaning_and_is_used(code: str) -> None:
     check = load().checks[code]
     assert check.limits.keys() == check.meanings.keys()
+    row = row_of(check)
     parts = ((check.predicate, check.thresholds), (check.probe, check.probe_thresholds))
     for function, limits in (*parts, (check.across, check.across_thresholds)):
         used = {i.argval for i in dis.get_instructions(function) if i.opname.startswith("LOAD_")} if function else set()
+        used |= set(re.findall(r"\w+", str({key: row[key] for key in row.keys() - {"thresholds", "page"}})))
         assert limits.keys() <= used
         assert all(isinstance(limit, int | float) for limit in limits.values())
 
@@ -229,7 +232,12 @@ def words_asked(file: Path) -> Iterator[str]:
 
 def test_a_setting_that_is_compared_with_words_is_known_to_be_one() -> None:
     asked = {name for file in python_files(home("checks")) for name in words_asked(file)}
+    tables = [file for file in home("checks").rglob("*.toml") if file.name != "advice.toml"]
+    conditions = "".join(file.read_text(encoding="utf-8") for file in tables)
+    in_tables = {name for words in re.findall(r'"([a-z_|]+) is ', conditions) for name in words.split("|")}
     assert asked
+    assert "algorithm" in in_tables
+    asked |= in_tables
     assert asked <= WORDED, "add it to WORDED in grpo_doctor/run.py, or the word never reaches the check"
 
 

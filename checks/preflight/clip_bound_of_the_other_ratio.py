@@ -1,4 +1,5 @@
 from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.preflight.engine_facts import sequence_level
 from grpo_doctor.series import Column, is_any, where
 
 
@@ -60,8 +61,7 @@ def clip_bound_of_the_other_ratio(
     arXiv 2507.18071 (GSPO); arXiv 2503.14476 (clip-higher); TRL `importance_sampling_level` and `epsilon_high` ("the
     recommended value is 5.0"); arXiv 2510.13786 (ScaleRL).
     """
-    sequence = is_any(level, "sequence", "sequence_token") | is_any(loss_type, "gspo", "gspo_token", "gspo-token")
-    sequence = sequence | is_any(estimator, "gspo", "GSPO")
+    sequence = sequence_level(level, loss_type, estimator)
     other = is_any(loss_type, "cispo", "vespo", "sapo")
     idle, strict = sequence & (epsilon >= wide_from), ~sequence & (epsilon > 0) & (epsilon <= narrow_below)
     bound = where(upper == upper, upper, epsilon)

@@ -1,6 +1,6 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.preflight.engine_facts import is_on, is_quantised
-from grpo_doctor.series import Column, each, isnan
+from grpo_doctor.preflight.engine_facts import is_quantised, uncorrected
+from grpo_doctor.series import Column, each
 
 
 @check("CFG049", severity="warning", confidence="medium")
@@ -49,10 +49,6 @@ def quantised_rollouts_uncorrected(
     small = (each(is_quantised, weights) > 0) | (each(is_quantised, cache) > 0) | (each(is_quantised, model) > 0)
     engine = (apart == 1) & (~(choice == 1) | (vllm == 1))
     return fires(
-        small
-        & engine
-        & (precision == precision)
-        & ~(each(is_on, correction) > 0)
-        & ~((corrects == 1) & isnan(correction)),
+        small & engine & (precision == precision) & uncorrected(correction, corrects),
         "Rollouts are sampled in quantised precision without an importance-sampling correction.",
     )

@@ -1,6 +1,6 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.preflight.engine_facts import is_mixture, is_on
-from grpo_doctor.series import Column, each, is_any, isnan
+from grpo_doctor.preflight.engine_facts import is_mixture, is_on, sequence_level, uncorrected
+from grpo_doctor.series import Column, each
 
 
 @check("CFG048", severity="info", confidence="medium")
@@ -55,14 +55,9 @@ def router_differs_in_rollouts(
     collapsed).
     """
     mixture = (each(is_mixture, model) > 0) & (apart == 1) & (~(choice == 1) | (vllm == 1))
-    sequence = is_any(level, "sequence", "sequence_token") | is_any(loss, "gspo", "gspo_token", "gspo-token")
-    sequence = sequence | is_any(estimator, "gspo", "GSPO")
-    bare = mixture & ~(each(is_on, replay) > 0) & ~sequence
+    bare = mixture & ~(each(is_on, replay) > 0) & ~sequence_level(level, loss, estimator)
     return fires(
         bare,
         "A mixture-of-experts model is trained with token-level ratios and without routing replay.",
-        warning=bare
-        & ((updates > 1) | (lag > 0))
-        & ~(each(is_on, correction) > 0)
-        & ~((corrects == 1) & isnan(correction)),
+        warning=bare & ((updates > 1) | (lag > 0)) & uncorrected(correction, corrects),
     )

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from ..config import Config
 from ..diagnosis.check import Severity
 from . import common
 
 if TYPE_CHECKING:
-    from ..config import Config
     from ..diagnosis.catalogue import Catalogue
     from ..diagnosis.verdict import Diagnosis
     from ..run import Run
@@ -26,6 +26,7 @@ Paths = Annotated[
 ]
 
 
+@common.configured(common.CHECKS, common.LOGS, common.LIMITS)
 def analyze(
     paths: Paths,
     output_format: common.OutputFormat = "text",
@@ -37,14 +38,6 @@ def analyze(
     ] = None,
     full: common.Full = False,
     static: common.Static = False,
-    fail_on: common.FailOn = None,
-    select: common.Select = None,
-    ignore: common.Ignore = None,
-    preview: common.Preview = False,
-    map_: common.Mapped = None,
-    set_: common.Declared = None,
-    config: common.ConfigFile = None,
-    trust_checks: common.TrustChecks = False,
     samples: common.Samples = True,
     color: common.Color = None,
     run_: common.Numbered = None,
@@ -54,8 +47,8 @@ def analyze(
     gpu_cost: Annotated[
         float | None, typer.Option("--gpu-cost", min=0, help="Dollars per GPU-hour: show what a failing run has spent.")
     ] = None,
-    seconds: common.Seconds = None,
-    megabytes: common.Megabytes = None,
+    *,
+    settings: Config,
 ) -> None:
     """Diagnoses logs: what happened, when it began, why, how certain that is, and what to change.
 
@@ -63,9 +56,6 @@ def analyze(
     judged, 4 internal error of grpo-doctor.
     """
     with common.plain_errors():
-        settings = common.settings(
-            config, select, ignore, map_, set_, fail_on, seconds, megabytes, preview=preview, trust_checks=trust_checks
-        )
         options = common.options(
             settings,
             output_format,
@@ -115,7 +105,7 @@ def diagnose_paths(paths: list[Path], config: Config, number: int | None = None)
         try:
             found = survey(path, config.map)
         except ReadError as error:
-            common.say(f"grpo-doctor: {error}", err=True)
+            common.note(str(error))
             unreadable += 1
             continue
         files += [Path(answer.source) for answer in found.answers if answer.fate != "no log"]
@@ -143,7 +133,7 @@ def _say_where_configurations_go(path: Path, runs: list[Run]) -> None:
     from ..preflight.reading import MARKDOWN, SUFFIXES
 
     if path.suffix in SUFFIXES or (path.suffix in MARKDOWN and _configures(path)):
-        common.say(f"grpo-doctor: {path}: not a log; `grpo-doctor preflight {path}` reads configurations", err=True)
+        common.note(f"{path}: not a log; `grpo-doctor preflight {path}` reads configurations")
 
 
 def _configures(path: Path) -> bool:
@@ -169,7 +159,7 @@ def diagnose_runs(runs: list[Run], config: Config, catalogue: Catalogue) -> Outc
         try:
             diagnoses.append(diagnose_with_advisories(run, catalogue, config.thresholds))
         except OverBudgetError as error:
-            common.say(f"grpo-doctor: {run.source}: {error}", err=True)
+            common.note(f"{run.source}: {error}")
             unreadable += 1
         except Exception as error:  # noqa: BLE001 - an internal error on one run must not stop the others
             common.report_bug(error, run.source)
@@ -181,14 +171,10 @@ def exit_code(outcome: Outcome, fail_on: Severity) -> int:
     """Return 1 if any run has findings, else 4 after an internal error, else 2 if any input was unreadable, else 3 if
     any input was unjudged or contained no run, else 0."""
     diagnoses = outcome.diagnoses
-    worst: list[Any] = [d.worst for d in diagnoses if d.worst is not None]
-    if any(severity >= fail_on for severity in worst):
-        return common.FINDINGS
-    if outcome.broken:
-        return common.BROKEN
-    if outcome.unreadable:
-        return common.WRONG
     short = any(d.verdict == "unjudged" or (d.run_type == "probe" and d.verdict == "unproven") for d in diagnoses)
-    if outcome.without_run or not diagnoses or short:
-        return common.UNJUDGED
-    return common.CLEAN
+    return common.exit_code(
+        findings=any(d.worst is not None and d.worst >= fail_on for d in diagnoses),
+        broken=outcome.broken,
+        unreadable=outcome.unreadable,
+        unjudged=outcome.without_run or not diagnoses or short,
+    )

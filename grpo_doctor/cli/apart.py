@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 
-from .common import UNJUDGED, say
+from .common import UNJUDGED, note
 
 INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
@@ -47,6 +47,6 @@ def _ended(status: int, command: str) -> int:
     if -code in INTERRUPTS:
         return 128 - code
     how = f"exit code {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
-    say(f"grpo-doctor: {command}: your code ended the process ({how}) before the checks finished", err=True)
+    note(f"{command}: your code ended the process ({how}) before the checks finished")
     sys.stderr.flush()
     return UNJUDGED

@@ -7,11 +7,13 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias, get_args
 
 import typer
 from msgspec import structs
@@ -42,6 +44,12 @@ if TYPE_CHECKING:
 CLEAN, FINDINGS, WRONG, UNJUDGED, BROKEN = 0, 1, 2, 3, 4
 """Exit codes: no finding at or above --fail-on; findings; wrong usage or unreadable input; nothing could be judged;
 internal error of grpo-doctor."""
+
+
+def exit_code(*, findings: object, broken: object = False, unreadable: object = False, unjudged: object) -> int:
+    """Return the exit code of the first of these outcomes that occurred."""
+    occurred = ((findings, FINDINGS), (broken, BROKEN), (unreadable, WRONG), (unjudged, UNJUDGED))
+    return next((code for outcome, code in occurred if outcome), CLEAN)
 
 
 def worst(*codes: int) -> int:
@@ -151,9 +159,14 @@ def say(line: str, *, err: bool = False) -> None:
     typer.echo(line[: len(line) - len(line.lstrip())] + one_line(line), err=err)
 
 
+def note(message: str) -> None:
+    """Print one line on stderr, under the name of the tool."""
+    say(f"grpo-doctor: {message}", err=True)
+
+
 def fail(message: str) -> NoReturn:
     """Print one line on stderr and exit with code 2."""
-    say(f"grpo-doctor: {message}", err=True)
+    note(message)
     raise typer.Exit(WRONG)
 
 
@@ -164,10 +177,9 @@ def report_bug(error: Exception, where: str) -> None:
 
 def say_bug(what: str, where: str) -> None:
     """Report an internal error that `grpo_doctor.fault_isolation.bug` has described."""
-    say(
-        f"grpo-doctor: {where}: this is a bug in grpo-doctor, not in your run: {what}; please report it with the "
-        "output of `grpo-doctor convert --anonymize`",
-        err=True,
+    note(
+        f"{where}: this is a bug in grpo-doctor, not in your run: {what}; please report it with the output of "
+        "`grpo-doctor convert --anonymize`"
     )
 
 
@@ -195,16 +207,49 @@ def _own_mistake(error: OSError) -> bool:
     return isinstance(error.filename, str) and Path(error.filename).is_relative_to(Path(__file__).parents[1])
 
 
+CHECKS = {
+    **{"fail_on": FailOn, "select": Select, "ignore": Ignore, "preview": Preview},
+    **{"config": ConfigFile, "trust_checks": TrustChecks},
+}
+LOGS = {"map_": Mapped, "set_": Declared}
+LIMITS = {"seconds": Seconds, "megabytes": Megabytes}
+
+
+def configured(*groups: Mapping[str, Any], without: str = "") -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command these groups of options, and pass it the `Config` that they yield as ``settings``."""
+    options = {name: option for group in groups for name, option in group.items() if name != without}
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def configured_command(**given: Any) -> None:
+            with plain_errors():
+                merged = settings(**{name: given.pop(name) for name in options})
+            command(**given, settings=merged)
+
+        own = [p for p in signature(command, eval_str=True).parameters.values() if p.name != "settings"]
+        shared = [
+            Parameter(
+                name, Parameter.KEYWORD_ONLY, annotation=option, default=False if get_args(option)[0] is bool else None
+            )
+            for name, option in options.items()
+        ]
+        parameters = [*(p.replace(kind=Parameter.KEYWORD_ONLY) for p in own), *shared]
+        configured_command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+        return configured_command
+
+    return decorate
+
+
 def settings(
-    file: Path | None,
-    select: list[str] | None,
-    ignore: list[str] | None,
-    mapping: list[str] | None,
-    declared: list[str] | None,
-    fail_on: str | None,
+    *,
+    config: Path | None,
+    select: list[str] | None = None,
+    ignore: list[str] | None = None,
+    map_: list[str] | None = None,
+    set_: list[str] | None = None,
+    fail_on: str | None = None,
     seconds: float | None = None,
     megabytes: float | None = None,
-    *,
     preview: bool = False,
     trust_checks: bool = False,
 ) -> Config:
@@ -212,22 +257,22 @@ def settings(
 
     Raises `ConfigError`.
     """
-    config = read_config(file)
-    config.select = select or config.select
-    config.ignore = ignore or config.ignore
-    config.fail_on = fail_on or config.fail_on
-    config.preview = preview or config.preview
-    config.trust_checks = trust_checks
-    if config.fail_on.upper() not in Severity.__members__:
-        raise ConfigError(f"--fail-on {config.fail_on}: choose info, warning, error or critical")
-    config.map |= dict(pair("--map", word) for word in mapping or [])
-    refuse_unknown_fields(config.map)
-    config.settings |= dict(_setting(name, value) for name, value in assigned("--set", declared).items())
-    most, origin = Budget(), config.origin
-    config.budget_seconds = _limit(origin, "budget-seconds", seconds, config.budget_seconds, most.seconds)
-    config.budget_megabytes = _limit(origin, "budget-megabytes", megabytes, config.budget_megabytes, most.megabytes)
-    allow(config.budget())
-    return config
+    merged = read_config(config)
+    merged.select = select or merged.select
+    merged.ignore = ignore or merged.ignore
+    merged.fail_on = fail_on or merged.fail_on
+    merged.preview = preview or merged.preview
+    merged.trust_checks = trust_checks
+    if merged.fail_on.upper() not in Severity.__members__:
+        raise ConfigError(f"--fail-on {merged.fail_on}: choose info, warning, error or critical")
+    merged.map |= dict(pair("--map", word) for word in map_ or [])
+    refuse_unknown_fields(merged.map)
+    merged.settings |= dict(_setting(name, value) for name, value in assigned("--set", set_).items())
+    most, origin = Budget(), merged.origin
+    merged.budget_seconds = _limit(origin, "budget-seconds", seconds, merged.budget_seconds, most.seconds)
+    merged.budget_megabytes = _limit(origin, "budget-megabytes", megabytes, merged.budget_megabytes, most.megabytes)
+    allow(merged.budget())
+    return merged
 
 
 def _limit(where: str, name: str, *told: float | None) -> float:
@@ -258,7 +303,7 @@ def _setting(name: str, value: Any) -> tuple[str, Any]:
 def say_suppressions(config: Config) -> None:
     """List the active suppressions on stderr, for commands whose reports do not show them."""
     for one in config.suppressions():
-        say(f"grpo-doctor: {one.kind}: {one.text}", err=True)
+        note(f"{one.kind}: {one.text}")
 
 
 def settings_file(config: Config) -> list[Path]:
@@ -272,11 +317,11 @@ def tell(path: Path, found: Survey) -> None:
     for answer in found.failed:
         say_bug(answer.why, answer.source)
     if path.is_dir() or len(found.answers) > 1:
-        say(f"grpo-doctor: {place}: {found.words()}", err=True)
+        note(f"{place}: {found.words()}")
     for line in found.named():
-        say(f"grpo-doctor: {line}", err=True)
+        note(line)
     if not found.runs and not found.failed:
-        say(f"grpo-doctor: {place}: no training log found; pass the log file itself", err=True)
+        note(f"{place}: no training log found; pass the log file itself")
 
 
 def numbered(runs: list[Run], source: Path, number: int) -> Run:
@@ -367,7 +412,7 @@ def write_as(
         else:
             replace_file(path, text + "\n")
             if not quiet:
-                say(f"grpo-doctor: wrote {path}", err=True)
+                note(f"wrote {path}")
 
 
 def _beside(options: Options, path: Path | None) -> Options:

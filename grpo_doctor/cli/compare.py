@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 By: TypeAlias = Literal["step", "tokens"]
 
 
+@common.configured(common.CHECKS, common.LOGS)
 def compare(
     base: Annotated[str, typer.Argument(help="The run to compare with: a log or folder; LOG#NAME is one run of it.")],
     new: Annotated[
@@ -36,16 +37,10 @@ def compare(
     output_format: common.OutputFormat = "text",
     output_file: common.OutputFile = None,
     report: common.MoreReports = None,
-    fail_on: common.FailOn = None,
-    select: common.Select = None,
-    ignore: common.Ignore = None,
-    map_: common.Mapped = None,
-    set_: common.Declared = None,
-    preview: common.Preview = False,
-    config: common.ConfigFile = None,
-    trust_checks: common.TrustChecks = False,
     samples: common.Samples = True,
     color: common.Color = None,
+    *,
+    settings: Config,
 ) -> None:
     """Compares runs: changed settings, where they diverge, how much they differ, findings that appeared or disappeared.
 
@@ -55,9 +50,6 @@ def compare(
     from ..compare.summary import render
 
     with common.plain_errors():
-        settings = common.settings(
-            config, select, ignore, map_, set_, fail_on, preview=preview, trust_checks=trust_checks
-        )
         options = common.options(settings, output_format, output_file, color, samples=samples)
         common.say_suppressions(settings)
         found, failed = compare_paths([base, *(also or [])], new or [], settings, by, weights)
@@ -147,9 +139,9 @@ def _diagnoses(word: str, config: Config) -> tuple[list[Diagnosis], int]:
         path = Path(before)
     outcome = diagnose_paths([path], config)
     diagnoses = outcome.diagnoses
-    code = common.BROKEN if outcome.broken else common.WRONG if outcome.unreadable else common.CLEAN
-    if code == common.CLEAN and outcome.without_run:
-        code = common.UNJUDGED
+    code = common.exit_code(
+        findings=False, broken=outcome.broken, unreadable=outcome.unreadable, unjudged=outcome.without_run
+    )
     if not name:
         return diagnoses, code
     named = [d for d in diagnoses if d.source.endswith(f"({name})")]
@@ -163,6 +155,7 @@ def _diagnoses(word: str, config: Config) -> tuple[list[Diagnosis], int]:
 
 def exit_code(found: Sequence[Comparison], fail_on: Severity) -> int:
     """Return 1 if any NEW is worse or has new findings, else 3 if any could not be compared, else 0."""
-    if any(c.verdict == "worse" or (c.worst is not None and c.worst >= fail_on) for c in found):
-        return common.FINDINGS
-    return common.UNJUDGED if any(c.verdict == "cannot tell" for c in found) else common.CLEAN
+    return common.exit_code(
+        findings=any(c.verdict == "worse" or (c.worst is not None and c.worst >= fail_on) for c in found),
+        unjudged=any(c.verdict == "cannot tell" for c in found),
+    )

@@ -57,7 +57,7 @@ def convert(
     if kind not in FORMATS:
         common.fail(f"{target}: write to a file that ends in .jsonl, .csv or .parquet, or name the format with --to")
     with common.plain_errors():
-        settings = common.settings(config, None, None, map_, None, None)
+        settings = common.settings(config=config, map_=map_)
         run = _chosen(read(source, settings.map), source, run_)
         if not len(run):
             common.fail(f"{source}: {'; '.join(run.notes) or 'no training metric was found'}")

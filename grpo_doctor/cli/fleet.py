@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from ..config import ConfigError
+from ..config import Config, ConfigError
 from ..diagnosis.check import Severity
 from ..readers.folder import Survey
 from ..report.redaction import inert
@@ -57,6 +57,7 @@ Cluster: TypeAlias = Annotated[
 Format: TypeAlias = Annotated[str, typer.Option("--output-format", "-f", help="text, html, json, csv or parquet.")]
 
 
+@common.configured(common.CHECKS, common.LOGS, common.LIMITS, without="preview")
 def fleet(
     places: Places = None,
     out: Out = None,
@@ -70,17 +71,10 @@ def fleet(
     report: common.MoreReports = None,
     full: Annotated[bool, typer.Option("--full", help="Text: show every run and every setting.")] = False,
     static: common.Static = False,
-    fail_on: common.FailOn = None,
-    select: common.Select = None,
-    ignore: common.Ignore = None,
-    map_: common.Mapped = None,
-    set_: common.Declared = None,
-    config: common.ConfigFile = None,
-    trust_checks: common.TrustChecks = False,
-    seconds: common.Seconds = None,
-    megabytes: common.Megabytes = None,
     samples: common.Samples = True,
     color: common.Color = None,
+    *,
+    settings: Config,
 ) -> None:
     """Judges every run of a sweep: one line per run, worst first, grouped by cause, with the settings of failing runs.
 
@@ -92,13 +86,10 @@ def fleet(
     from ..fleet.unit import Job
 
     with common.plain_errors():
-        settings = common.settings(
-            config, select, ignore, map_, set_, fail_on, seconds, megabytes, trust_checks=trust_checks
-        )
         common.chosen(settings)
         common.say_suppressions(settings)
         options = common.options(settings, output_format, output_file, color, samples=samples, static=static, full=full)
-        reports = [(output_format, output_file), *_more(report or [])]
+        reports = [(output_format, output_file), *map(common.report_file, report or [])]
         _refuse_formats(reports)
         with closing(_store(db, places)) as store:
             job = Job(settings, None if out is None else str(out / PAGES), samples)
@@ -132,9 +123,9 @@ def _read(store: Store, places: list[str], job: Job, jobs: int | None, ray: str 
 
     whole = ordered(gathered(_judged(store, places, job, jobs, ray)))
     found = Survey([], whole.answers)
-    common.say(f"grpo-doctor: {found.words()}", err=True)
+    common.note(f"{found.words()}")
     for line in found.named():
-        common.say(f"grpo-doctor: {line}", err=True)
+        common.note(line)
     store.fill(whole)
     return whole
 
@@ -144,7 +135,7 @@ def _without_run(places: list[str], whole: Gathered) -> bool:
     told = [a.source for a in whole.answers if a.fate in ("read", "second view", "unreadable", "failed")]
     empty = [place for place in places if not any(_lies_in(source, place) for source in told)]
     for place in empty:
-        common.say(f"grpo-doctor: {place}: no training log found; pass the log file itself", err=True)
+        common.note(f"{place}: no training log found; pass the log file itself")
     return bool(empty)
 
 
@@ -175,10 +166,6 @@ def _judged(store: Store, places: list[str], job: Job, jobs: int | None, ray: st
     ):
         store.remember(unit, document, job)
         yield decode(document)
-
-
-def _more(words: list[str]) -> list[tuple[str, Path | None]]:
-    return [common.report_file(word) for word in words]
 
 
 def _refuse_formats(reports: list[tuple[str, Path | None]]) -> None:
@@ -225,10 +212,9 @@ def _exit_code(whole: Gathered, fail_on: Severity, empty: bool) -> int:
     """Return the exit code by the rules of `analyze`."""
     verdicts = {line.verdict for line in whole.lines}
     fates = {answer.fate for answer in whole.answers}
-    if any(line.worst and Severity.of(line.worst) >= fail_on for line in whole.lines):
-        return common.FINDINGS
-    if "broken" in verdicts or "failed" in fates:
-        return common.BROKEN
-    if "unreadable" in verdicts or "unreadable" in fates:
-        return common.WRONG
-    return common.UNJUDGED if empty or not whole.lines or "unjudged" in verdicts else common.CLEAN
+    return common.exit_code(
+        findings=any(line.worst and Severity.of(line.worst) >= fail_on for line in whole.lines),
+        broken="broken" in verdicts or "failed" in fates,
+        unreadable="unreadable" in verdicts | fates,
+        unjudged=empty or not whole.lines or "unjudged" in verdicts,
+    )

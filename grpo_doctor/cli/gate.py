@@ -69,12 +69,9 @@ Format: TypeAlias = Annotated[
 ]
 
 
+@common.configured(common.CHECKS, common.LOGS, common.LIMITS)
 def gate(
     paths: Paths,
-    fail_on: common.FailOn = None,
-    select: common.Select = None,
-    ignore: common.Ignore = None,
-    preview: common.Preview = False,
     require: Require = None,
     min_steps: Annotated[int, typer.Option("--min-steps", help="Runs with fewer steps are unjudged.", min=0)] = 0,
     baseline: Baseline = None,
@@ -83,13 +80,9 @@ def gate(
     strict: Strict = False,
     output_format: Format = None,
     report: common.MoreReports = None,
-    map_: common.Mapped = None,
-    set_: common.Declared = None,
-    config: common.ConfigFile = None,
-    trust_checks: common.TrustChecks = False,
     samples: common.Samples = False,
-    seconds: common.Seconds = None,
-    megabytes: common.Megabytes = None,
+    *,
+    settings: Config,
 ) -> None:
     """Fails a build on findings at or above --fail-on: one line per run, and reports for people and machines.
 
@@ -97,9 +90,6 @@ def gate(
     could be judged, 4 internal error of grpo-doctor. If $GITHUB_STEP_SUMMARY is set, a summary is written to it.
     """
     with common.plain_errors():
-        settings = common.settings(
-            config, select, ignore, map_, set_, fail_on, seconds, megabytes, preview=preview, trust_checks=trust_checks
-        )
         required = _known_codes(require or [], settings)
         if write_baseline and baseline is None:
             raise ConfigError("--write-baseline needs --baseline FILE")
@@ -130,9 +120,15 @@ def gate(
         typer.echo(line, err=output_format is not None)
     for diagnosis in diagnoses:
         for note in (note for note in diagnosis.notes if isinstance(note, NotRead)):  # report every skipped file
-            typer.echo(f"grpo-doctor: {one_line(diagnosis.source)}: {one_line(note)}", err=True)
-    unreadable = outcome.unreadable or (strict and outcome.not_read)
-    raise typer.Exit(common.worst(_exit_code(judged, unreadable, outcome.broken), failed))
+            common.note(f"{diagnosis.source}: {note}")
+    statuses = {one.status for one in judged}
+    code = common.exit_code(
+        findings="fail" in statuses,
+        broken=outcome.broken,
+        unreadable=outcome.unreadable or (strict and outcome.not_read),
+        unjudged=not judged or "unjudged" in statuses,
+    )
+    raise typer.Exit(common.worst(code, failed))
 
 
 LEARNING = "LEARNING"
@@ -302,15 +298,3 @@ def _not_read(files: int, strict: bool) -> Iterable[str]:
         yield f"note     {counted(files, 'possible log file')} not read (listed on stderr)" + (
             "" if strict else "; --strict makes this exit with 2"
         )
-
-
-def _exit_code(judged: list[Judged], unreadable: int | bool, broken: int | bool) -> int:
-    if any(one.status == "fail" for one in judged):
-        return common.FINDINGS
-    if broken:
-        return common.BROKEN
-    if unreadable:
-        return common.WRONG
-    if not judged or any(one.status == "unjudged" for one in judged):
-        return common.UNJUDGED
-    return common.CLEAN

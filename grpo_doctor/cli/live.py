@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -124,9 +123,7 @@ class View:
         typer.echo(one_line(f"grpo-doctor: training {self.last - self.first} steps into {self.session.folder.path}"))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         pass
 
     def step(self, record: StepRecord) -> None:
@@ -175,11 +172,9 @@ class Panel(View):
         self.live.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: Any) -> None:
         self.show()
-        self.live.__exit__(kind, error, trace)
+        self.live.__exit__(*error)
 
     def show(self) -> None:
         self.live.update(screen([self.sight()]))

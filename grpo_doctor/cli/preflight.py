@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..config import ConfigError
+from ..config import Config, ConfigError
 from ..diagnosis.check import Severity
 from ..diagnosis.wording import counted
 from ..limits import OverBudgetError
@@ -19,12 +19,12 @@ from ..report.redaction import clean
 from . import common
 
 if TYPE_CHECKING:
-    from ..config import Config
     from ..diagnosis.catalogue import Catalogue
     from ..diagnosis.verdict import Diagnosis
     from ..run import Table
 
 
+@common.configured(common.CHECKS, common.LIMITS, without="preview")
 def preflight(
     files: Annotated[
         list[Path],
@@ -33,9 +33,6 @@ def preflight(
             show_default=False,
         ),
     ],
-    fail_on: common.FailOn = None,
-    select: common.Select = None,
-    ignore: common.Ignore = None,
     output_format: Annotated[
         str | None,
         typer.Option("--output-format", "-f", help=f"Print a report instead of plain lines: {common.FORMATS}."),
@@ -55,10 +52,8 @@ def preflight(
             "--verbose", "-v", help="Show how framework and training type were detected, and list unused keys."
         ),
     ] = False,
-    config: common.ConfigFile = None,
-    trust_checks: common.TrustChecks = False,
-    seconds: common.Seconds = None,
-    megabytes: common.Megabytes = None,
+    *,
+    settings: Config,
 ) -> None:
     """Checks training configurations of any framework before a run: settings, batch arithmetic and memory.
 
@@ -70,18 +65,15 @@ def preflight(
     with common.plain_errors():
         if output_file is not None and output_format is None:
             raise ConfigError("--output-file needs a format, for example -f html")
-        chosen = common.settings(
-            config, select, ignore, None, None, fail_on, seconds, megabytes, trust_checks=trust_checks
-        )
         declared = _declared(set_ or [])
-        catalogue = common.chosen(chosen, PREFLIGHT)
+        catalogue = common.chosen(settings, PREFLIGHT)
         diagnoses: list[Diagnosis] = []
         unreadable = 0
         expanded = _expanded(files)
         others: Counter[Path] = Counter()
         for path, folder in expanded.items():
             try:
-                found = _diagnoses(path, catalogue, chosen, declared, fix=fix, verbose=verbose)
+                found = _diagnoses(path, catalogue, settings, declared, fix=fix, verbose=verbose)
                 if folder is not None and not any(one.coverage.ran for one in found):
                     others[folder] += 1
                 else:
@@ -90,14 +82,14 @@ def preflight(
                 named = "" if isinstance(error, ReadError) else f"{path}: "
                 typer.echo(f"grpo-doctor: {clean(named + str(error))}", err=True)
                 unreadable += 1
-        options = common.options(chosen, output_format or "", None, None, samples=False)
+        options = common.options(settings, output_format or "", None, None, samples=False)
         common.write(diagnoses, output_format, output_file, report or [], options, expanded)
     if output_format is None:
         for diagnosis in diagnoses:
             _tell(diagnosis, verbose)
         for folder, count in others.items():
             typer.echo(f"{clean(str(folder))}: {counted(count, 'other file')} without reinforcement learning settings")
-    raise typer.Exit(_exit_code(diagnoses, Severity.of(chosen.fail_on), unreadable, skip_others))
+    raise typer.Exit(_exit_code(diagnoses, Severity.of(settings.fail_on), unreadable, skip_others))
 
 
 def _expanded(files: list[Path]) -> dict[Path, Path | None]:
@@ -145,7 +137,7 @@ def _diagnoses(
         patches = [patch(path, one) for one in found]
         typer.echo("".join(patches), nl=False)
         if not any(patches):
-            common.say(f"grpo-doctor: {path}: nothing to fix automatically", err=True)
+            common.note(f"{path}: nothing to fix automatically")
     diagnoses = [judge(one, str(path), catalogue, chosen.thresholds, declared) for one in found]
     for one, diagnosis in zip(found, diagnoses, strict=True):
         clues = [f"evidence for {clue.of}: {clue.words} ({clue.weight:g})" for clue in one.clues]
@@ -190,9 +182,6 @@ def _tabulate(table: Table) -> None:
 
 
 def _exit_code(diagnoses: list[Diagnosis], fail_on: Severity, unreadable: int, skip_others: bool) -> int:
-    if any(finding.level >= fail_on for diagnosis in diagnoses for finding in diagnosis.findings):
-        return common.FINDINGS
-    if unreadable:
-        return common.WRONG
-    unjudged = [d for d in diagnoses if not d.coverage.ran]
-    return common.UNJUDGED if (unjudged or not diagnoses) and not skip_others else common.CLEAN
+    found = any(finding.level >= fail_on for diagnosis in diagnoses for finding in diagnosis.findings)
+    unjudged = not diagnoses or not all(diagnosis.coverage.ran for diagnosis in diagnoses)
+    return common.exit_code(findings=found, unreadable=unreadable, unjudged=unjudged and not skip_others)

@@ -80,7 +80,9 @@ def probe(
             from ..probes import run_probes
         except ModuleNotFoundError as error:
             raise ConfigError(f"probing needs {error.name}; {install('train')}") from None
-        settings = common.settings(config, select, ignore, None, None, fail_on, trust_checks=trust_checks)
+        settings = common.settings(
+            config=config, select=select, ignore=ignore, fail_on=fail_on, trust_checks=trust_checks
+        )
         options = common.options(
             settings,
             output_format,

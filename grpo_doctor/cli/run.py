@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from ..config import ConfigError, table_of
+from ..config import Config, ConfigError, table_of
 from ..diagnosis.check import Severity
 from ..extras import install
 from ..preflight import words_before
@@ -20,7 +20,6 @@ from ..report.redaction import one_line
 from . import common
 
 if TYPE_CHECKING:
-    from ..config import Config
     from ..diagnosis.verdict import Diagnosis
     from ..engine.settings import Settings
     from ..engine.trainer import Trainer
@@ -65,6 +64,7 @@ RecordTokens: TypeAlias = Annotated[
 Probe: TypeAlias = Annotated[bool, typer.Option("--probe", help="Run the probes first, and do not train if one fails.")]
 
 
+@common.configured(common.CHECKS)
 def run(
     config_toml: TrainingFile = None,
     set_: Given = None,
@@ -79,13 +79,9 @@ def run(
     on: On = "warning=warn,error=warn",
     record_every: RecordEvery = None,
     record_tokens: RecordTokens = None,
-    fail_on: common.FailOn = None,
     probe: Probe = False,
-    select: common.Select = None,
-    ignore: common.Ignore = None,
-    preview: common.Preview = False,
-    config: common.ConfigFile = None,
-    trust_checks: common.TrustChecks = False,
+    *,
+    settings: Config,
 ) -> None:
     """Trains with GRPO and checks every step: warns, skips an update, stops or rolls back.
 
@@ -100,20 +96,17 @@ def run(
     short = {"model": model, "task": task, "max_steps": steps, "seed": seed}
     short |= {"record_every": record_every, "record_tokens": record_tokens}
     with common.plain_errors():
-        examined = common.settings(
-            config, select, ignore, None, None, fail_on, preview=preview, trust_checks=trust_checks
-        )
         given = _given(config_toml, set_ or [], {k: v for k, v in short.items() if v is not None})
         faults = [*given.pop("inject", []), *(inject or [])]
         if engine == "trl":
-            raise typer.Exit(_train_with_trl(given, faults or resume, given.pop("on", on), out, examined))
+            raise typer.Exit(_train_with_trl(given, faults or resume, given.pop("on", on), out, settings))
         if engine != "own":
             raise ConfigError(f"--engine {engine}: choose own or trl")
-        session, trainer = _begin(given, faults, given.pop("on", on), out, resume, examined)
+        session, trainer = _begin(given, faults, given.pop("on", on), out, resume, settings)
         for line in words_before(session.doctor.summary.settings):
-            common.say(f"grpo-doctor: {line}", err=True)
+            common.note(line)
         if probe:
-            _prove(trainer, examined)
+            _prove(trainer, settings)
         view = _view(trainer, session)
         diagnosis = _train(session, trainer, view)
     stopped_by_finding = session.stopped is not None and session.stopped.finding is not None
@@ -121,7 +114,7 @@ def run(
         raise typer.Exit(common.FINDINGS)
     from .analyze import Outcome, exit_code
 
-    raise typer.Exit(exit_code(Outcome([diagnosis]), Severity.of(examined.fail_on)))
+    raise typer.Exit(exit_code(Outcome([diagnosis]), Severity.of(settings.fail_on)))
 
 
 def _train_with_trl(given: dict[str, Any], ours: Any, on: str, out: Path | None, examined: Config) -> int:
@@ -208,7 +201,7 @@ def _begin(
     session = Session(folder, doctor, trainer, actions, settings.save_steps, settings.save_total_limit)
     if resume:
         resumed = folder.resume()
-        common.say(f"grpo-doctor: {folder.path}: {resumed.words()}", err=True)
+        common.note(f"{folder.path}: {resumed.words()}")
         if resumed.checkpoint is not None:
             trainer.load(resumed.checkpoint)
         session.replay(resumed.steps)
@@ -223,7 +216,7 @@ def _trainer(settings: Settings, engine: Any) -> Trainer:
     from ..engine.trainer import Trainer
 
     task = load_task(settings.task, settings.reward)
-    typer.echo(one_line(f"grpo-doctor: loading {_named(settings)}"), err=True)
+    common.note(f"loading {_named(settings)}")
     return Trainer(engine(settings, *load_model(settings), task))
 
 
@@ -315,9 +308,7 @@ def _interruptions() -> Iterator[list[int]]:
     def ask(number: int, frame: object) -> None:
         asked.append(number)
         signal.signal(signal.SIGINT, before)
-        common.say(
-            "grpo-doctor: stopping after this step with a checkpoint; press Ctrl-C again to stop immediately", err=True
-        )
+        common.note("stopping after this step with a checkpoint; press Ctrl-C again to stop immediately")
 
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is threading.main_thread():

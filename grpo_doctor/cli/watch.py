@@ -139,7 +139,7 @@ class Watcher:
         words = words.replace(str(self.reader.copy), str(self.path))
         if words not in self._said:
             self._said.add(words)
-            common.say(f"grpo-doctor: {words}", err=True)
+            common.note(words)
 
     def _meet(self, run: str, finding: Finding) -> None:
         from ..diagnosis.verdict import weight
@@ -163,7 +163,7 @@ class Watcher:
         told |= {"message": clean(finding.message), "log": clean(run)}
         for send in self.channels:
             if (failed := send(told)) is not None:
-                common.say(f"grpo-doctor: --notify {failed}", err=True)
+                common.note(f"--notify {failed}")
 
     def _stop(self, stop: Stop, finding: Finding) -> None:
         """Stop the process; if it keeps running, keep watching."""
@@ -183,7 +183,7 @@ class Watcher:
             self._has_ended(stop)
             return
         except psutil.AccessDenied:
-            common.say(f"grpo-doctor: no permission to stop process {pid}; still watching", err=True)
+            common.note(f"no permission to stop process {pid}; still watching")
             return
         if ended(stop.process):
             self.signalled.remove(stop)
@@ -191,16 +191,15 @@ class Watcher:
             self.say(done)
         else:
             hint = "" if self.kill_after is not None else "; use --kill-after SECONDS to send SIGKILL"
-            common.say(
-                f"grpo-doctor: process {pid} got SIGTERM because of {finding.code} but did not end within "
-                f"{grace:g} s; still watching{hint}",
-                err=True,
+            common.note(
+                f"process {pid} got SIGTERM because of {finding.code} but did not end within {grace:g} s; still "
+                f"watching{hint}"
             )
 
     def _has_ended(self, stop: Stop) -> None:
         self.signalled.remove(stop)
         self.stopped = True
-        common.say(f"grpo-doctor: process {stop.process.pid} had already ended", err=True)
+        common.note(f"process {stop.process.pid} had already ended")
 
 
 def ends(process: Any, seconds: float) -> bool:
@@ -264,6 +263,7 @@ class Heartbeat:
             self.watcher.say(f"{sight.at}  {sight.numbers}  {sight.headline}{still}")
 
 
+@common.configured(common.CHECKS, common.LOGS)
 def watch(
     path: Annotated[
         Path, typer.Argument(help="Log file, folder or SQLite store; it may not exist yet.", show_default=False)
@@ -296,15 +296,9 @@ def watch(
             help="Send findings at --fail-on to: desktop, trackio, wandb:ENTITY/PROJECT/RUN, URL, command; repeatable.",
         ),
     ] = None,
-    fail_on: common.FailOn = None,
-    select: common.Select = None,
-    ignore: common.Ignore = None,
-    preview: common.Preview = False,
     report: common.MoreReports = None,
-    map_: common.Mapped = None,
-    set_: common.Declared = None,
-    config: common.ConfigFile = None,
-    trust_checks: common.TrustChecks = False,
+    *,
+    settings: Config,
 ) -> None:
     """Follows a run's log and reports each finding when it appears or gets worse, and ends with a report.
 
@@ -314,12 +308,9 @@ def watch(
     gets them as JSON. Stop with Ctrl-C. The exit codes are those of analyze.
     """
     with common.plain_errors(), tempfile.TemporaryDirectory(prefix="grpo-doctor-") as folder:
-        settings = common.settings(
-            config, select, ignore, map_, set_, fail_on, preview=preview, trust_checks=trust_checks
-        )
         stops, channels = [_stop_of(word) for word in on or []], [channel(word) for word in notify or []]
         if not path.exists():
-            common.say(f"grpo-doctor: {path}: does not exist yet; waiting", err=True)
+            common.note(f"{path}: does not exist yet; waiting")
         watcher = Watcher(_reader(path, Path(folder), interval, idle), settings, stops, channels, kill_after)
         options = common.options(settings, "text", None, None)
         with _shown(watcher, heartbeat) as tick:

@@ -9,6 +9,7 @@ two-sided t test between two settings follows from the noncentral t distribution
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -120,13 +121,9 @@ def seeds_needed(spread: float, gain: float) -> int | None:
     """
     if spread <= 0:
         return 2
-    low, high = 1, MOST
-    if power(high, spread, gain) < POWER:
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if power(middle, spread, gain) >= POWER else (middle, high)
-    return high
+    counts = range(2, MOST + 1)
+    place = bisect_left(counts, POWER, key=lambda seeds: power(seeds, spread, gain))
+    return counts[place] if place < len(counts) else None
 
 
 def power(seeds: int, spread: float, gain: float) -> float:

@@ -132,7 +132,7 @@ class Store:
         self._table("levels", {
             "run": ("integer", [number for number, _, _ in levels]),
             "metric": ("varchar", [metric for _, metric, _ in levels]),
-            **{name: ("double", [_known(getattr(level, name)) for *_, level in levels])
+            **{name: ("double", [_number(getattr(level, name)) for *_, level in levels])
                for name in ("now", "best", "error", "rows")},
         })  # fmt: skip
         self._table("files", {
@@ -152,7 +152,7 @@ class Store:
         }  # fmt: skip
         for metric in SUCCESS:
             known = [line.levels[metric].now if metric in line.levels else None for line in lines]
-            columns[metric] = ("double", [_known(value) for value in known])
+            columns[metric] = ("double", list(map(_number, known)))
         declared = _columns({name for line in lines for name in line.settings})
         fields = {f"settings.{as_}": _typed([line.settings.get(name) for line in lines]) for name, as_ in declared}
         self._table("flat", columns | fields)
@@ -275,10 +275,6 @@ def _columns(settings: set[str]) -> list[tuple[str, str]]:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-def _known(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
 
 
 def _word(value: Any) -> str:

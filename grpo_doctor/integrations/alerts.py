@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from ..diagnosis.check import Finding, Severity
 from ..fault_isolation import Boundary, tell
@@ -20,10 +21,7 @@ def alert(finding: Finding) -> None:
     title = f"grpo-doctor: {finding.code} {finding.name}"
     text = f"Step {finding.detected_step}: {finding.message}"
     for name, send in _open_trackers(finding.level >= Severity.ERROR):
-        sent = Boundary()
-        sent(send, title, text)
-        if sent.failure is not None:
-            tell(f"grpo-doctor: {name} rejected an alert: {sent.failure.strip().splitlines()[-1]}")
+        _tried(f"{name} rejected an alert", send, title, text)
 
 
 def keep_report(report: Path) -> None:
@@ -40,11 +38,16 @@ def keep_report(report: Path) -> None:
         if mlflow is not None and mlflow.active_run() is not None:
             mlflow.log_artifact(str(report), "grpo-doctor")
 
-    for name, keep in (("W&B", to_wandb), ("MLflow", to_mlflow)):
-        kept = Boundary()
-        kept(keep)
-        if kept.failure is not None:
-            tell(f"grpo-doctor: {name} rejected the report: {kept.failure.strip().splitlines()[-1]}")
+    _tried("W&B rejected the report", to_wandb)
+    _tried("MLflow rejected the report", to_mlflow)
+
+
+def _tried(otherwise: str, send: Callable[..., None], *arguments: Any) -> None:
+    """Call a tracker, and print its error."""
+    sent = Boundary()
+    sent(send, *arguments)
+    if sent.failure is not None:
+        tell(f"grpo-doctor: {otherwise}: {sent.failure.strip().splitlines()[-1]}")
 
 
 def _open_trackers(error: bool) -> Iterator[tuple[str, Callable[[str, str], None]]]:

@@ -49,18 +49,18 @@ class Seams:
         trainer = self.trainer
         trainer.compute_loss = self._around_loss(trainer.compute_loss)
         trainer.log = self._around_log(trainer.log)
-        trainer.accelerator.clip_grad_norm_ = self._around_clip(trainer.accelerator.clip_grad_norm_)
+        trainer.accelerator.clip_grad_norm_ = self._after(trainer.accelerator.clip_grad_norm_, self._keep_norm)
         trainer.reward_funcs = [
             self._around_reward(i, function) if plain_function(function) else function
             for i, function in enumerate(trainer.reward_funcs)
         ]
         trainer.model.generate = self._around_generate(trainer.model.generate)
-        for name, around in (
-            ("_get_per_token_logps_and_entropies", self._around_logprobs),
-            ("_generate_and_score_completions", self._around_rollout),
+        for name, look in (
+            ("_get_per_token_logps_and_entropies", self._keep_logprobs),
+            ("_generate_and_score_completions", self._keep_rollout),
         ):
             if hasattr(trainer, name):
-                setattr(trainer, name, around(getattr(trainer, name)))
+                setattr(trainer, name, self._after(getattr(trainer, name), look))
         self.backbone().register_forward_hook(self._keep_hidden)
 
     @functools.cached_property
@@ -80,19 +80,28 @@ class Seams:
 
     # -- wrappers
 
-    def _around_logprobs(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _after(self, original: Callable[..., Any], look: Callable[[Any], None]) -> Callable[..., Any]:
+        """Wrap a function whose result ``look`` records."""
+
         @functools.wraps(original)
-        def per_token(*arguments: Any, **named: Any) -> Any:
+        def called(*arguments: Any, **named: Any) -> Any:
             found = original(*arguments, **named)
-            if self._listening:
-                self.boundary(self._keep_logprobs, found)
+            self.boundary(look, found)
             return found
 
-        return per_token
+        return called
 
     def _keep_logprobs(self, found: tuple[Any, ...]) -> None:
-        self._logprobs = found[0].detach()
-        self._entropies = None if found[1] is None else found[1].detach()
+        if self._listening:
+            self._logprobs = found[0].detach()
+            self._entropies = None if found[1] is None else found[1].detach()
+
+    def _keep_rollout(self, batch: Mapping[str, Any]) -> None:
+        if self.trainer.model.training:
+            self.local.counted(batch.get("tool_mask"), self.ids)
+
+    def _keep_norm(self, norm: Any) -> None:
+        self.local.grad_norm = None if norm is None else float(norm)
 
     def _around_loss(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -121,16 +130,6 @@ class Seams:
 
         return rewards
 
-    def _around_rollout(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def generate_and_score(*arguments: Any, **named: Any) -> Any:
-            batch = original(*arguments, **named)
-            if self.trainer.model.training:
-                self.boundary(lambda: self.local.counted(batch.get("tool_mask"), self.ids))
-            return batch
-
-        return generate_and_score
-
     def _around_generate(self, original: Callable[..., Any]) -> Callable[..., Any]:
         model = weakref.ref(self.trainer.model)
 
@@ -145,18 +144,6 @@ class Seams:
             return original(*arguments, **named)
 
         return generate
-
-    def _around_clip(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def keep(norm: Any) -> None:
-            self.local.grad_norm = None if norm is None else float(norm)
-
-        @functools.wraps(original)
-        def clip_grad_norm_(parameters: Any, *arguments: Any, **named: Any) -> Any:
-            norm = original(parameters, *arguments, **named)
-            self.boundary(keep, norm)
-            return norm
-
-        return clip_grad_norm_
 
     def _around_log(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)

@@ -1,8 +1,10 @@
-"""Recognises mixture-of-experts models, quantised weights and switches from names and words."""
+"""Recognises mixture-of-experts models, quantised weights, switches and kinds of ratios from names and words."""
 
 from __future__ import annotations
 
 import re
+
+from ..series import Column, each, is_any, isnan
 
 _MIXTURE = re.compile(
     r"(?i)\d+b-a\d|mixtral|moe\b|olmoe|moonlight|kimi-k2|gpt-oss|glm-4\.[567](?!v?-9b)|llama-4-(?:scout|maverick)"
@@ -29,6 +31,17 @@ def is_on(value: object) -> float:
     if isinstance(value, str):
         return float(value.strip().lower() not in _OFF)
     return float(isinstance(value, bool | int | float) and value == value and value != 0)
+
+
+def sequence_level(level: Column, loss: Column, estimator: Column) -> Column:
+    """Return whether the loss clips one ratio per response, as in GSPO, rather than one per token."""
+    of_loss = is_any(loss, "gspo", "gspo_token", "gspo-token")
+    return is_any(level, "sequence", "sequence_token") | of_loss | is_any(estimator, "gspo", "GSPO")
+
+
+def uncorrected(correction: Column, by_trainer: Column) -> Column:
+    """Return whether no importance-sampling correction is on, neither declared nor always done by the trainer."""
+    return ~(each(is_on, correction) > 0) & ~((by_trainer == 1) & isnan(correction))
 
 
 _OTHER_STEPS = re.compile(r"(?i)sgd|muon|prodigy|d-?adapt|lion|shampoo|\bsoap|\bsam\b")

@@ -127,6 +127,11 @@ class Launch:
             raise ReadError(f"more than {MOST} settings, so not a configuration")
         self.entries.append(Entry(key, value, line))
 
+    def move(self, lines: int) -> None:
+        """Count its lines from the start of a file that contains it after this many lines."""
+        self.entries = [Entry(e.key, e.value, e.line and e.line + lines) for e in self.entries]
+        self.severed = [line + lines for line in self.severed]
+
 
 def scalar(text: str) -> Any:
     """Parse a word as a number, a truth value or None; otherwise return the word."""

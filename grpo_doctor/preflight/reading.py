@@ -18,7 +18,7 @@ from ..readers.input import Input
 from ..readers.log_names import is_passed_over
 from .configuration import Configuration, understand
 from .frameworks import HAND_WRITTEN, frameworks
-from .launch import LARGEST_SCRIPT, Command, Entry, Items, Launch
+from .launch import LARGEST_SCRIPT, Command, Items, Launch
 from .readers import dockerfile
 from .readers.document import read_document
 from .readers.includes import documents
@@ -156,8 +156,7 @@ def _commands(held: Iterable[Command], path: Path, written: Mapping[str, str] | 
         launches = read_words(said, before, path) if isinstance(said, list) else read_shell(said, path, written)
         for launch in launches:
             if isinstance(said, str):
-                launch.entries = [Entry(e.key, e.value, e.line and e.line + before) for e in launch.entries]
-                launch.severed = [line + before for line in launch.severed]
+                launch.move(before)
             if launch.program != ENVIRONMENT and (launch.entries or launch.elsewhere):
                 found.append(launch)
     return found
@@ -229,9 +228,8 @@ def _markdown(text: str, path: Path) -> list[Launch]:
         except ReadError as error:
             launches = [Launch("", notes=[f"the block after line {block.before} was not read: {error}"])]
         for launch in launches:
-            launch.entries = [Entry(e.key, e.value, e.line and e.line + block.before) for e in launch.entries]
+            launch.move(block.before)
             launch.line += block.before if launch.line else 0
-            launch.severed = [line + block.before for line in launch.severed]
             launch.broken = None  # an excerpt may end anywhere
             if launch.entries and not launch.program:
                 launch.complete = False

@@ -53,10 +53,9 @@ def documents(written: Mapping[str, str], path: Path, by: str, before: Mapping[s
                 launches = read_document(text, path.with_name(Path(name).name))
             except ReadError as error:
                 launches = [Launch("", notes=[f"{name[:80]}, which the {by} writes, was not read: {error}"])]
-            above = (before or {}).get(name, 0)
             for launch in launches:
                 launch.line = 0  # the command that uses it takes precedence
-                launch.entries = [Entry(e.key, e.value, e.line and e.line + above) for e in launch.entries]
+                launch.move((before or {}).get(name, 0))
             found += launches
     return found
 

@@ -20,6 +20,7 @@ def test_message() -> None:
         ({"min_new_tokens": 1}, None),
         ({"min_new_tokens": 8}, "info"),
         ({"min_new_tokens": 0, "no_repeat_ngram": 2}, "warning"),
+        ({"min_new_tokens": 8, "no_repeat_ngram": 0}, "info"),
     ],
 )
 def test_boundary(settings: dict[str, Any], severity: str | None) -> None:

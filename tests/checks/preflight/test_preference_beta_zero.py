@@ -19,6 +19,8 @@ def test_message() -> None:
         ({"algorithm": "dpo", "dpo_beta": 0.01}, None),
         ({"dpo_beta": 0}, "error"),
         ({"algorithm": "rm", "dpo_beta": 0}, None),
+        ({"algorithm": "orpo", "dpo_beta": 0}, "warning"),
+        ({"algorithm": "orpo", "dpo_beta": 0.1}, None),
     ],
 )
 def test_boundary(settings: dict[str, Any], severity: str | None) -> None:
