@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from string import Formatter
 from typing import NamedTuple
@@ -53,6 +54,7 @@ def source(check: Check) -> ast.Module:
     return ast.parse("\n".join(Path(file).read_text(encoding="utf-8") for file in files))
 
 
+@cache
 def texts(check: Check) -> Texts:
     """Return the texts that a check can put into a finding."""
     tree = source(check)
