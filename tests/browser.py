@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-VIEWS = ((360, "light"), (360, "dark"), (1280, "light"), (1280, "dark"))
-"""Widths in pixels and colour schemes in which pages are looked at."""
+VIEWS = ((360, "light"), (1280, "dark"))
+"""Widths in pixels and colour schemes in which pages are looked at: a width decides the layout, a scheme the contrast."""
 _QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 
 
@@ -28,7 +28,7 @@ def browser() -> Iterator[Any]:
         started.close()
 
 
-def well_seen(browser: Any, file: Path, views: Any = VIEWS, also: Callable[[Any], None] = lambda page: None) -> None:
+def well_seen(browser: Any, file: Path, also: Callable[[Any], None] = lambda page: None) -> None:
     """Assert that a page with its details open makes no request, and that no view has an axe violation or scrolls
     sideways; ``also`` is called with the page at the end."""
     axe = pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is not installed")
@@ -39,7 +39,7 @@ def well_seen(browser: Any, file: Path, views: Any = VIEWS, also: Callable[[Any]
     page.goto(file.as_uri())
     page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
     page.evaluate((Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8"))
-    for width, scheme in views:
+    for width, scheme in VIEWS:
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme=scheme)
         found = page.evaluate("axe.run({resultTypes: ['violations']})")

@@ -4,10 +4,12 @@ neither on time nor on chance, so they are the same each time: ``python -m tests
 import gc
 import os
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.testing
 from hypothesis import settings
 
 from tests.browser import browser as browser
@@ -16,6 +18,7 @@ from tests.corpus_path import SHARED
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 settings.register_profile("steady", deadline=None, derandomize=True, max_examples=40)
 settings.load_profile("steady")
+vars(typer.testing)["_get_command"] = cache(typer.main.get_command)  # a runner would build all commands for each call
 gc.disable()  # hundreds of thousands of objects come with what is imported, and none of them ever goes
 
 

@@ -10,6 +10,7 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from string import Formatter
 from typing import Any, NamedTuple
@@ -60,6 +61,7 @@ def row_of(check: Check) -> dict[str, Any]:
     return inspect.getclosurevars(check.predicate).nonlocals.get("row", {}) if check.predicate else {}
 
 
+@cache
 def texts(check: Check) -> Texts:
     """Return the texts that a check can put into a finding."""
     tree = source(check)

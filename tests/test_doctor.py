@@ -87,7 +87,7 @@ def essence(findings: list[Finding]) -> dict[str, tuple[Any, ...]]:
 
 @pytest.mark.parametrize("declared", [{}, {"group_size": 2, "temperature": 0.4, "kl_coef": 0.2, "learning_rate": 1e-4}])
 @given(seed=st.integers(0, 10**6), steps=st.integers(1, 70), block=st.sampled_from([1, 3, 16, 8192]))
-@settings(max_examples=14, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_step_by_step_finds_what_the_whole_finds(declared: dict[str, Any], seed: int, steps: int, block: int) -> None:
     records, samples = made_up_records(seed, steps), samples_of(seed, steps)
     builder = RunBuilder()

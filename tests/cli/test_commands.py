@@ -1,7 +1,8 @@
 """The commands that ``--help`` shows, their parts and older names, panels of options, completion, and a missing file."""
 
-import subprocess
+import io
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,19 @@ from typer.testing import CliRunner
 
 from grpo_doctor import cli
 from grpo_doctor.cli import common
+from tests.cli.children import Done
 from tests.cli.runs import write_run
 
 
-def said(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """A command line as a user runs it, two words and all."""
-    return subprocess.run([sys.executable, "-m", "grpo_doctor", *words], cwd=cwd, text=True, capture_output=True)
+def said(*words: str, cwd: Path = Path()) -> Done:
+    """What a command line does that a user runs, two words and all."""
+    out, errors = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(errors):
+        patch.chdir(cwd)
+        patch.setattr(sys, "argv", ["grpo_doctor", *words])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+    return Done(int(stop.value.code or 0), out.getvalue(), errors.getvalue())
 
 
 def shown(panel: str) -> list[str]:
@@ -73,8 +81,8 @@ def test_a_written_report_is_named_and_a_path_that_is_given_twice_is_judged_once
 
 
 def test_probe_init_writes_an_adapter_to_fill_in(tmp_path: Path) -> None:
-    done = said("probe", "adapter.py", "--init", cwd=tmp_path)
-    assert (done.returncode, (tmp_path / "adapter.py").is_file()) == (0, True)
+    done = CliRunner().invoke(cli.app, ["probe", str(tmp_path / "adapter.py"), "--init"])
+    assert (done.exit_code, (tmp_path / "adapter.py").is_file()) == (0, True)
 
 
 def test_convert_anonymize_keeps_numbers_and_no_texts(tmp_path: Path) -> None:

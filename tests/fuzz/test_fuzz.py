@@ -31,7 +31,9 @@ def test_inputs_that_broke_it_before_are_handled(path: Path, tmp_path: Path) -> 
 def test_the_seeds_of_mutations_are_handled(kind: str, tmp_path: Path) -> None:
     held = inputs(real=False).get(kind) or {"7": b"7"}
     held = held if kind in ("log", "config") else dict(list(held.items())[:FEW])
-    found = {name: fault(kind if kind in target.SEEDED else f"{kind}/{name}", held[name], tmp_path) for name in held}
+    found = {
+        name: fault(kind if kind in target.SEEDED else f"{kind}/{name}", held[name], tmp_path, 0.3) for name in held
+    }
     assert found == dict.fromkeys(held, "")
 
 

@@ -1,4 +1,4 @@
-"""The real logs: rows and rewards are counted by a text search that is independent of the reader."""
+"""A sample of the real logs: rows and rewards are counted by a text search that is independent of the reader."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 
 from grpo_doctor.readers import read
 from tests.corpus_path import CORPUS, needs_corpus
+from tests.goldens.sample import sampled
 
 NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf)"
 
@@ -23,6 +24,11 @@ def labelled(*words: str) -> list[str]:
         return []
     with open(CORPUS / "labels.csv", encoding="utf-8", newline="") as file:
         return [row["file"] for row in csv.DictReader(file) if any(word in row["format"] for word in words)]
+
+
+def few(names: Iterable[str]) -> list[str]:
+    """Return a sample of these files of the corpus."""
+    return [name.removeprefix("logs/") for name in sampled(f"logs/{name}" for name in names)]
 
 
 def text_of(name: str) -> str:
@@ -65,19 +71,19 @@ def consoles() -> list[str]:
 
 
 @needs_corpus
-@pytest.mark.parametrize("name", consoles())
+@pytest.mark.parametrize("name", few(consoles()))
 def test_rewards_of_consoles_of_trl(name: str) -> None:
     same(name, in_console(name))
 
 
 @needs_corpus
-@pytest.mark.parametrize("name", labelled("verl-console"))
+@pytest.mark.parametrize("name", few(labelled("verl-console")))
 def test_rewards_of_consoles_of_verl(name: str) -> None:
     same(name, in_verl(name))
 
 
 @needs_corpus
-@pytest.mark.parametrize("name", [name for name in labelled("TRL") if name.endswith("step_logs.json")])
+@pytest.mark.parametrize("name", few(name for name in labelled("TRL") if name.endswith("step_logs.json")))
 def test_rewards_of_histories(name: str) -> None:
     same(name, in_history(name))
 
@@ -117,21 +123,21 @@ def pattern_of(name: str, patterns: dict[str, str]) -> str:
 
 
 @needs_corpus
-@pytest.mark.parametrize("name", others(PRINTED))
+@pytest.mark.parametrize("name", few(others(PRINTED)))
 def test_rewards_of_all_that_print_one_a_step(name: str) -> None:
     printed = re.findall(pattern_of(name, PRINTED), text_of(name), re.MULTILINE)
     same(name, [float(value) for value in printed])
 
 
 @needs_corpus
-@pytest.mark.parametrize("name", others(LISTED))
+@pytest.mark.parametrize("name", few(others(LISTED)))
 def test_rewards_of_all_that_list_them(name: str) -> None:
     printed = re.findall(pattern_of(name, LISTED), text_of(name), re.MULTILINE)
     same(name, [float(np.mean([float(value) for value in listed.split(",")])) for listed in printed])
 
 
 @needs_corpus
-@pytest.mark.parametrize("name", labelled("tfevents"))
+@pytest.mark.parametrize("name", few(labelled("tfevents")))
 def test_rewards_of_event_files(name: str) -> None:
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     events = accumulator.EventAccumulator(str(CORPUS / name)).Reload()

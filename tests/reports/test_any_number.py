@@ -51,7 +51,7 @@ def reported(run: Run) -> None:
         diagnosis = diagnose(run)
         for name in report_names():
             for options in (Options(verbose=True, full=True), Options(static=True, color=True)):
-                assert "\x00" not in render(name, [diagnosis, diagnosis], options)
+                assert "\x00" not in render(name, [diagnosis], options)
         json.loads(render("json", [diagnosis], Options()), parse_constant=pytest.fail)
         for panel in charts.panels(diagnosis):
             assert "nan" not in figures.svg(panel)

@@ -6,6 +6,7 @@ accepts the current images and writes the whole pages to build/pictures: look at
 from __future__ import annotations
 
 import io
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,19 +23,28 @@ CELL = 20
 SHADE, SHARE = 6, 0.01
 """Difference of a cell's colour, of 255, that counts, and share of the cells that may differ."""
 SCHEMES = {name: "dark" if number % 2 else "light" for number, name in enumerate(GALLERY)}
+drawn = cache(reports)
+BOXES = """plots => plots.map(plot => { const b = plot.getBoundingClientRect(); const y = b.y + scrollY;
+    return [b.x, y, b.right, y + b.height].map((edge, i) => i < 2 ? Math.floor(edge) : Math.ceil(edge)); })"""
 NO_LETTERS = "text { fill: transparent !important; stroke: none !important; }"
 
 
-def opened(browser: Any, folder: Path, name: str) -> Any:
-    """A report in the browser."""
+def page_of(browser: Any) -> Any:
+    """A page for reports."""
+    return browser.new_context(viewport={"width": WIDTH, "height": 1400}, bypass_csp=True).new_page()
+
+
+@pytest.fixture(scope="module")
+def page(browser: Any) -> Any:
+    return page_of(browser)
+
+
+def show(page: Any, folder: Path, name: str) -> None:
+    """Open a report."""
     file = folder / f"{name}.html"
-    file.write_text(reports()[f"gallery/{name}.html"], encoding="utf-8")
-    context = browser.new_context(
-        viewport={"width": WIDTH, "height": 1400}, color_scheme=SCHEMES[name], bypass_csp=True
-    )
-    page = context.new_page()
+    file.write_text(drawn()[f"gallery/{name}.html"], encoding="utf-8")
+    page.emulate_media(color_scheme=SCHEMES[name])
     page.goto(file.as_uri())
-    return page
 
 
 def charts(page: Any) -> Any:
@@ -43,7 +53,9 @@ def charts(page: Any) -> Any:
         "PIL.Image", reason="pillow is not installed; it comes with matplotlib, in the dev extra"
     )
     page.add_style_tag(content=NO_LETTERS)
-    plots = [image.open(io.BytesIO(plot.screenshot())).convert("RGB") for plot in page.locator("svg.plot").all()]
+    whole = image.open(io.BytesIO(page.screenshot(full_page=True))).convert("RGB")
+    boxes = page.locator("svg.plot").evaluate_all(BOXES)
+    plots = [whole.crop(box) for box in boxes]
     stacked = image.new("RGB", (WIDTH, sum(plot.height for plot in plots)))
     for number, plot in enumerate(plots):
         stacked.paste(plot, (0, sum(above.height for above in plots[:number])))
@@ -66,13 +78,12 @@ def differing(found: Any, accepted: Any) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", GALLERY)
-def test_the_charts_of_a_report_look_as_accepted(browser: Any, tmp_path: Path, name: str) -> None:
+def test_the_charts_of_a_report_look_as_accepted(page: Any, tmp_path: Path, name: str) -> None:
     image = pytest.importorskip(
         "PIL.Image", reason="pillow is not installed; it comes with matplotlib, in the dev extra"
     )
-    page = opened(browser, tmp_path, name)
+    show(page, tmp_path, name)
     found = charts(page)
-    page.context.close()
     differs = differing(found, image.open(ACCEPTED / f"{name}.png"))
     if differs.mean() > SHARE:
         KEPT.mkdir(parents=True, exist_ok=True)
@@ -101,11 +112,11 @@ def main() -> None:
     KEPT.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright, tempfile.TemporaryDirectory() as folder:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        page = page_of(browser)
         for name in GALLERY:
-            page = opened(browser, Path(folder), name)
+            show(page, Path(folder), name)
             page.screenshot(path=KEPT / f"{name}.png")
             charts(page).save(ACCEPTED / f"{name}.png", optimize=True)
-            page.context.close()
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grpo_doctor import series
@@ -67,6 +67,7 @@ def whole(function: Callable[[Any], Any], x: np.ndarray) -> list[float]:
 
 @pytest.mark.parametrize("name", TRANSFORMS)
 @given(values=values, cut=st.integers(0, 40))
+@settings(max_examples=20)
 @np.errstate(all="ignore")
 def test_rows_and_blocks_give_the_same(name: str, values: list[float], cut: int) -> None:
     x, plan = np.array(values), Plan.of(TRANSFORMS[name], 1)
