@@ -13,7 +13,7 @@ from grpo_doctor.mismatch import read_batch
 from tests.integrations.tiny_trl import make_trainer
 from tests.quick import quick
 
-pytest.importorskip("trl")
+pytest.importorskip("trl.trainer.grpo_trainer")
 
 
 class Copied:
