@@ -49,7 +49,7 @@ def test_both_trainers_get_the_same_finding(tmp_path: Path, changes: dict[str, A
     if "reward" in changes:
         (tmp_path / "prompts.jsonl").write_text('{"prompt": "custom"}\n' * 8, encoding="utf-8")
         changes = {**changes, "task": str(tmp_path / "prompts.jsonl")}
-    small = {"max_steps": 10, "generation_batch_size": 8, "num_generations": 4, "max_completion_length": 4}
+    small = {"max_steps": 12, "generation_batch_size": 8, "num_generations": 4, "max_completion_length": 4}
     settings = settings_of({**small, **changes}, "settings")
     own = by_own_engine(settings).finding(code)
     other = train(settings, tmp_path / "run", "warning=warn", load()).diagnosis().finding(code)
