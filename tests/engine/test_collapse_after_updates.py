@@ -17,7 +17,7 @@ from grpo_doctor.engine.task import load_task
 from grpo_doctor.engine.trainer import Trainer
 from tests.quick import quick
 
-STEPS = 16
+STEPS = 12
 
 VARIANTS: list[tuple[list[str], dict[str, Any], float]] = [
     (["train-mode-generation"], {}, 0.95),
