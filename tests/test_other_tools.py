@@ -3,6 +3,8 @@ without a warning."""
 
 from __future__ import annotations
 
+from itertools import cycle
+
 import pytest
 
 from grpo_doctor.diagnosis.check import Severity
@@ -11,11 +13,14 @@ from .other_tools import AT_HAND, LEFT_OUT, MADE_BY, REMARKS, REPORTED, SEEDS
 
 pytestmark = pytest.mark.skipif(not AT_HAND, reason="rldoctor and rlprobe are not installed (the dev extra has them)")
 
-CASES = [(tool, scenario, code) for tool, scenarios in REPORTED.items() for scenario, code in scenarios.items()]
+NAMED = [(tool, scenario, code) for tool, scenarios in REPORTED.items() for scenario, code in scenarios.items()]
+CASES = [(*named, seed) for named, seed in zip(NAMED, cycle(SEEDS))]
+"""Each scenario with one seed; `python -m tests.seen` reads every scenario with all of them."""
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize(("tool", "scenario", "code"), CASES, ids=[f"{tool}-{name}" for tool, name, _ in CASES])
+@pytest.mark.parametrize(
+    ("tool", "scenario", "code", "seed"), CASES, ids=[f"{tool}-{name}-{seed}" for tool, name, _, seed in CASES]
+)
 def test_a_problem_that_another_tool_generates_is_reported(tool: str, scenario: str, code: str, seed: int) -> None:
     diagnosis = MADE_BY[tool](scenario, seed)
     assert diagnosis.finding(code) is not None

@@ -15,6 +15,7 @@ from grpo_doctor.engine.faults import faulty_engine
 from grpo_doctor.engine.settings import settings_of
 from grpo_doctor.engine.task import Example, Score, WorkflowTask
 from grpo_doctor.engine.tiny import make_model, make_tokenizer
+from tests.quick import quick
 
 SMALL = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
 BATCH = {"generation_batch_size": 8, "num_generations": 4, "max_completion_length": 8}
@@ -44,7 +45,9 @@ def make_engine() -> Callable[..., Engine]:
         kind, of_fault = faulty_engine(faults)
         model: Any = make_model(seed=3, **{**SMALL, "num_key_value_heads": 2, "initializer_range": 0.3})
         model.to(dtype)
-        if dtype is torch.float64:
+        if dtype is torch.float32:
+            quick(model)
+        else:
             for module in model.modules():
                 if isinstance(module, LlamaRMSNorm):  # its own forward works in float32, whatever the model is
                     module.forward = MethodType(_norm, module)  # type: ignore[method-assign]

@@ -17,14 +17,21 @@ from grpo_doctor.engine.task import load_task
 from grpo_doctor.engine.trainer import Trainer
 from tests.quick import quick
 
-STEPS = 16
+STEPS = 12
 
 VARIANTS: list[tuple[list[str], dict[str, Any], float]] = [
     (["train-mode-generation"], {}, 0.95),
-    (["train-mode-generation"], {"num_generations": 8, "generation_batch_size": 24}, 0.9),
-    (["train-mode-generation"], {"scale_rewards": "none"}, 0.9),
-    (["train-mode-generation"], {"learning_rate": 4e-5}, 0.9),
-    (["train-mode-generation"], {"temperature": 1.0}, 0.9),
+    (
+        ["train-mode-generation"],
+        {
+            "num_generations": 4,
+            "generation_batch_size": 12,
+            "scale_rewards": "none",
+            "learning_rate": 4e-5,
+            "temperature": 1.0,
+        },
+        0.9,
+    ),
     ([], {**P30, "gradient_checkpointing": True}, 0.0),
 ]
 

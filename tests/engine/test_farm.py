@@ -1,4 +1,4 @@
-"""Twenty healthy runs of the engine, no two alike, and no finding at error in any of them."""
+"""Seven healthy runs of the engine with different settings: none has a finding at error."""
 
 from __future__ import annotations
 
@@ -40,27 +40,23 @@ class Percent(WorkflowTask):
 
 
 FARM: list[tuple[type[WorkflowTask], dict[str, Any]]] = [
-    (WorkflowTask, {"model": "embedded"}),
-    (WorkflowTask, {"num_generations": 4}),
-    (WorkflowTask, {"generation_batch_size": 32, "num_generations": 16, "learning_rate": 2e-4}),
-    (WorkflowTask, {"generation_batch_size": 16, "num_generations": 4, "learning_rate": 2e-4, "max_steps": 30}),
-    (WorkflowTask, {"generation_batch_size": 48, "num_generations": 6}),
-    (WorkflowTask, {"generation_batch_size": 8, "learning_rate": 1e-4, "max_steps": 40}),
-    (WorkflowTask, {"advantage_estimator": "rloo", "learning_rate": 2e-4}),
-    (WorkflowTask, {"advantage_estimator": "reinforce++-baseline"}),
-    (WorkflowTask, {"scale_rewards": "none", "loss_type": "dr_grpo"}),
-    (WorkflowTask, {"scale_rewards": "batch", "loss_type": "grpo", "advantage_ddof": 0}),
-    (WorkflowTask, {"beta": 0.0, "lr_scheduler_type": "linear", "warmup_steps": 5}),
-    (WorkflowTask, {"beta": 0.1, "kl_estimator": "k2"}),
-    (WorkflowTask, {"num_iterations": 2, "learning_rate": 2e-4, "epsilon_high": 0.28}),
-    (WorkflowTask, {"gradient_accumulation_steps": 4, "importance_sampling_level": "sequence"}),
-    (WorkflowTask, {"lora_r": 8, "learning_rate": 2e-3}),
-    (Binary, {}),
-    (Binary, {"num_generations": 4, "learning_rate": 2e-4, "skip_zero_advantages": True}),
-    (Signed, {"entropy_coef": 0.005}),
-    (Percent, {"learning_rate": 3e-4, "max_grad_norm": 0.5}),
-    (Percent, {"scale_rewards": "batch", "temperature": 0.9, "generation_batch_size": 64, "max_steps": 20}),
-]
+    (WorkflowTask, {"model": "embedded", "generation_batch_size": 8, "num_generations": 4, "learning_rate": 1e-4}),
+    (WorkflowTask, {
+        "generation_batch_size": 16, "num_generations": 4, "learning_rate": 2e-4, "max_steps": 40, "scale_rewards": "none",
+        "loss_type": "dr_grpo"}),
+    (WorkflowTask, {
+        "num_generations": 6, "learning_rate": 2e-4, "num_iterations": 2, "epsilon_high": 0.28,
+        "gradient_accumulation_steps": 4, "importance_sampling_level": "sequence"}),
+    (Binary, {"advantage_estimator": "rloo", "num_generations": 4, "learning_rate": 2e-4, "skip_zero_advantages": True}),
+    (Binary, {"generation_batch_size": 32, "num_generations": 16, "lora_r": 8, "learning_rate": 2e-3}),
+    (Signed, {
+        "advantage_estimator": "reinforce++-baseline", "entropy_coef": 0.005, "beta": 0.1, "kl_estimator": "k2"}),
+    (Percent, {
+        "scale_rewards": "batch", "loss_type": "grpo", "advantage_ddof": 0, "temperature": 0.9, "max_grad_norm": 0.5,
+        "beta": 0.0, "lr_scheduler_type": "linear", "warmup_steps": 5}),
+]  # fmt: skip
+"""Every setting that changes the rollout, the advantages, the objective or the optimizer differs from its default in
+one of them at least."""
 
 
 @pytest.mark.slow

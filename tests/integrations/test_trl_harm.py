@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("trl", reason="the extra trl is not installed")
+pytest.importorskip("trl.trainer.grpo_trainer", reason="the extra trl is not installed")
 
 from grpo_doctor import LiveDoctor, attach
 from grpo_doctor.config import ConfigError

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("trl", reason="the extra trl is not installed")
+pytest.importorskip("trl.trainer.grpo_trainer", reason="the extra trl is not installed")
 
 from grpo_doctor import Diagnosis, LiveDoctor
 from grpo_doctor.diagnosis.catalogue import load
@@ -18,6 +18,7 @@ from grpo_doctor.engine.settings import Settings, settings_of
 from grpo_doctor.engine.task import load_task
 from grpo_doctor.engine.trainer import Trainer
 from grpo_doctor.integrations.trl_train import train
+from tests.quick import quick
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +29,8 @@ def nothing(completions: list[Any], **_: Any) -> list[float]:
 
 
 def by_own_engine(settings: Settings) -> Diagnosis:
-    trainer = Trainer(Engine(settings, *load_model(settings), load_task(settings.task, settings.reward)))
+    model, tokenizer = load_model(settings)
+    trainer = Trainer(Engine(settings, quick(model), tokenizer, load_task(settings.task, settings.reward)))
     doctor = LiveDoctor(json.loads(json.dumps(settings.declared())))
     for record, samples in trainer.run():
         doctor.push(record, samples)

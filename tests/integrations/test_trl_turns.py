@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-pytest.importorskip("trl", reason="the extra trl is not installed")
+pytest.importorskip("trl.trainer.grpo_trainer", reason="the extra trl is not installed")
 
 from grpo_doctor import attach
 from grpo_doctor.engine.settings import settings_of
@@ -28,14 +28,14 @@ def brevity(completions: list[Any], **_: Any) -> list[float]:
 @pytest.mark.slow
 def test_a_right_run_of_two_turns_is_not_stopped_and_generator_and_trainer_agree(tmp_path: Path) -> None:
     """The embedded policy, which ends its turns; the loss covers only its own tokens."""
-    small = {"max_steps": 12, "generation_batch_size": 8, "num_generations": 4, "max_completion_length": 64}
+    small = {"max_steps": 4, "generation_batch_size": 8, "num_generations": 4, "max_completion_length": 64}
     trainer = build(settings_of({**small, "learning_rate": 1e-4}, "settings"), tmp_path)
     if not hasattr(trainer, "rollout_func"):
         pytest.skip("this TRL has no rollout_func")
     trainer.rollout_func, trainer.reward_funcs = two_turns, [brevity]
     attached = attach(trainer, out=tmp_path / "run", on="error=stop")
     trainer.train()
-    assert trainer.state.global_step == 12
+    assert trainer.state.global_step == 4
     assert attached.diagnosis().verdict != "failing"
     assert not {"PAD002", "PAD005", "LEN006", "RAT004"} & {f.code for f in attached.diagnosis().findings}
     written = list(read_records(tmp_path / "run" / "records.jsonl"))

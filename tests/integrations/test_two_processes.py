@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("trl", reason="the extra trl is not installed")
+pytest.importorskip("trl.trainer.grpo_trainer", reason="the extra trl is not installed")
 
 from grpo_doctor.readers import read
 from grpo_doctor.record import read_records

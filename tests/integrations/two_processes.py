@@ -6,6 +6,7 @@ their addresses as from ``torchrun``, and are forked from one that has loaded TR
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import multiprocessing
 import os
@@ -63,6 +64,7 @@ def main(folder: Path, *whats: str) -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
+    gc.freeze()  # TRL collects garbage after each training
     forked = multiprocessing.get_context("fork")
     ranks = [forked.Process(target=trainings, args=(rank, port, folder, [*whats])) for rank in (0, 1)]
     for process in ranks:

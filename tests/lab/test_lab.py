@@ -22,6 +22,7 @@ from grpo_doctor.lab.calibration import Case, calibrated, cases_of_lab, share
 from grpo_doctor.lab.evidence import measured_of, tables
 from grpo_doctor.lab.judge import Row
 from grpo_doctor.lab.task import KingdomTask
+from tests.quick import quick
 
 PAIR = ("kl-dominates", "length-bonus")
 TRIED = tuple(COMMON_ADVICE)[:2]
@@ -33,7 +34,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """Random weights, four steps of eight short responses, and two treatments."""
 
     def model(settings: Any) -> tuple[Any, Any]:
-        return make_model(seed=3, **{**SIZE, "num_key_value_heads": 2}), make_tokenizer()
+        return quick(make_model(seed=3, **{**SIZE, "num_key_value_heads": 2})), make_tokenizer()
 
     monkeypatch.setattr(train, "load_model", model)
     short = {"max_steps": 4, "generation_batch_size": 8, "num_generations": 4, "max_completion_length": 4}
@@ -280,7 +281,9 @@ def test_evidence_of_no_run_is_not_written(tmp_path: Path) -> None:
     assert not (tmp_path / "evidence").exists()
 
 
-def test_the_curves_are_those_of_the_runs_that_are_there(tmp_path: Path) -> None:
+def test_the_curves_are_those_of_the_runs_that_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(curves, "SHOWN", curves.SHOWN[:2])
+    monkeypatch.setattr(curves, "FIELDS", {"reward_mean": "reward"})
     records = tmp_path / "healthy" / "0" / "twin.jsonl"
     records.parent.mkdir(parents=True)
     records.write_text("".join(f'{{"step": {i}, "reward_mean": {i / 10}, "loss": 0.1}}\n' for i in range(1, 9)))

@@ -1,5 +1,6 @@
 """A second copy of TRL's model as the rollout engine: stale, in bf16, or at another temperature, reported live."""
 
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ from grpo_doctor import attach
 from grpo_doctor.engine.tiny import make_model
 from grpo_doctor.mismatch import read_batch
 from tests.integrations.tiny_trl import make_trainer
+from tests.quick import quick
 
-pytest.importorskip("trl")
+pytest.importorskip("trl.trainer.grpo_trainer")
 
 
 class Copied:
@@ -28,22 +30,22 @@ class Copied:
     def __call__(self, prompts: list[Any], trainer: Any) -> dict[str, list[Any]]:
         model, tokenizer = trainer.accelerator.unwrap_model(trainer.model), trainer.processing_class
         if self.engine is None or trainer.state.global_step % self.every == 0:
-            self.engine = make_model(0)
+            self.engine = quick(make_model(0))
             self.engine.to(self.dtype)
             self.engine.eval()
             self.engine.load_state_dict(model.state_dict())
         out: dict[str, list[Any]] = {"prompt_ids": [], "completion_ids": [], "logprobs": []}
-        for prompt in prompts:
+        for prompt, group in groupby(prompts):
             ids = tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=True, return_dict=False)
-            row, logprobs = torch.tensor([ids]), []
+            rows, logprobs = torch.tensor([ids for _ in group]), []
             for _ in range(16):
-                table = (self.engine(row).logits[:, -1].float() / self.temperature).log_softmax(-1)
+                table = (self.engine(rows).logits[:, -1].float() / self.temperature).log_softmax(-1)
                 token = table.exp().multinomial(1)
-                logprobs.append(float(table[0, token[0]]))
-                row = torch.cat([row, token], 1)
-            out["prompt_ids"].append(ids)
-            out["completion_ids"].append(row[0, len(ids) :].tolist())
-            out["logprobs"].append(logprobs)
+                logprobs.append(table.gather(1, token))
+                rows = torch.cat([rows, token], 1)
+            out["prompt_ids"] += [ids] * len(rows)
+            out["completion_ids"] += rows[:, len(ids) :].tolist()
+            out["logprobs"] += torch.cat(logprobs, 1).tolist()
         return out
 
 
@@ -60,7 +62,7 @@ class Copied:
 )
 def test_the_kind_is_recognised_during_training(engine: Copied, code: str, tmp_path: Path) -> None:
     trainer = make_trainer(
-        tmp_path / "trl", rollout_func=engine, max_steps=6, per_device_train_batch_size=16, max_completion_length=16
+        tmp_path / "trl", rollout_func=engine, max_steps=4, per_device_train_batch_size=16, max_completion_length=16
     )
     told: list[str] = []
     attached = attach(

@@ -72,11 +72,12 @@ class Toy(nn.Module):
         self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, VOCABULARY, bias=False)
         nn.init.normal_(self.head.weight, std=4.5 / WIDTH**0.5)
 
-    def forward(self, ids: Tensor) -> Tensor:
+    def forward(self, ids: Tensor, last: int = 0) -> Tensor:
+        """Return the logits of all positions, or of this many last ones."""
         x = self.embedding(ids)
         for block in self.blocks:
             x = block(x)
-        logits: Tensor = self.head(self.norm(x))
+        logits: Tensor = self.head(self.norm(x[:, -last:]))
         return logits
 
     def chosen(self) -> Tensor:
@@ -123,6 +124,8 @@ def scored(model: Toy, ids: Tensor, start: int, temperature: float = 1.0) -> tup
 
 def filtered(logits: Tensor, top_p: float = 1.0, top_k: int = 0) -> Tensor:
     """Logits (B, V) with -inf where the sampler excludes a token."""
+    if not top_k and top_p == 1:
+        return logits
     order = logits.sort(-1, descending=True)
     if top_k:
         logits = logits.masked_fill(logits < order.values[:, top_k - 1, None], -math.inf)
@@ -138,7 +141,7 @@ def sampled(model: Toy, prompts: Tensor, count: int) -> Tensor:
     """Prompts (B, P) with tokens drawn from the model."""
     ids = prompts
     for _ in range(count):
-        ids = torch.cat([ids, model(ids)[:, -1].float().softmax(-1).multinomial(1)], 1)
+        ids = torch.cat([ids, model(ids, 1)[:, -1].float().softmax(-1).multinomial(1)], 1)
     return ids
 
 
@@ -229,7 +232,7 @@ def made(faults: Mapping[str, float], seed: int) -> TokenBatch:
         engine.norm.register_forward_hook(lambda module, given, out: out.bfloat16())
     ids, recorded, experts = own, [], []
     for _ in range(RESPONSE):
-        logits = filtered(engine(ids)[:, -1].float() / temperature, top_p, top_k)
+        logits = filtered(engine(ids, 1)[:, -1].float() / temperature, top_p, top_k)
         table = logits.log_softmax(-1)
         token = table.exp().multinomial(1)
         recorded.append(table.gather(-1, token))

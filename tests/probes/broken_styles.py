@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import torch
@@ -434,16 +435,24 @@ CASES = [
 ]
 
 
-def one_of_each(faults: Sequence[Fault]) -> list[tuple[Fault, str]]:
-    """Return each fault in its first style, and each code in every style of its faults: more styles of a fault run the
-    same lines of its probe."""
+def one_of_each(
+    faults: Sequence[Fault], missed: Set[tuple[str, str]] = frozenset(), known: Set[str] = frozenset()
+) -> list[tuple[Fault, str]]:
+    """Return each fault in one style, and each code in every style of its faults: more styles of a fault run the same
+    lines of its probe. Faults with a ``known`` name, which another table has, are only taken for their code."""
+    pairs = [(fault, style) for fault in faults for style in fault.styles.split() if (fault.name, style) not in missed]
+    pairs.sort(key=lambda pair: len(pair[0].styles))  # a fault of one style has no choice
+    chosen: list[tuple[Fault, str]] = []
     seen: set[tuple[str, str]] = set()
-    chosen = []
-    for fault in faults:
-        styles = fault.styles.split()
-        new = [s for s in styles if (fault.code, s) not in seen] or styles[:1]
-        chosen += [(fault, style) for style in new]
-        seen |= {(fault.code, style) for style in new}
+    for name, group in groupby(pairs, lambda pair: pair[0].name):
+        styles = list(group)
+        if name not in known:
+            chosen.append(next(((f, s) for f, s in styles if (f.code, s) not in seen), styles[0]))
+            seen.add((chosen[-1][0].code, chosen[-1][1]))
+    for fault, style in pairs:
+        if (fault.code, style) not in seen:
+            chosen.append((fault, style))
+            seen.add((fault.code, style))
     return chosen
 
 

@@ -50,9 +50,7 @@ def probed(*faults: str, codes: Sequence[str] = (), **changes: Any) -> Diagnosis
 @pytest.mark.parametrize(
     "changes",
     [
-        {"entropy_coef": 0.05},
-        {"entropy_coef": 0.05, "temperature": 1.5, "scale_rewards": "none"},
-        {"entropy_coef": 0.0, "beta": 0.0},
+        {"entropy_coef": 0.0, "beta": 0.0, "temperature": 1.5, "scale_rewards": "none"},
         {"entropy_coef": 0.05, "gradient_accumulation_steps": 4, "loss_type": "grpo", "gradient_checkpointing": True},
     ],
     ids=str,

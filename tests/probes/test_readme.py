@@ -60,7 +60,8 @@ def test_from_new_adapter_to_a_first_result(
     assert adapter is not None
     Path("adapter.py").write_text(adapter[1], encoding="utf-8")
 
-    result = CliRunner().invoke(app, [*commands[1].split(), "--no-color", "-o", "report.json", "-f", "json"])
+    words = [*commands[1].split(), "--no-color", "-o", "report.json", "-f", "json"]
+    result = CliRunner().invoke(app, [*words, *(["--select", "PAD001"] if starts_at_count else [])])
     assert result.exit_code == code, result.output
     report = Path("report.json").read_text(encoding="utf-8")
     if starts_at_count:

@@ -60,7 +60,20 @@ def test_trl_from_a_file_of_arguments_and_a_model(
     values = {"output_dir": str(tmp_path / "out"), "num_generations": 2, "per_device_train_batch_size": 4}
     values |= {"max_completion_length": 8, "bf16": False, "entropy_coef": coefficient, "gradient_checkpointing": False}
     config.write_text(json.dumps(values), encoding="utf-8")
-    result = CliRunner().invoke(app, ["probe", str(config), "--trl", str(saved), "--no-color", "-f", "json"])
+    words = [
+        "probe",
+        str(config),
+        "--trl",
+        str(saved),
+        "--no-color",
+        "-f",
+        "json",
+        "--select",
+        "PAD001",
+        "--select",
+        "ENT006",
+    ]
+    result = CliRunner().invoke(app, words)
     assert result.exit_code == code, result.output
     (found,) = json.loads(result.stdout[result.stdout.index("{") :])["runs"]
     assert found["cause"] == ("ENT006" if code else None)
@@ -93,7 +106,7 @@ def test_a_device_moves_every_model_and_one_that_is_not_there_is_reported() -> N
         run_probes(Adapter(model=trainer.model), device="nowhere")
 
 
-SMALL = ("generation_batch_size=16", "num_generations=4", "max_completion_length=12")
+SMALL = ("model=embedded-small", "generation_batch_size=16", "num_generations=4", "max_completion_length=12")
 
 
 @pytest.mark.slow
