@@ -150,7 +150,7 @@ class Lost:
         own = {n for n, forward in enumerate(at_zero) if forward.acts and self._is_reference(forward.module)}
         always = {n for n, forward in enumerate(at_zero) if forward.acts}
         some = spread(len(self.prompts), self.adapter.model) + 0.25  # both signs: clipping may stop one of them
-        otherwise = beside(self.loss, models, self.prompts, self.responses, some)
+        otherwise = beside(self.loss, models, self.prompts, self.responses, some, own or always)
         if not always:  # a batch of equal advantages was skipped
             own = {n for n, forward in enumerate(otherwise) if forward.acts and self._is_reference(forward.module)}
         old = [n for n, other in enumerate(otherwise) if other.acts and n not in own and (own or n not in always)]
