@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
-from .crafted_inputs import canaries, plain_ids, rendered, special_ids
+from .crafted_inputs import complete, plain_ids, rendered, special_ids
 from .entry_points import Ids, Prompt, Unjudged
 from .forced_draws import OLDER
 from .generations import scripted_sampling
@@ -65,10 +65,10 @@ def four(
     lengths: Sequence[int] = LENGTHS,
 ) -> tuple[list[Prompt], list[Ids]]:
     """Return four prompts (the first is the shortest, the last the longest, the others are unsorted) and different
-    canary responses of these lengths, including EOS."""
+    `complete` responses of these lengths."""
     pairs = rendered(render, prompts)
     words = plain_ids(tokenizer, model, [ids for _, ids in pairs])
-    responses = canaries(words, lengths, special_ids(tokenizer).eos)
+    responses = complete(words, lengths, special_ids(tokenizer).eos)
     last = len(pairs) - 1
     return [pairs[n][0] for n in (0, last - 1 or 1, last // 3, last)], responses
 
@@ -153,20 +153,6 @@ def _largest(gradients: _Gradients) -> float:
     return max(float(g.abs().max()) for _, g in gradients)
 
 
-def together(
-    loss: Callable[..., Tensor], model: torch.nn.Module, prompts: Sequence[Prompt], responses: Sequence[Ids]
-) -> frozenset[int]:
-    """Return the samples that share a forward pass with the first one, or nothing if none is found."""
-    fixed_chance()
-    with without_dropout(model), watched(model) as seen:
-        loss(prompts, responses, spread(len(responses), model))
-    found = located([f for f in seen if f.logits.requires_grad], [[]] * len(responses), responses)
-    first = found[0]
-    return frozenset(
-        n for n, s in enumerate(found) if first is not None and s is not None and s.forward is first.forward
-    )
-
-
 class Structure(NamedTuple):
     """How a loss uses the model."""
 
@@ -174,6 +160,8 @@ class Structure(NamedTuple):
     """The positions, among all passes, of those that are made with a gradient and then detached."""
     samples: bool
     """Whether the loss itself samples."""
+    together: frozenset[int]
+    """The samples that share a forward pass with the first one, or nothing if none is found."""
 
 
 def structure(
@@ -183,11 +171,14 @@ def structure(
     known, key = _KNOWN.setdefault(loss, {}), (*map(id, models), repr((prompts, responses)))
     if key not in known:
         some = spread(len(responses), models[0]) + 0.25  # both signs: clipping may stop one of them
+        fixed_chance()
         with without_dropout(models[0]), scripted_sampling() as sampling, watched(*models) as seen:
             back_to_logits(loss(prompts, responses, some), seen)
-        places = {n for n, f in enumerate(seen) if f.logits.requires_grad and f.logits.grad is None}
-        none = all(f.logits.grad is None for f in seen)
-        known[key] = Structure(frozenset() if none else frozenset(places), bool(sampling.inputs))
+        left = {n for n, f in enumerate(seen) if f.logits.requires_grad and f.logits.grad is None}
+        trained = [f for f in seen if f.logits.requires_grad]
+        passes = [None if s is None else id(s.forward) for s in located(trained, [[]] * len(responses), responses)]
+        same = frozenset(n for n, one in enumerate(passes) if one is not None and one == passes[0])
+        known[key] = Structure(frozenset(left if len(left) < len(trained) else ()), bool(sampling.inputs), same)
     found: Structure = known[key]
     return found
 
