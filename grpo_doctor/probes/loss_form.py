@@ -72,6 +72,11 @@ class LossForm(msgspec.Struct, kw_only=True):
     ddof: int | None = None
 
     @property
+    def asymmetric(self) -> bool:
+        """Whether the upper clip bound is wider than the lower one."""
+        return self.low is not None and self.high is not None and self.high > 1.05 * self.low
+
+    @property
     def name(self) -> str:
         """Return the common name of the loss; empty if no known form fits."""
         for form in _tables()["forms"]:
