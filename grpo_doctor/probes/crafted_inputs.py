@@ -157,20 +157,17 @@ def _survives(tokenizer: Any, ids: Ids) -> bool:
     return list(tokenizer.encode(tokenizer.decode(ids), add_special_tokens=False)) == list(ids)
 
 
-def canaries(words: Ids, lengths: Sequence[int], eos: int | None = None) -> list[Ids]:
-    """Return responses of these lengths made of ordinary ids, none contained in another; with ``eos`` as the last id of
-    each."""
-    rows: list[Ids] = []
-    for n, length in enumerate(lengths):
-        row = [words[(n * max(lengths) + i) % len(words)] for i in range(length)]
-        rows.append(row if eos is None else [*row[: length - 1], eos])
-    return rows
+def canaries(words: Ids, lengths: Sequence[int]) -> list[Ids]:
+    """Return responses of these lengths made of ordinary ids, none contained in another."""
+    return [[words[(n * max(lengths) + i) % len(words)] for i in range(length)] for n, length in enumerate(lengths)]
 
 
 def complete(words: Ids, lengths: Sequence[int], eos: int | None) -> list[Ids]:
-    """Return canary responses of these lengths with EOS, or without an EOS as long as the longest: generation then ends
-    only at its limit."""
-    return canaries(words, lengths if eos is not None else [max(lengths)] * len(lengths), eos)
+    """Return canary responses that end with EOS. Without an EOS, all are as long as the longest: generation ends at its
+    limit."""
+    if eos is None:
+        return canaries(words, [max(lengths)] * len(lengths))
+    return [[*row[:-1], eos] for row in canaries(words, lengths)]
 
 
 def endings(lengths: Sequence[int], eos: int | None, limit: int | None = None) -> list[list[tuple[int, bool]]]:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .crafted_inputs import batch_of, canaries, device_of, plain_ids, response_logprobs, special_ids
+from .crafted_inputs import batch_of, complete, device_of, plain_ids, response_logprobs, special_ids
 from .entry_points import Adapter, Batch, Ids, NotApplicable, NotFinite, Prompt, Unjudged, Unseen
 from .from_rollout import Remembering
 from .gradient_effect import LOUD, beside, in_ratio, temperature_of
@@ -293,7 +293,7 @@ def loss_temperature(seam: Callable[..., Any], prompts: Sequence[Ids]) -> float 
     assert adapter.model is not None
     words, end = plain_ids(adapter.tokenizer, adapter.model, prompts), special_ids(adapter.tokenizer).eos
     some = prompts[:4]
-    return temperature_of(lost.loss, adapter.model, lost.render.back(some), canaries(words, [4] * len(some), end))
+    return temperature_of(lost.loss, adapter.model, lost.render.back(some), complete(words, [4] * len(some), end))
 
 
 class NoGradientError(Unjudged):

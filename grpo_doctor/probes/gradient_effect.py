@@ -221,25 +221,23 @@ def beside(
     with scripted_sampling() as sampling:
         before, others = _changed(loss, models, samples, (), places)
     least = max(1e-6 * max([float(g.abs().max()) for g in before], default=0.0), 1e-9)
-    acting: set[int] = set()
-    left = [[n for n in range(len(others)) if n not in known]]
-    while left:
-        some = left.pop()
-        if len(some) != 2:  # otherwise both may well act: the old policy's and the reference's
+
+    def acting(some: list[int]) -> set[int]:
+        if len(some) != 2:  # two are the old policy's and the reference's, which both may act
             after, _ = _changed(loss, models, samples, some, places) if some else (before, others)
             if len(after) == len(before) and all(
                 a.shape == b.shape and float((a - b).abs().max()) <= least for a, b in zip(after, before, strict=True)
             ):
-                continue
-        if len(some) > 1:
-            left += [some[: len(some) // 2], some[len(some) // 2 :]]
-        else:
-            acting.update(some)
+                return set()
+        half = len(some) // 2
+        return acting(some[:half]) | acting(some[half:]) if half else {*some}
+
+    effective = acting([n for n in range(len(others)) if n not in known])
     out = []
     for n, other in enumerate(others):
         held = located([other], [[]] * len(responses), responses)
         scores = any(s is not None for s in held) and not sampling.made(other)
-        out.append(Beside(other.module, n in acting, scores))
+        out.append(Beside(other.module, n in effective, scores))
     return out
 
 
