@@ -81,7 +81,7 @@ class _Trial:
         self.update, self.model, self.tokenizer, self.prompts = update, model, tokenizer, prompts
         self.special = craft.special_ids(tokenizer)
         words = craft.plain_ids(tokenizer, model, count=2 * MOST)
-        self.responses = craft.canaries(words, [3] * min(MOST, len(words) // 2), self.special.eos)
+        self.responses = craft.complete(words, [3] * min(MOST, len(words) // 2), self.special.eos)
         self.scored: list[tuple[Any, list[int]]] = []
         """For each call of the verifier the prompt it was given, and the ids after which the response was sampled."""
         self.given = self._run(prompts, self.responses, range(len(self.responses)))

@@ -133,7 +133,7 @@ def _of_own_parts(loss: Any, model: Any, made: Any, responses: Any) -> Fires:
         return float(push.pushes(loss, model, batch, said)[0].towards.norm())
 
     shorter, longer = ([made[0], *[other] * 3] for other in (made[0], made[-1]))
-    before, after = (push.together(loss, model, batch, responses) for batch in (shorter, longer))
+    before, after = (push.structure(loss, [model], batch, responses).together for batch in (shorter, longer))
     if len(before) == len(responses) == len(after):
         raise probes.NotApplicable("backward does not accept micro_batches")
     if before != after:

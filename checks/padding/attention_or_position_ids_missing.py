@@ -84,7 +84,7 @@ def attention_or_position_ids_missing(
     """
     craft = probes.crafted_inputs
     if model is not None and (sample is not None or rollout is not None):
-        pairs, special = craft.rendered(render, prompts), craft.special_ids(tokenizer)
+        pairs, special = craft.rendered(render, prompts, padded=True), craft.special_ids(tokenizer)
         found = _of_generation(sample, rollout, model, pairs, special)
         if bool(found.when):
             return found

@@ -22,7 +22,7 @@ def probe_extraction(
     """
     craft = probes.crafted_inputs
     special = craft.special_ids(tokenizer)
-    own = [ids for _, ids in craft.rendered(render, prompts)]
+    own = [ids for _, ids in craft.rendered(render, prompts, padded=True)]
     words = craft.plain_ids(tokenizer, model, own)
     rolled = getattr(rollout, "extract", None)
     ways = [extract] if rolled is None or extract == rolled else [extract, rolled]

@@ -204,8 +204,10 @@ def _of_padding(loss: Any, model: Any, made: Any, responses: Any) -> Fires | Non
         one, two = (push.pushes(loss, model, b, said, signs=signs)[0].towards.norm() for b in (shorter, longer))
         weight = float(two / one) if float(one) else 1.0
         if abs(weight - 1) <= 0.05:
-            return _of_width(loss, model, made[0], responses)
-        if push.together(loss, model, shorter, said) == push.together(loss, model, longer, said):
+            ends = len({*map(len, responses)}) > 1  # without an EOS, all responses have the length of the limit
+            return _of_width(loss, model, made[0], responses) if ends else None
+        one, two = (push.structure(loss, [model], batch, said).together for batch in (shorter, longer))
+        if one == two:
             return fires(
                 True,
                 "The loss weights a response {weight:.2f} times as much when the other prompts of its batch are "
@@ -228,7 +230,10 @@ def _of_width(loss: Any, model: Any, prompt: Any, responses: Any) -> Fires | Non
     narrow, wide = said([3, 2, 4, 4]), said([3, 2, 2, 6])
     one, two = (push.pushes(loss, model, four, made)[0].towards.norm() for made in (narrow, wide))
     weight = float(two / one) if float(one) else 1.0
-    if not abs(weight - 1) > 0.05 or push.together(loss, model, four, narrow) != push.together(loss, model, four, wide):
+    if not abs(weight - 1) > 0.05:
+        return None
+    one, two = (push.structure(loss, [model], four, made).together for made in (narrow, wide))
+    if one != two:
         return None
     return fires(
         True,

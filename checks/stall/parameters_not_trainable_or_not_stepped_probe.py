@@ -26,6 +26,8 @@ def probe_step(
     a step (STL001, STL003). It does not cover sharded optimizers (ZeRO-3, FSDP), whose parameters are separate objects
     by design.
     """
+    import torch
+
     named = probes.loss_trials.trainable(model)
     if not named:
         return fires(True, "No parameter requires a gradient.")
@@ -44,10 +46,16 @@ def probe_step(
     if backward is not None:
         with probes.model_modes.without_dropout(model):
             down = probes.loss_trials.gradient(model, backward, *samples)
-            without = probes.loss_trials.gradient(model, backward, made, responses, 0 * samples[2])
+            with probes.loss_trials.last_layers(model, backward):
+                some = {name for name, _ in probes.loss_trials.trainable(model)}
+                without = probes.loss_trials.gradient(model, backward, made, responses, 0 * samples[2])
+            parts = down.split([p.numel() for _, p in named])
+            kept = torch.cat([part for (name, _), part in zip(named, parts, strict=True) if name in some])
             meant = functools.partial(probes.loss_trials.towards, model, render, tokenizer, *samples)
-            if (found := _of_gradient(model, named, down, without, meant)) is not None:
+            if (found := _of_gradient(model, named, down, kept - without, meant)) is not None:
                 return found
+        if isinstance(step, probes.updates.PlainStep):  # its backward pass is the one that was measured
+            step = functools.partial(_stepped, optimizer, [p for _, p in named], parts)
     if step is None:
         raise probes.NotApplicable("needs step, or an optimizer and a loss")
     fresh = optimizer is not None and not optimizer.state
@@ -69,13 +77,21 @@ def probe_step(
     return _partly([name for name, p in expected if id(p) not in given], named)
 
 
+def _stepped(optimizer: Any, parameters: list[Any], gradients: Any, *samples: Any) -> None:
+    """Make an optimizer step with these gradients."""
+    optimizer.zero_grad(set_to_none=True)
+    for parameter, gradient in zip(parameters, gradients, strict=True):
+        parameter.grad = gradient.view_as(parameter).to(parameter) if bool(gradient.any()) else None
+    optimizer.step()
+
+
 def _of_gradient(
-    model: Any, named: list[tuple[str, Any]], down: Any, without: Any, meant: Callable[[], Any]
+    model: Any, named: list[tuple[str, Any]], down: Any, added: Any, meant: Callable[[], Any]
 ) -> Fires | None:
-    """Fires if a gradient is the same without advantages, or is 0 at parameters at which the gradient of the
+    """Fires if the advantages add nothing to a gradient, or if it is 0 at parameters at which the gradient of the
     log-probabilities alone (``meant``) is not."""
     frozen = float(down.norm()) == 0 and any("lora_B" in name for name, _ in model.named_parameters())
-    if not frozen and float((down - without).norm()) <= 1e-6 * float(down.norm()):
+    if not frozen and float(added.norm()) <= 1e-6 * float(down.norm()):
         return fires(True, "The advantages have no effect on the gradient: the log-probabilities are detached from it.")
     reached = {name for name, _ in _reached(named, down)}
     if len(reached) in (0, len(named)):

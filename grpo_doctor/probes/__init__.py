@@ -41,15 +41,10 @@ if TYPE_CHECKING:
     from .scripted_sampler import ScriptedSampler
 
 _LATER = {
-    "engine_adapter": "adapters",
+    **dict.fromkeys(("engine_adapter", "transformers_adapter", "trl_adapter", "trl_adapter_from"), "adapters"),
+    **dict.fromkeys(("holds", "run_probes", "suite"), "runner"),
     "ScriptedSampler": "scripted_sampler",
-    "holds": "runner",
-    "run_probes": "runner",
-    "suite": "runner",
     "trainer_parts": "script",
-    "transformers_adapter": "adapters",
-    "trl_adapter": "adapters",
-    "trl_adapter_from": "adapters",
 }
 
 __all__ = [

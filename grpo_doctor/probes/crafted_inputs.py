@@ -68,11 +68,14 @@ def flat_ids(value: Any) -> Ids:
         raise WrongShape(f"returned {kind} where ids are expected (a list of int, or a tensor)") from None
 
 
-def rendered(render: Callable[[Prompt], Any], prompts: Sequence[Prompt] | None) -> list[tuple[Prompt, Ids]]:
-    """Return prompts with their ids, shortest first. Raises `Unjudged` if all have the same length."""
+def rendered(
+    render: Callable[[Prompt], Any], prompts: Sequence[Prompt] | None, *, padded: bool = False
+) -> list[tuple[Prompt, Ids]]:
+    """Return prompts with their ids, shortest first. Raise `Unjudged` if the batch must be ``padded`` and all have the
+    same length."""
     pairs = [(prompt, flat_ids(render(prompt))) for prompt in (list(prompts or PROMPTS)[:8])]
     pairs.sort(key=lambda pair: len(pair[1]))
-    if len(pairs[0][1]) == len(pairs[-1][1]):
+    if padded and len(pairs[0][1]) == len(pairs[-1][1]):
         raise Unjudged("the adapter's prompts are all equally long; give it two of different length")
     return [pairs[0], *pairs[1:-1][:2], pairs[-1]]
 
@@ -84,10 +87,10 @@ def answered(
     prompts: Sequence[Prompt] | None,
     lengths: Sequence[int] = (5, 3, 6, 4),
 ) -> tuple[list[Prompt], list[Ids], list[Ids]]:
-    """Return prompts, shortest first, their ids, and canary responses of these lengths, including EOS."""
+    """Return prompts, shortest first, their ids, and `complete` responses of these lengths."""
     pairs = rendered(render, prompts)
     own = [ids for _, ids in pairs]
-    responses = canaries(plain_ids(tokenizer, model, own), lengths[: len(own)], special_ids(tokenizer).eos)
+    responses = complete(plain_ids(tokenizer, model, own), lengths[: len(own)], special_ids(tokenizer).eos)
     return [prompt for prompt, _ in pairs], own, responses
 
 
@@ -154,14 +157,17 @@ def _survives(tokenizer: Any, ids: Ids) -> bool:
     return list(tokenizer.encode(tokenizer.decode(ids), add_special_tokens=False)) == list(ids)
 
 
-def canaries(words: Ids, lengths: Sequence[int], eos: int | None = None) -> list[Ids]:
-    """Return responses of these lengths made of ordinary ids, none contained in another; with ``eos`` as the last id of
-    each."""
-    rows: list[Ids] = []
-    for n, length in enumerate(lengths):
-        row = [words[(n * max(lengths) + i) % len(words)] for i in range(length)]
-        rows.append(row if eos is None else [*row[: length - 1], eos])
-    return rows
+def canaries(words: Ids, lengths: Sequence[int]) -> list[Ids]:
+    """Return responses of these lengths made of ordinary ids, none contained in another."""
+    return [[words[(n * max(lengths) + i) % len(words)] for i in range(length)] for n, length in enumerate(lengths)]
+
+
+def complete(words: Ids, lengths: Sequence[int], eos: int | None) -> list[Ids]:
+    """Return canary responses that end with EOS. Without an EOS, all are as long as the longest: generation ends at its
+    limit."""
+    if eos is None:
+        return canaries(words, [max(lengths)] * len(lengths))
+    return [[*row[:-1], eos] for row in canaries(words, lengths)]
 
 
 def endings(lengths: Sequence[int], eos: int | None, limit: int | None = None) -> list[list[tuple[int, bool]]]:

@@ -349,7 +349,7 @@ def _function(found: Found, has: Held) -> list[str]:
     used, before = has.used.copy(), has.before.copy()
     called, unknown = _owner(found, has)
     whole = found.seam != "reward" or _takes_all(found, known)
-    if found.seam == "reward" and "completions" in found.parameters and not unknown:
+    if found.seam == "reward" and "completions" in found.parameters and found.node.args.kwarg and not unknown:
         return [f"reward = {called}  # TRL's form works unchanged"]
     given, arguments = has.arguments(found), dict[str, str]()
     for parameter in found.parameters:
@@ -362,7 +362,8 @@ def _function(found: Found, has: Held) -> list[str]:
             unknown.append(_resource(parameter) or parameter)
     if found.seam == "rollout":
         has.before += _once(found, called, arguments, has)
-    unknown += [n for n in point.get("essential", ()) if not {n, n[0]} & {*arguments.values()} and n not in unknown]
+    used_by = {value.strip("[]") for value in arguments.values()}
+    unknown += [n for n in point.get("essential", ()) if not {n, n[0]} & used_by and n not in unknown]
     call = f"{called}({', '.join(f'{name}={value}' for name, value in arguments.items())})"
     first = "[0]"
     if found.returns and "returned" in point:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .crafted_inputs import batch_of, canaries, device_of, plain_ids, response_logprobs, special_ids
+from .crafted_inputs import batch_of, complete, device_of, plain_ids, response_logprobs, special_ids
 from .entry_points import Adapter, Batch, Ids, NotApplicable, NotFinite, Prompt, Unjudged, Unseen
 from .from_rollout import Remembering
 from .gradient_effect import LOUD, beside, in_ratio, temperature_of
@@ -150,7 +150,7 @@ class Lost:
         own = {n for n, forward in enumerate(at_zero) if forward.acts and self._is_reference(forward.module)}
         always = {n for n, forward in enumerate(at_zero) if forward.acts}
         some = spread(len(self.prompts), self.adapter.model) + 0.25  # both signs: clipping may stop one of them
-        otherwise = beside(self.loss, models, self.prompts, self.responses, some)
+        otherwise = beside(self.loss, models, self.prompts, self.responses, some, own or always)
         if not always:  # a batch of equal advantages was skipped
             own = {n for n, forward in enumerate(otherwise) if forward.acts and self._is_reference(forward.module)}
         old = [n for n, other in enumerate(otherwise) if other.acts and n not in own and (own or n not in always)]
@@ -293,7 +293,7 @@ def loss_temperature(seam: Callable[..., Any], prompts: Sequence[Ids]) -> float 
     assert adapter.model is not None
     words, end = plain_ids(adapter.tokenizer, adapter.model, prompts), special_ids(adapter.tokenizer).eos
     some = prompts[:4]
-    return temperature_of(lost.loss, adapter.model, lost.render.back(some), canaries(words, [4] * len(some), end))
+    return temperature_of(lost.loss, adapter.model, lost.render.back(some), complete(words, [4] * len(some), end))
 
 
 class NoGradientError(Unjudged):

@@ -14,7 +14,7 @@ from torch import Tensor
 from .crafted_inputs import agrees, flat_ids, pad_right, special_ids, split_rows
 from .entry_points import Adapter, Ids, NotApplicable, Prompt, Unjudged, Unseen
 from .generations import Call, recorded_generate, scripted_generate
-from .intercept import watched
+from .intercept import Forward, watched
 
 
 class Remembering:
@@ -140,17 +140,35 @@ class Rolled:
             found = self.rollout(prompts)
         if not calls and not forwards_seen:
             raise Unseen(NEVER)
-        if calls:
-            first = [turn[0][1] if turn else None for turn in _turns(calls, rows)]
-        else:
-            first = [None if isinstance(r, str) else flat_ids(r) for r in split_rows(found, [1] * len(rows))]
-        said = [r for r in first if r]
-        if len(said) != len(rows):
+        said = [] if calls else split_rows(found, [1] * len(rows))
+        if any(isinstance(r, str) for r in said):
+            calls = _looped(forwards_seen, self.special.pad)
+        first = [turn[0][1] if turn else None for turn in _turns(calls, rows)] if calls else [*map(flat_ids, said)]
+        if None in first or not (calls or all(first)):
             raise Unjudged("what rollout generates cannot be assigned to its rows")
-        return torch.cat([input_ids, pad_right(said, self.special.pad, input_ids.device)], 1)
+        tokens = [row or [self.special.pad] for row in first if row is not None]  # a loop may end at its first token
+        return torch.cat([input_ids, pad_right(tokens, self.special.pad, input_ids.device)], 1)
 
 
 NEVER = "rollout makes no visible use of the adapter's model: no generate, no forward pass"
+
+
+def _looped(passes: Sequence[Forward], pad: int) -> list[Call]:
+    """Return the generations of a sampling loop, from the tokens that it passed back to its model: all but the last."""
+    calls: list[Call] = []
+    for before, forward in zip([None, *passes], passes, strict=False):
+        ids, real = forward.input_ids, forward.attention_mask
+        if (
+            before is not None
+            and len(ids) == len(before.input_ids)
+            and (ids.shape[1] == 1 or torch.equal(ids[:, :-1], before.input_ids))
+        ):
+            for row, token in zip(calls[-1].served, ids[:, -1].tolist(), strict=True):
+                row.append(token)
+        else:
+            real = (ids != pad).long() if real is None else real
+            calls.append(Call(ids, real, forward.module, [[] for _ in ids]))
+    return calls
 
 
 def _attended(call: Call, row: int) -> Ids:

@@ -419,7 +419,8 @@ class _Loop:
         first = next((n for n, token in enumerate(row) if token != self.pad), len(row))
         last = next((n for n in range(len(row), 0, -1) if row[n - 1] != self.pad), 0)
         bare = row[first:last]
-        return len(bare) > prompt and len(bare) >= len(whole) - 2 and bare == whole[: len(bare)]
+        same = bare[: len(whole)] == whole[: len(bare)] and {*bare[len(whole) :]} <= {self.end}  # other rows continue
+        return same and len(bare) > prompt and len(bare) >= len(whole) - 2
 
     def _settle(self, fed: Ids | None) -> None:
         """Take back answers to ids that were repeated after responses of one token if these were not sampled: the

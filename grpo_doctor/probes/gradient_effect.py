@@ -7,14 +7,15 @@ The gradient at zero advantages is subtracted, so that entropy and KL do not cou
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
-from .crafted_inputs import canaries, plain_ids, rendered, special_ids
+from .crafted_inputs import complete, plain_ids, rendered, special_ids
 from .entry_points import Ids, Prompt, Unjudged
 from .forced_draws import OLDER
 from .generations import scripted_sampling
@@ -34,6 +35,11 @@ MIXES = 1
 
 LOUD = 1e6
 """Factor by which advantages are increased if the loss adds others, such as a critic's, that would hide them."""
+
+
+_KNOWN: WeakKeyDictionary[Callable[..., Tensor], dict[Any, Any]] = WeakKeyDictionary()
+"""For each loss, what does not change between its evaluations: its `structure` for some samples, and whether its
+gradient is linear in the advantages."""
 
 
 class Push(NamedTuple):
@@ -59,10 +65,10 @@ def four(
     lengths: Sequence[int] = LENGTHS,
 ) -> tuple[list[Prompt], list[Ids]]:
     """Return four prompts (the first is the shortest, the last the longest, the others are unsorted) and different
-    canary responses of these lengths, including EOS."""
+    `complete` responses of these lengths."""
     pairs = rendered(render, prompts)
     words = plain_ids(tokenizer, model, [ids for _, ids in pairs])
-    responses = canaries(words, lengths, special_ids(tokenizer).eos)
+    responses = complete(words, lengths, special_ids(tokenizer).eos)
     last = len(pairs) - 1
     return [pairs[n][0] for n in (0, last - 1 or 1, last // 3, last)], responses
 
@@ -94,40 +100,49 @@ def pushes(
 
     if not any(log_ratios or ()):
         log_ratios = None
+    places = structure(loss, [model], prompts, responses).detached if log_ratios is not None else frozenset()
     with without_dropout(model):
-        places = detached(loss, [model], prompts, responses, some) if log_ratios is not None else frozenset()
-        given, parts, share = _owed(taken, some)
-    whole, largest = (max(float(g.abs().max()) for _, g in each) for each in (given, parts))
-    return _pushes(parts, responses, max(share * largest, 1e-6 * whole), temperature)
+        whole, parts, share = _owed(taken, some, _KNOWN.setdefault(loss, {}))
+    return _pushes(parts, responses, max(share * _largest(parts), 1e-6 * whole), temperature)
 
 
 _Gradients = list[tuple[Forward, Tensor]]
 
 
-def _owed(taken: Callable[[Tensor], _Gradients], advantages: Tensor) -> tuple[_Gradients, _Gradients, float]:
-    """Return the gradients on the logits at these advantages, the part that is due to the advantages, and the share of
-    its maximum below which it counts as 0.
+def _owed(
+    taken: Callable[[Tensor], _Gradients], advantages: Tensor, known: dict[Any, Any]
+) -> tuple[float, _Gradients, float]:
+    """Return the largest gradient on the logits, the part that is due to the advantages, and the share of its maximum
+    below which it counts as 0.
 
     The part is the difference from the gradients without advantages. If the loss adds a critic's advantages, the clip
     applies to the sum. Larger advantages are then used, so that the critic's are negligible. If the sum is whitened or
     a batch of equal advantages is skipped, the difference cannot be formed, and the effect of a penalty is assumed to
     be small.
     """
-    given, without = taken(advantages), taken(0 * advantages)
+    without = taken(0 * advantages)
+    if known.get("linear") and _shapes(louder := taken(LOUD * advantages)) == _shapes(without):
+        return _largest(without), [(f, g / LOUD) for f, g in _less(louder, without)], 1e-5
+    given = taken(advantages)
     if not given:
         raise Unjudged("loss made no forward pass of the model with a gradient on its logits")
-    if [g.shape for _, g in given] != [g.shape for _, g in without]:
-        return given, given, 0.03  # zero-variance batches are skipped
+    if _shapes(given) != _shapes(without):
+        return _largest(given), given, 0.03  # zero-variance batches are skipped
     parts = _less(given, without)
     alone = _largest(without) / max(_largest(parts), 1e-12)
-    if alone < 1e-3:
-        return given, parts, 1e-5
-    louder = taken(LOUD * advantages)
-    if [g.shape for _, g in given] != [g.shape for _, g in louder] or not math.isfinite(_largest(louder)):
-        return given, parts, 1e-5
-    if _largest(louder) > LOUD / 3 * _largest(parts):
-        return given, [(f, g / LOUD) for f, g in _less(louder, without)], 1e-5
-    return (given, parts, 1e-5) if alone < 0.1 else (louder, louder, 0.03)
+    if alone >= 1e-3 and (known.get("linear") is None or alone >= 0.1):
+        louder = taken(LOUD * advantages)
+        usable = _shapes(given) == _shapes(louder) and math.isfinite(_largest(louder))
+        known["linear"] = usable and _largest(louder) > LOUD / 3 * _largest(parts)
+        if known["linear"]:
+            return _largest(given), [(f, g / LOUD) for f, g in _less(louder, without)], 1e-5
+        if usable and alone >= 0.1:
+            return _largest(louder), louder, 0.03
+    return _largest(given), parts, 1e-5
+
+
+def _shapes(gradients: _Gradients) -> list[torch.Size]:
+    return [g.shape for _, g in gradients]
 
 
 def _less(one: _Gradients, other: _Gradients) -> _Gradients:
@@ -138,34 +153,40 @@ def _largest(gradients: _Gradients) -> float:
     return max(float(g.abs().max()) for _, g in gradients)
 
 
-def together(
-    loss: Callable[..., Tensor], model: torch.nn.Module, prompts: Sequence[Prompt], responses: Sequence[Ids]
-) -> frozenset[int]:
-    """Return the samples that share a forward pass with the first one, or nothing if none is found."""
-    fixed_chance()
-    with without_dropout(model), watched(model) as seen:
-        loss(prompts, responses, spread(len(responses), model))
-    found = located([f for f in seen if f.logits.requires_grad], [[]] * len(responses), responses)
-    first = found[0]
-    return frozenset(
-        n for n, s in enumerate(found) if first is not None and s is not None and s.forward is first.forward
-    )
+class Structure(NamedTuple):
+    """How a loss uses the model."""
+
+    detached: frozenset[int]
+    """The positions, among all passes, of those that are made with a gradient and then detached."""
+    samples: bool
+    """Whether the loss itself samples."""
+    together: frozenset[int]
+    """The samples that share a forward pass with the first one, or nothing if none is found."""
 
 
-def detached(loss: Callable[..., Tensor], models: Sequence[Any], *samples: Any) -> frozenset[int]:
-    """Return the positions, among all passes of a loss, of the passes that are made with a gradient and then
-    detached."""
-    with watched(*models) as seen:
-        back_to_logits(loss(*samples), seen)
-    if all(f.logits.grad is None for f in seen):
-        return frozenset()
-    return frozenset(n for n, f in enumerate(seen) if f.logits.requires_grad and f.logits.grad is None)
+def structure(
+    loss: Callable[..., Tensor], models: Sequence[Any], prompts: Sequence[Prompt], responses: Sequence[Ids]
+) -> Structure:
+    """Return how a loss uses these models for these samples."""
+    known, key = _KNOWN.setdefault(loss, {}), (*map(id, models), repr((prompts, responses)))
+    if key not in known:
+        some = spread(len(responses), models[0]) + 0.25  # both signs: clipping may stop one of them
+        fixed_chance()
+        with without_dropout(models[0]), scripted_sampling() as sampling, watched(*models) as seen:
+            back_to_logits(loss(prompts, responses, some), seen)
+        left = {n for n, f in enumerate(seen) if f.logits.requires_grad and f.logits.grad is None}
+        trained = [f for f in seen if f.logits.requires_grad]
+        passes = [None if s is None else id(s.forward) for s in located(trained, [[]] * len(responses), responses)]
+        same = frozenset(n for n, one in enumerate(passes) if one is not None and one == passes[0])
+        known[key] = Structure(frozenset(left if len(left) < len(trained) else ()), bool(sampling.inputs), same)
+    found: Structure = known[key]
+    return found
 
 
 class Apart:
     """Classifies each forward pass of a loss by whether it belongs to the old policy or the reference.
 
-    Such a pass is made without a gradient, or its position is among the ``detached``.
+    Such a pass is made without a gradient, or its position is among the `Structure.detached`.
     """
 
     def __init__(self, places: frozenset[int]) -> None:
@@ -192,24 +213,31 @@ def beside(
     prompts: Sequence[Prompt],
     responses: Sequence[Ids],
     advantages: Tensor,
+    known: Iterable[int] = (),
 ) -> list[Beside]:
-    """Return the passes without gradient, in order: for the old policy, for the reference, or without effect."""
-    samples = prompts, responses, advantages
-    with without_dropout(models[0]):
-        some = advantages if bool(advantages.any()) else spread(len(responses), models[0]) + 0.25
-        apart = detached(loss, models, prompts, responses, some)
+    """Return the passes without gradient, in order: for the old policy, for the reference, or without effect. The
+    effect of the ``known`` ones, at these positions, is not measured."""
+    samples, places = (prompts, responses, advantages), structure(loss, models, prompts, responses).detached
     with scripted_sampling() as sampling:
-        before, others = _changed(loss, models, samples, None, apart)
+        before, others = _changed(loss, models, samples, (), places)
     least = max(1e-6 * max([float(g.abs().max()) for g in before], default=0.0), 1e-9)
+
+    def acting(some: list[int]) -> set[int]:
+        if len(some) != 2:  # two are the old policy's and the reference's, which both may act
+            after, _ = _changed(loss, models, samples, some, places) if some else (before, others)
+            if len(after) == len(before) and all(
+                a.shape == b.shape and float((a - b).abs().max()) <= least for a, b in zip(after, before, strict=True)
+            ):
+                return set()
+        half = len(some) // 2
+        return acting(some[:half]) | acting(some[half:]) if half else {*some}
+
+    effective = acting([n for n in range(len(others)) if n not in known])
     out = []
     for n, other in enumerate(others):
-        after, _ = _changed(loss, models, samples, n, apart)
-        same = len(after) == len(before) and all(
-            a.shape == b.shape and float((a - b).abs().max()) <= least for a, b in zip(after, before, strict=True)
-        )
         held = located([other], [[]] * len(responses), responses)
         scores = any(s is not None for s in held) and not sampling.made(other)
-        out.append(Beside(other.module, not same, scores))
+        out.append(Beside(other.module, n in effective, scores))
     return out
 
 
@@ -222,15 +250,14 @@ def in_ratio(
     place: int,
 ) -> bool:
     """Return whether the part of the gradient that is due to the advantages depends on the pass at this position."""
-    with without_dropout(models[0]):
-        apart = detached(loss, models, prompts, responses, advantages)
+    places = structure(loss, models, prompts, responses).detached
 
-    def added(changed: int | None) -> list[Tensor]:
-        given, _ = _changed(loss, models, (prompts, responses, advantages), changed, apart)
-        without, _ = _changed(loss, models, (prompts, responses, 0 * advantages), changed, apart)
+    def added(*changed: int) -> list[Tensor]:
+        given, _ = _changed(loss, models, (prompts, responses, advantages), changed, places)
+        without, _ = _changed(loss, models, (prompts, responses, 0 * advantages), changed, places)
         return [a - b for a, b in zip(given, without, strict=False)]
 
-    pairs = list(zip(added(None), added(place), strict=False))
+    pairs = list(zip(added(), added(place), strict=False))
     return any(float((one - other).abs().max()) > 1e-3 * float(one.abs().max()) for one, other in pairs)
 
 
@@ -238,11 +265,11 @@ def _changed(
     loss: Callable[..., Tensor],
     models: Sequence[Any],
     samples: tuple[Any, ...],
-    changed: int | None,
+    changed: Sequence[int],
     places: frozenset[int],
 ) -> tuple[list[Tensor], list[Forward]]:
-    """Return the gradients on the policy's logits when one pass without gradient has other logits, and the unmodified
-    passes."""
+    """Return the gradients on the policy's logits when these passes without gradient have other logits, and the
+    unmodified passes."""
     policy: list[Forward] = []
     others: list[Forward] = []
     apart = Apart(places)
@@ -253,7 +280,7 @@ def _changed(
             policy.append(forward)
             return None
         others.append(forward)
-        return forward.logits + _noise(forward) if len(others) - 1 == changed else None
+        return forward.logits + _noise(forward) if len(others) - 1 in changed else None
 
     fixed_chance()
     with without_dropout(models[0]), ending_at_logits(), forwards(models, handle):
@@ -262,7 +289,8 @@ def _changed(
 
 
 def _noise(forward: Forward) -> Tensor:
-    return torch.randn(forward.logits.shape, generator=torch.Generator().manual_seed(1)).to(forward.logits)
+    """Return (V,) noise, the same at all positions."""
+    return torch.randn(forward.logits.shape[-1], generator=torch.Generator().manual_seed(1)).to(forward.logits)
 
 
 def moved_by_reference(
@@ -280,9 +308,7 @@ def moved_by_reference(
     """
     own = None if reference is None else language_model(reference)
     models = [model, reference]
-    with without_dropout(model):
-        places = detached(loss, models, prompts, responses, spread(len(responses), model) + 0.25)
-    apart = Apart(places)
+    apart = Apart(structure(loss, models, prompts, responses).detached)
 
     def other(forward: Forward) -> Tensor | None:
         away = not apart(forward) or (own is not None and forward.module is not own)
@@ -308,8 +334,8 @@ def moved_by_anchor(
     """Return how much more a step without advantages raises the logit of each sample's first token if the passes
     without gradient lower its log-probability by the log-ratio. The result is empty if there is no effect."""
     none = torch_of([0.0] * len(responses), model)
+    places = structure(loss, [model], prompts, responses).detached
     with without_dropout(model):
-        places = detached(loss, [model], prompts, responses, spread(len(responses), model) + 0.25)
         before = _gradients(loss, model, prompts, responses, none)
         with _older(model, responses, log_ratios, 1.0, places):
             after = _gradients(loss, model, prompts, responses, none)
@@ -387,10 +413,9 @@ def sampler_weights(
 ) -> tuple[list[Tensor], list[float]] | None:
     """Return (R,) the weights of the tokens of each sample, and the factor for the first token if the sampler reports a
     log-probability that is lower by ``far``, then higher. None if the sampler's values are not used."""
-    with scripted_sampling() as sampling:
-        temperature = temperature_of(loss, model, prompts, responses) or 1.0
-    if not sampling.inputs:
+    if not structure(loss, [model], prompts, responses).samples:
         return None
+    temperature = temperature_of(loss, model, prompts, responses) or 1.0
     ratios = [far * (-1) ** n for n in range(len(responses))]
     own = pushes(loss, model, prompts, responses, temperature=temperature)
     told = pushes(loss, model, prompts, responses, log_ratios=ratios, temperature=temperature, sampler_alone=True)
@@ -437,7 +462,7 @@ def _older(
     """Make passes without gradient and sampling loops lower the log-probability of each response's first token by its
     log-ratio.
 
-    The block contains one loss; ``places`` are the positions of its `detached` passes.
+    The block contains one loss; ``places`` are the positions of its detached passes.
     """
     apart = Apart(places)
 

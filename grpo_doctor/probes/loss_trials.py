@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .crafted_inputs import answered, canaries, device_of, flat_ids, pad_left, plain_ids, rendered, special_ids
+from .crafted_inputs import answered, complete, device_of, flat_ids, pad_left, plain_ids, rendered, special_ids
 from .entry_points import Ids, Prompt, Unjudged
 from .intercept import logits_of
 from .model_modes import fixed_chance, without_dropout
@@ -92,7 +92,7 @@ def alike(
     """Return the shortest prompt several times, with canary responses of these lengths: by default, the batch needs no
     padding."""
     prompt, own = rendered(render, prompts)[0]
-    return [prompt] * len(lengths), canaries(plain_ids(tokenizer, model, [own]), lengths, special_ids(tokenizer).eos)
+    return [prompt] * len(lengths), complete(plain_ids(tokenizer, model, [own]), lengths, special_ids(tokenizer).eos)
 
 
 def towards(
@@ -152,33 +152,32 @@ def entropy_cases(
     reference: torch.nn.Module | None,
     settings: Mapping[str, Any],
 ) -> Generator[EntropyCase]:
-    """Yield one case for all samples together and one for each sample: at zero advantages, and the part that is even in
-    the advantages. They are computed on demand, because each needs separate gradients.
+    """Yield cases for all samples together and for the one with the shortest prompt: at zero advantages, and the part
+    that is even in the advantages. They are computed on demand, because each needs separate gradients.
     """
     made, _, responses = answered(render, tokenizer, model, prompts, (4, 2, 5, 3))
     temperature = float(settings.get("temperature") or 1.0)
     if reference is not None and reference is not model:
         align(reference, model)
-    groups = [("all samples", list(range(len(made))))] + [(f"sample {n + 1} alone", [n]) for n in range(len(made))]
     with without_dropout(model), without_critic(model, backward, made, responses), last_layers(model, backward):
-        for name, chosen in groups:
-            some, said = [made[n] for n in chosen], [responses[n] for n in chosen]
+        for name, count in (("all samples", len(made)), ("one sample alone", 1)):
+            some, said = made[:count], responses[:count]
             # small, so that both signs count and no policy gradient dominates that of the entropy
-            ones = torch.full((len(chosen),), 1e-3, device=device_of(model))
+            ones = torch.full((count,), 1e-3, device=device_of(model))
             plus = gradient(model, backward, some, said, ones)
-            minus = gradient(model, backward, some, said, -ones)
             none = unmoved(model, backward, some, said)
-            least = 1e-5 * max(float(plus.norm()), float(minus.norm()), 1e-3)
+            least = 1e-5 * max(float(plus.norm()), 1e-3)
             ids = [flat_ids(render(p)) for p in some]
             # losses use the entropy at temperature 1 or at the sampler's temperature; both are correct
             wanted = [_entropy_gradients(model, ids, said, tokenizer, t) for t in sorted({1.0, temperature})]
-            for kind, left in (("zero advantages", none), ("even part", (plus + minus) / 2)):
+            for kind in ("zero advantages", "even part"):
+                left = none if kind != "even part" else (plus + gradient(model, backward, some, said, -ones)) / 2
                 if float(left.norm()) > least:
                     raised = max(_beside(-left, *pair) for pair in wanted)
                     surprise = max((cosine(-left, s) for _, s in wanted), key=abs)
-                    yield EntropyCase(f"{name}, {kind}", len(chosen), raised, surprise)
+                    yield EntropyCase(f"{name}, {kind}", count, raised, surprise)
                 elif bool(plus.any()) and float(none.norm()) > least:  # the parts of opposite sign cancel
-                    yield EntropyCase(f"{name}, {kind}", len(chosen), 0.0, 0.0)
+                    yield EntropyCase(f"{name}, {kind}", count, 0.0, 0.0)
 
 
 @contextmanager

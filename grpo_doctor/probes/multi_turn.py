@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from re import _parser as parser  # type: ignore[attr-defined]  # the only parser of regular expressions at hand
 from typing import Any, NamedTuple
 
-from .crafted_inputs import PROMPTS, canaries, flat_ids, plain_ids, special_ids
+from .crafted_inputs import PROMPTS, complete, flat_ids, plain_ids, special_ids
 from .entry_points import Adapter, Ids, NotApplicable, Prompt, Unjudged
 from .from_rollout import Conversation, Rolled
 from .generations import in_turns
@@ -151,7 +151,7 @@ def _spoken(
 def _answers(model: Any, tokenizer: Any, turns: Sequence[str] | None, prompt: Ids, n: int) -> list[Ids]:
     eos = special_ids(tokenizer).eos
     if turns is None:
-        return canaries(plain_ids(tokenizer, model, [prompt]), [4 + n, 3, 5], eos)
+        return complete(plain_ids(tokenizer, model, [prompt]), [4 + n, 3, 5], eos)
     said = [list(tokenizer.encode(text, add_special_tokens=False)) for text in turns]
     return said if eos is None else [[*row, eos] for row in said]
 

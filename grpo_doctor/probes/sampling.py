@@ -16,7 +16,7 @@ from .generations import asked, generations
 from .intercept import language_model
 from .model_modes import fixed_chance
 
-LONGEST = 24
+LONGEST = 8
 """Maximum number of tokens that a probe lets a sampler generate."""
 
 

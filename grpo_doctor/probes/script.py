@@ -70,8 +70,9 @@ def imported(path: Path, tree: ast.Module) -> dict[Path, str]:
     names = []
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
-            base = "." * node.level + (node.module or "")
-            names += [base, *(f"{base.rstrip('.')}.{a.name}" for a in node.names)]
+            within = _package(path).split(".")[: 1 - node.level or None] if node.level else []
+            base = ".".join(filter(None, [*within, node.module]))
+            names += [base, *(f"{base}.{a.name}" for a in node.names)]
         elif isinstance(node, ast.Import):
             names += [a.name for a in node.names]
     plain = [name.strip(".") for name in names if name.strip(".")]
@@ -99,10 +100,21 @@ class Script:
                     self.modules[other] = name
                     left.append(other)
         self.functions: dict[str, Own] = {}
+        self.methods: dict[str, Function] = {}
+        """The methods of the trainer's classes, as ``Class.method``."""
         for file, tree in self.trees.items():
             for node in tree.body:
                 if isinstance(node, Function):
                     self.functions.setdefault(node.name, Own(node, file))
+                elif isinstance(node, ast.ClassDef):
+                    own = {f"{node.name}.{f.name}": f for f in node.body if isinstance(f, Function)}
+                    self.methods = own | self.methods
+        self._kinds: dict[str, set[str]] = {"self": {name.partition(".")[0] for name in self.methods}}
+        """The classes of which a variable or an attribute may hold an instance."""
+        for n in (n for tree in self.trees.values() for n in ast.walk(tree) if isinstance(n, ast.Assign)):
+            kind = getattr(n.value.func, "id", "") if isinstance(n.value, ast.Call) else ""
+            for name in (_held(t) for t in n.targets if kind in self._kinds["self"]):
+                self._kinds.setdefault(name, set()).add(kind)
         self.training = self._training()
         self.line: list[Statement] = []
         self._loops = 0
@@ -111,19 +123,21 @@ class Script:
             self._enter_uncalled()
 
     def _training(self) -> set[str]:
-        """Return the names of functions that make a backward pass, directly or through their calls."""
+        """Return the names of functions and methods that make a backward pass, directly or through their calls."""
+        every = {**{name: own.node for name, own in self.functions.items()}, **self.methods}
         found: set[str] = set()
-        while more := {n for n, own in self.functions.items() if n not in found and self._called(own.node, found)}:
+        while more := {name for name, node in every.items() if name not in found and self._called(node, found)}:
             found |= more
         return found
 
     def _called(self, node: ast.AST, training: Iterable[str]) -> list[str]:
-        """Return the training functions that code mentions, and "backward" for each backward pass."""
+        """Return the training functions in code, and "backward" for each backward pass or training method."""
         modules = {name.rpartition(".")[2] for name in self.modules.values()}
         found = []
         for n in ast.walk(node):
             attribute = n.attr if isinstance(n, ast.Attribute) else ""
-            if attribute.endswith("backward"):
+            kinds = self._kinds.get(_held(n.value), ()) if isinstance(n, ast.Attribute) else ()
+            if attribute.endswith("backward") or any(f"{kind}.{attribute}" in training for kind in kinds):
                 found.append("backward")
             elif attribute in training and isinstance(n.value, ast.Name) and n.value.id in modules:  # type: ignore[attr-defined]
                 found.append(attribute)
@@ -133,7 +147,7 @@ class Script:
 
     def _enter_uncalled(self) -> None:
         """Follow the last training function of the script, if the script itself calls none."""
-        own = [n for n in self.training if self.functions[n].file == self.path]
+        own = [n for n in self.training & self.functions.keys() if self.functions[n].file == self.path]
         last = max(own, key=lambda n: self.functions[n].node.lineno, default=None)
         if last is not None:
             self._enter(last, None)
@@ -290,6 +304,11 @@ def _configured(node: ast.stmt) -> set[str]:
     called = value.func if isinstance(value, ast.Call) else None
     configures = isinstance(called, ast.Attribute) and called.attr in _CONFIGURES
     return {_root(called)} - {""} if configures and called is not None else set()
+
+
+def _held(node: ast.expr) -> str:
+    """Return the name of a variable or of an attribute."""
+    return str(getattr(node, "id", getattr(node, "attr", "")))
 
 
 def _root(node: ast.expr) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from grpo_doctor.cli import app
@@ -379,3 +380,45 @@ def test_the_names_of_the_documentation_are_found(tmp_path: Path, line: str, sea
     path = tmp_path / "documented.py"
     path.write_text(line + "\n", encoding="utf-8")
     assert [f.seam for f in found_in(path)] == [seam] * (seam is not None)
+
+
+def test_a_script_of_a_package_ends_at_the_method_that_trains(tmp_path: Path) -> None:
+    folder = tmp_path / "package_of_a_trainer"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (folder / "parts.py").write_text(
+        "import torch\n"
+        "class Trainer:\n"
+        "    def __init__(self, policy):\n"
+        "        self.optimizer = torch.optim.SGD(policy.parameters(), lr=1.0)\n"
+        "    def update(self):\n"
+        "        raise RuntimeError('this method was run')\n"
+        "        loss.backward()\n"
+        "    def train(self):\n"
+        "        self.update()\n"
+        "def group_advantages(rewards):\n"
+        "    return rewards - rewards.mean(1, keepdim=True)\n"
+        "def length_reward(table, completions): ...\n",
+        encoding="utf-8",
+    )
+    (folder / "train.py").write_text(
+        "import torch\n"
+        "from .parts import Trainer, group_advantages, length_reward\n"
+        "def check(epsilon=1e-7):\n"
+        "    torch.ones(1, requires_grad=True).backward()\n"
+        "def main():\n"
+        "    policy = torch.nn.Linear(2, 2)\n"
+        "    trainer = Trainer(policy)\n"
+        "    trainer.train()\n"
+        "if __name__ == '__main__':\n"
+        "    main()\n",
+        encoding="utf-8",
+    )
+    path = folder / "adapter_train.py"
+    path.write_text(written_for(folder / "train.py"), encoding="utf-8")
+    adapter = load_adapter(path)
+    assert isinstance(adapter.optimizer, torch.optim.SGD)
+    assert isinstance(adapter.model, torch.nn.Linear)
+    assert adapter.settings == {}
+    assert adapter.seams["advantages"](torch.tensor([[0.0, 2.0]])).tolist() == [[-1.0, 1.0]]
+    assert "reward" not in adapter.seams  # it takes a table, which no reward function in TRL's form does

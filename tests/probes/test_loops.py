@@ -11,6 +11,7 @@ from torch import Tensor
 from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.diagnosis.verdict import Diagnosis
 from grpo_doctor.probes import Adapter, ScriptedSampler, run_probes
+from grpo_doctor.probes.crafted_inputs import complete
 from tests.probes.broken_reference import TrainMode
 from tests.probes.reference import PROMPTS, Reference
 
@@ -230,3 +231,73 @@ def test_the_reference_is_distinguished_from_the_forwards_of_a_sampling_loop(kin
     diagnosis = probed(kind, "KL003")
     assert [f.code for f in diagnosis.findings] == ["KL003"] * fires
     assert diagnosis.coverage.passed_codes == ["KL003"] * (not fires)
+
+
+class ReturnsText(Looping):
+    """Its rollout returns decoded texts, from tokens drawn at the loss's temperature."""
+
+    sampler_temperature = 1.0
+
+    def next_logits(self, ids: Tensor, real: Tensor) -> Any:
+        return super().next_logits(ids, real) / self.sampler_temperature
+
+    def rollout(self, prompts: Any) -> Any:
+        return [self.tok.decode(said, skip_special_tokens=True) for said in self.drawn(prompts)[1]]
+
+
+class ReturnsColderText(ReturnsText):
+    sampler_temperature = 0.5
+
+
+@pytest.mark.parametrize(("kind", "fires"), [(ReturnsText, False), (ReturnsColderText, True)])
+def test_the_sampler_of_a_loop_whose_rollout_returns_text_is_measured(kind: type[Looping], fires: bool) -> None:
+    diagnosis = probed(kind, "GEN004")
+    said = ["The sampler uses a temperature of 0.5, but the loss uses 1."]
+    assert [f.message for f in diagnosis.findings] == said * fires
+    assert diagnosis.coverage.passed_codes == ["GEN004"] * (not fires)
+
+
+class Together(Anchored):
+    """Every row goes on until the last one has ended, and the policy's filter makes the draws unforceable."""
+
+    def next_logits(self, ids: Tensor, real: Tensor) -> Any:
+        logits = super().next_logits(ids, real)
+        return logits.masked_fill(logits < logits.topk(2).values[:, -1:], -torch.inf)
+
+    def loss(self, prompts: Any, responses: Any, advantages: Tensor) -> Tensor:
+        with ScriptedSampler(self.tok, self.model).saying(responses):
+            rows, said, _ = self.drawn(prompts)
+            longest, end = max(map(len, said)), self.tok.eos_token_id
+            filled = [[*r, *s, *[end] * (longest - len(s))] for r, s in zip(rows, said, strict=True)]
+            ids, real = self.padded(filled, "right")
+            with torch.no_grad():
+                anchor = self.scores(self.reference, ids, real)[0]
+        new, mask = self.scores(self.model, ids, real)[0], torch.zeros(len(ids), ids.shape[1] - 1)
+        for n, (row, one) in enumerate(zip(rows, said, strict=True)):
+            mask[n, len(row) - 1 : len(row) - 1 + len(one)] = 1
+        ratio = (new - new.detach()).exp()
+        return self.averaged(-ratio * advantages[:, None] + self.kl_coef * self.divergence(new, anchor), mask)
+
+
+def test_the_reference_keeps_its_logits_where_finished_rows_are_filled_with_end_tokens() -> None:
+    diagnosis = probed(Together, "GRD001", "KL003")
+    assert [f"{f.code}: {f.message}" for f in diagnosis.findings if f.severity != "info"] == []
+    assert "KL003" in diagnosis.coverage.passed_codes
+
+
+def test_prompts_of_one_length_leave_only_padding_open() -> None:
+    adapter = Reference().adapter("rollout", "loss")
+    adapter.prompts = [PROMPTS[0]] * 2
+    diagnosis = run_probes(adapter, catalogue=load().select(["GEN005", "PAD001", "PAD002", "PAD004"]))
+    assert (diagnosis.findings, diagnosis.coverage.passed_codes) == ([], ["GEN005", "PAD002"])
+    assert diagnosis.headline == (
+        "No defect was found, but these properties could not be judged: padding (PAD001: the adapter's prompts are all "
+        "equally long; give it two of different length). All probed properties hold (2)."
+    )
+
+
+@pytest.mark.parametrize(("eos", "lengths"), [(99, [3, 5, 2]), (None, [5, 5, 5])])
+def test_responses_without_an_end_token_are_as_long_as_the_longest(eos: int | None, lengths: list[int]) -> None:
+    made = complete(list(range(20)), (3, 5, 2), eos)
+    assert [len(row) for row in made] == lengths
+    assert {row[-1] == 99 for row in made} == {eos is not None}
