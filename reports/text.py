@@ -13,6 +13,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from grpo_doctor import Diagnosis, Finding, Remedy, Withheld
+from grpo_doctor.diagnosis import wording
 from grpo_doctor.diagnosis.check import Severity, Step
 from grpo_doctor.diagnosis.framework import FRAMEWORKS, framework
 from grpo_doctor.diagnosis.verdict import weight
@@ -175,7 +176,7 @@ def _sparklines(diagnosis: Diagnosis, width: int) -> list[RenderableType]:
 def _ends(column: np.ndarray | None) -> str:
     """Return the first and the last value of a series."""
     known = column[np.isfinite(column)] + 0.0 if column is not None else np.empty(0)  # -0.0 becomes 0.0
-    return f"{known[0]:.3g} → {known[-1]:.3g}" if len(known) else ""
+    return f"{wording.number(known[0])} → {wording.number(known[-1])}" if len(known) else ""
 
 
 def _foot(diagnosis: Diagnosis, hidden: int, options: Options) -> list[RenderableType]:

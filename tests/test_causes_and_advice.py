@@ -193,8 +193,8 @@ def test_the_direction_of_the_learning_rate_follows_the_finding() -> None:
 
 def test_gives_only_the_first_of_two_opposite_remedies() -> None:
     offered = contradicting({"lower-learning-rate": "CFG002"})
-    assert offered == {"raise-learning-rate": "CFG002 requires the opposite"}
-    assert contradicting({"raise-learning-rate": "CFG054"}) == {"lower-learning-rate": "CFG054 requires the opposite"}
+    assert offered == {"raise-learning-rate": "CFG002 recommends the opposite"}
+    assert contradicting({"raise-learning-rate": "CFG054"}) == {"lower-learning-rate": "CFG054 recommends the opposite"}
     assert contradicting({"roll-back": "REW009"}) == {}
 
 

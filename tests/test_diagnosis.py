@@ -99,7 +99,7 @@ def test_an_outcome_at_info_rules_out_no_problem_found() -> None:
     told = diagnose(run)
     assert told.verdict == "unproven"
     assert told.headline.startswith("No evidence of learning")
-    assert "but only its formatting components have ever been above 0." in told.headline
+    assert "and only its formatting components have ever been above 0." in told.headline
     assert told.headline.endswith("Score a correct response with equation_reward: it must get more than 0.")
 
 
@@ -168,8 +168,8 @@ def test_an_outcome_in_other_words_is_not_a_cause() -> None:
 def test_a_cause_does_not_repeat_the_outcome() -> None:
     told = diagnose(make_run(reward_mean="0.3->0.5x55 0.5x5 0.02x40", entropy_mean="0.5->0.4x54 0.02x46"))
     assert told.headline == (
-        "The reward fell from 0.5 to 0.02 at step 61. Likely cause (ENT001): Entropy is 0.02 nats/token (first row: 0.5 "
-        "nats/token)."
+        "The reward fell from 0.5 to 0.02 at step 61. Likely cause (ENT001): Entropy is 0.02 nats/token (0.5 on the "
+        "first row)."
     )
 
 

@@ -30,7 +30,7 @@ def group_std_nan(
 
     ## Why it matters
     The standard deviation of a single value with ddof 1 is 0 / 0. So is the z-score of equal rewards without an
-    epsilon. A single NaN advantage makes the loss and the gradient NaN, and with the update all weights.
+    epsilon. A single NaN advantage makes the loss and the gradient NaN, and the next update makes every weight NaN.
 
     ## Example
     ```text

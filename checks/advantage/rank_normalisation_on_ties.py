@@ -57,9 +57,10 @@ def rank_normalisation_on_ties(
     No finding.
 
     ## Known false alarms
-    The rule needs the number of groups and the deviation over the whole batch. Rounding in logs distorts both, hence
-    the wide limit of 0.3 (index ranks of eight give 0.65). The opposite claim, that ranks compress advantages to 0.006,
-    is arithmetically impossible: untied ranks in [-1, 1] have a standard deviation of sqrt((n+1)/(3(n-1))) > 0.577.
+    The check needs the number of groups and the standard deviation of the advantages over the whole batch. Rounding in
+    logs distorts both, hence the wide limit of 0.3 (index ranks of eight give 0.65). The opposite claim, that ranks
+    compress advantages to 0.006, is arithmetically impossible: untied ranks in [-1, 1] have a standard deviation of
+    sqrt((n+1)/(3(n-1))) > 0.577.
 
     ## Remedy
     Use average ranks for ties and 0 for zero-variance groups, or use z-scores.

@@ -78,7 +78,7 @@ def entropy_collapse(
     entropy_mean: 1x7 0.09x5
     reward_mean: 0.3x12
     ```
-    Warning at step 8: Entropy is 0.09 nats/token (first row: 1 nats/token).
+    Warning at step 8: Entropy is 0.09 nats/token (1 on the first row).
 
     ```text
     entropy_mean: 1x7 0.3x5
@@ -120,7 +120,7 @@ def entropy_collapse(
     beside = where(low_born, where(untrained, 3, 4), 0)
     return fires(
         low_born | (spent & idle),
-        "Entropy is {entropy:.3g} nats/token (first row: {first:.3g} nats/token){beside}.",
+        "Entropy is {entropy:.3g} nats/token ({first:.3g} on the first row{beside}.",
         warning=((low_born & ~alive) | (spent & (reward_mean == reward_mean))) & idle & (begun | reward_fallen),
         error=suffered,
         suffered=suffered,
@@ -128,14 +128,14 @@ def entropy_collapse(
         entropy=entropy,
         first=first,
         beside=words(lambda which: _BESIDE[int(which)], where(suffered, where(reward_fallen, 1, 2), beside)),
-        outcome=words(lambda which: _BESIDE[int(which)], where(suffered, where(reward_fallen, 1, 2), 0)),
+        outcome=words(lambda which: _BESIDE[int(which)][1:], where(suffered, where(reward_fallen, 1, 2), 0)),
     )
 
 
 _BESIDE = (
-    "",
-    ", and the reward fell from its best level",
-    ", and the reward has not increased",
-    ", before any update",
-    ", after updates that are not in the log",
+    ")",
+    "), and the reward fell from its best level",
+    "), and the reward has not increased",
+    ", before any update)",
+    ", after updates that are not in the log)",
 )

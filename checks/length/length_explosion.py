@@ -79,7 +79,7 @@ def length_explosion(
 
     ## Remedy
     Count truncated responses as wrong and raise the limit. Remove an entropy bonus. Check that EOS is inside the mask.
-    An exploded policy also needs a rollback.
+    If the KL or the entropy has exploded, also roll back.
 
     ## Sources
     Public runs of ShibukiZero/assignment5-alignment (305 → 900 of 1024 tokens, reward 0), public runs of
@@ -103,7 +103,7 @@ def length_explosion(
     grown = (long & (cut | full)) | bad
     return fires(
         grown,
-        "The mean response length grew from {first:.4g} to {now:.4g} tokens{gain}.",
+        "The mean response length grew from {first:.3g} to {now:.3g} tokens{gain}.",
         error=bad,
         onset=where(with_it, began(grown, now > 1.25 * at_best, step), began(grown, now > 1.25 * first, step)),
         first=where(with_it, at_best, first),

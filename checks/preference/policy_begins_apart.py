@@ -36,7 +36,7 @@ def policy_begins_apart(
     ## Why it matters
     Before the first update, policy and reference are the same model, so every reward and every margin is 0 and the loss
     is ln 2, by identity (arXiv 2305.18290, equation 7). Rewards that start at another value measure the distance to
-    another model. The loss then starts above or below ln 2 by chance, its gradient weights pairs by the effect of the
+    another model. The loss then starts above or below ln 2 by chance. Its gradient weights pairs by the effect of the
     supervised stage, and beta pulls towards that other model.
 
     ## Example

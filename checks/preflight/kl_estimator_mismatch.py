@@ -37,8 +37,8 @@ def kl_estimator_mismatch(
     No finding.
 
     ## Known false alarms
-    Every common placement, because all of them have trained models. The estimator matters once the KL must keep the
-    policy close to the reference.
+    Every common placement: models have been trained successfully with each of them. The estimator matters once the KL
+    must keep the policy close to the reference.
 
     ## Remedy
     Use k1 in the reward or k2 in the loss.

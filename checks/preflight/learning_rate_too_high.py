@@ -45,7 +45,8 @@ def learning_rate_too_high(
     - `highest_adapter_rate`: learning rate of LoRA at which it is a warning.
     - `large_model_billions`: size of the smallest model, in billions of parameters, to which these limits apply.
     - `flies_kl`: KL, nats per token, above which the rate is too high for an unknown kind of training.
-    - `flies_norm`: gradient norm above which the rate is too high for an unknown kind of training.
+    - `flies_norm`: gradient norm above which a rate of 1e-3 or more is a warning if it is unknown whether an
+      adapter is trained.
 
     ## Why it matters
     Adam moves each weight by about the learning rate per step. Full fine-tuning works at 5e-7 to 3e-6 (1e-6 is the

@@ -14,7 +14,7 @@ def length_limits_cut_the_policy(
     held_above: float = 0.25,
     held_told: float = 0.5,
 ) -> Fires:
-    """The length limits cut or pad responses of the initial policy.
+    """The length limits truncate or lengthen responses of the initial policy.
 
     ## What it sees
     In the median of the first three rows, more than 5% of the responses are truncated, so the limit is below the 95th

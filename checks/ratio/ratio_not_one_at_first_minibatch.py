@@ -22,9 +22,9 @@ def ratio_not_one_at_first_minibatch(
     ## What it sees
     The check uses the mean of |ratio - 1| on the first minibatch of a rollout, before any optimizer step on it: on 3 of
     5 rows, above 0.01 it is a warning, above 0.05 an error. If the settings declare one update per rollout (as many
-    prompts in an update as in a step, one pass), every minibatch is the first one, so a clip fraction above 0.001 is a
-    warning too. Multi-turn rollouts are excluded from this, because each turn is a sample there, so a rollout has more
-    samples than prompts.
+    prompts in an update as in a step, one pass), every minibatch is the first one. A clip fraction above 0.001 is then
+    a warning too. Multi-turn rollouts are excluded from this, because each turn is a sample there, so a rollout has
+    more samples than prompts.
 
     ## Thresholds
     - `warn`: mean |ratio - 1| of the first minibatch for a warning.

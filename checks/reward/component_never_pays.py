@@ -103,7 +103,7 @@ def component_never_pays(
     form = (row(reward_now) >= early_rows) & (top <= 0) & (top <= lowest(reward_meant)) & (best(reward_mean) > 0)
     return fires(
         rose | form,
-        "{what}, but {part}.",
+        "{what}, {part}.",
         hold=(1, 1),
         warning=rose | (form & (row(reward_now) >= patience)),
         what=words(_what, rose, reward_now),
@@ -114,8 +114,8 @@ def component_never_pays(
 
 def _part(components: Any, place: float) -> str:
     if place != place:
-        return "only its formatting components have ever been above 0"
-    return f"its component {named(components, place)} is almost always at its minimum"
+        return "and only its formatting components have ever been above 0"
+    return f"but its component {named(components, place)} is almost always at its minimum"
 
 
 def _what(rose: bool, now: float) -> str:

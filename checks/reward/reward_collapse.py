@@ -42,7 +42,8 @@ def reward_collapse(
 
     ## Thresholds
     - `floor_share`: share of the range above the lowest reward, 0 to 1, within which it is critical.
-    - `early_rows`: rows before which the success rate alone is not judged; twice the 8 rows of the first trend.
+    - `early_rows`: rows before which a fall of the success rate alone is not reported; twice the 8 rows that the
+      first trend needs.
     - `few`: success rate up to which a fall is too small to judge.
 
     ## Why it matters

@@ -148,7 +148,7 @@ def reward_constant_or_saturated(
             "the task is solved and there is no signal left",
             "the task is nearly solved, with little signal left",
         ),
-        where(dead, "all responses score the same, so there is no gradient", "there is no gradient"),
+        where(dead & ~varied, "all responses score the same, so there is no gradient", "there is no gradient"),
     )
     return fires(
         constant | solved,
@@ -173,5 +173,5 @@ def reward_constant_or_saturated(
 def _what(level: float, varied: bool, rows: float, span: float, constant: bool) -> str:
     if not constant:
         return f"The reward averages {number(level)} over the last {in_words(rows, span)}"
-    one = "Rewards that differ from step to step have been equal within each" if varied else "The reward has been"
+    one = "Every response within a step has had the same reward" if varied else "The reward has been"
     return f"{one if varied else f'{one} {number(level)}'} for {in_words(rows, span)} in a row"

@@ -198,7 +198,7 @@ def _what(
     if never:
         return f"reward is {number(top)} on {everywhere}, so it gives no gradient"
     if unpaid:
-        return f"reward almost never left its minimum in {lasted} ({number(now)} now)"
+        return f"reward is at its minimum on almost all of {lasted} ({number(now)} now)"
     if nearly:
         return f"reward is nearly 0 on {everywhere} (at most {number(top, 2)})"
     if shown <= SAME * max(abs(now), 1.0):

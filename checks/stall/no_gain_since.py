@@ -27,8 +27,8 @@ def no_gain_since(
       as long.
 
     ## Why it matters
-    The steps after this one cost as much as the earlier ones and did not improve the reward. Keep the checkpoint of
-    this step, unless a held-out score shows otherwise.
+    The steps after the plateau began cost as much as the earlier ones and did not improve the reward. Keep the
+    checkpoint from its start, unless a held-out score shows otherwise.
 
     ## Example
     ```text

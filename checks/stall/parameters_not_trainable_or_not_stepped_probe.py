@@ -49,7 +49,7 @@ def probe_step(
             with probes.loss_trials.last_layers(model, backward):
                 some = {name for name, _ in probes.loss_trials.trainable(model)}
                 without = probes.loss_trials.gradient(model, backward, made, responses, 0 * samples[2])
-            parts = down.split([p.numel() for _, p in named])
+            parts = torch.split(down, [p.numel() for _, p in named])
             kept = torch.cat([part for (name, _), part in zip(named, parts, strict=True) if name in some])
             meant = functools.partial(probes.loss_trials.towards, model, render, tokenizer, *samples)
             if (found := _of_gradient(model, named, down, kept - without, meant)) is not None:
@@ -63,7 +63,8 @@ def probe_step(
     if moved is None:
         return fires(
             True,
-            "Two updates with positive and negative advantages changed none of {trainable} trainable tensors.",
+            "Two updates, one with positive and one with negative advantages, changed none of the {trainable} "
+            "trainable tensors.",
             trainable=len(named),
         )
     up = down is not None and probes.loss_trials.cosine(moved, down) > 0.1

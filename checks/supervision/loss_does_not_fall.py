@@ -61,8 +61,8 @@ def loss_does_not_fall(
     - `mean_rows`: losses in a mean, and half the number of losses in the long median.
     - `early_rows`: losses before which a flat loss is not reported.
     - `half`: share of the earlier decrease of the loss, 0 to 1, that a later rise has undone.
-    - `above_lowest_share`: share above the lowest loss for a warning.
-    - `above_first_share`: share above the first loss for a warning.
+    - `above_lowest_share`: relative rise above the lowest loss for a warning.
+    - `above_first_share`: relative rise above the first loss for a warning (0.25: a quarter).
     - `nats`: nats above the first loss for a warning.
     - `sigmas`: standard errors that a rise must exceed.
     - `fallen`: standard errors at or above which a fall of the loss counts.
@@ -113,7 +113,7 @@ def loss_does_not_fall(
     for window in (mean_rows, 8 * mean_rows):
         mean = moving_mean(loss, window)
         fell = fell | (baseline(mean, 1) - lowest(mean) > fallen * scatter * math.sqrt(2 / window))
-    flat = (row(loss) >= early_rows) & ~fell & (loss != 0)
+    flat = (row(loss) >= early_rows) & ~fell & ~(level < half * first) & (loss != 0)
     since = latest(where(level <= low, previous(step), math.nan))
     return fires(
         flat | diverged | lost | nothing,

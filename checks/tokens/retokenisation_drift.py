@@ -11,7 +11,7 @@ def retokenisation_drift(events: Column) -> Fires:
 
     ## What it sees
     The log contains the line "Inconsistent training and inference tokenization detected". verl's multi-turn rollout
-    writes it if the whole conversation has different ids from its turns.
+    writes it if tokenizing the whole conversation gives different ids than tokenizing it turn by turn.
 
     ## Why it matters
     Text does not determine how it is split into tokens. With a different split, the loss uses the log-probability of

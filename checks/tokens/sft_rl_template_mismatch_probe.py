@@ -15,8 +15,8 @@ def probe_templates(
     ## What the probe does
     The probe renders the adapter's prompts (by default three dialogues: one with a system turn, one with a line break,
     one with an earlier answer) for RL and, with an answer, for supervision. The supervised ids must begin with the RL
-    ids. Neither a line break nor the chat template's generation header may be between them and the answer; otherwise
-    the RL prompt lacks it. The finding names the first token that differs.
+    ids. There must be no line break and no generation header of the chat template between the RL ids and the answer;
+    otherwise the RL prompt lacks it. The finding names the first token that differs.
     """
     craft = probes.crafted_inputs
     answers = ["Custom -> Programmer : done", "12", "ok"]

@@ -112,7 +112,8 @@ def compare(base: str, new: str) -> list[dict[str, Any]]:
 
     Args:
         base: log, folder or store of the run before the change.
-        new: log, folder or store of the run after the change; runs with equal settings count as seeds.
+        new: log, folder or store of the run after the change; runs with identical settings count as seeds of one
+            setting.
 
     Raises:
         ReadError: a path cannot be read.

@@ -45,7 +45,8 @@ def analyze(
         bool, typer.Option("--verbose", "-v", help="Show mapped keys, skipped checks and unused keys.")
     ] = False,
     gpu_cost: Annotated[
-        float | None, typer.Option("--gpu-cost", min=0, help="Dollars per GPU-hour: show what a failing run has spent.")
+        float | None,
+        typer.Option("--gpu-cost", min=0, help="Price per GPU-hour in dollars: show what a failing run has cost."),
     ] = None,
     *,
     settings: Config,

@@ -23,9 +23,14 @@ By: TypeAlias = Literal["step", "tokens"]
 
 @common.configured(common.CHECKS, common.LOGS)
 def compare(
-    base: Annotated[str, typer.Argument(help="The run to compare with: a log or folder; LOG#NAME is one run of it.")],
+    base: Annotated[
+        str, typer.Argument(help="The run to compare with: a log or folder; LOG#NAME selects one run in a log.")
+    ],
     new: Annotated[
-        list[str] | None, typer.Argument(help="The runs to compare with BASE; runs with equal settings count as seeds.")
+        list[str] | None,
+        typer.Argument(
+            help="The runs to compare with BASE; runs with identical settings count as seeds of one setting."
+        ),
     ] = None,
     also: Annotated[
         list[str] | None, typer.Option("--base", help="Another seed of BASE's settings; repeatable.")
@@ -44,8 +49,8 @@ def compare(
 ) -> None:
     """Compares runs: changed settings, where they diverge, how much they differ, findings that appeared or disappeared.
 
-    Exit codes: 0 NEW is not worse, 1 it is worse or has new findings at --fail-on, 2 wrong usage or unreadable input,
-    3 nothing could be compared, 4 internal error of grpo-doctor.
+    Exit codes: 0 NEW is not worse, 1 it is worse or has new findings at or above --fail-on, 2 wrong usage or unreadable
+    input, 3 nothing could be compared, 4 internal error of grpo-doctor.
     """
     from ..compare.summary import render
 

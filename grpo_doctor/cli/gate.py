@@ -45,7 +45,7 @@ Require: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         "--require",
-        help="Fail if this check (code) was skipped, or without evidence of learning (learning); repeatable.",
+        help="CODE: fail if this check was skipped. learning: fail without evidence of learning. Repeatable.",
     ),
 ]
 Baseline: TypeAlias = Annotated[
@@ -57,7 +57,7 @@ WriteBaseline: TypeAlias = Annotated[
 Against: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        "--against", help="A run to compare with: its findings do not fail the gate; being worse than it does."
+        "--against", help="A run to compare with. Findings that it also has do not fail the gate; a worse result does."
     ),
 ]
 Strict: TypeAlias = Annotated[
@@ -84,7 +84,7 @@ def gate(
     *,
     settings: Config,
 ) -> None:
-    """Fails a build on findings at or above --fail-on: one line per run, and reports for people and machines.
+    """Fails a build on findings at or above --fail-on. Prints one line per run and can write reports.
 
     Exit codes: 0 all runs pass, 1 findings or a skipped required check, 2 wrong usage or unreadable input, 3 nothing
     could be judged, 4 internal error of grpo-doctor. If $GITHUB_STEP_SUMMARY is set, a summary is written to it.

@@ -29,7 +29,13 @@ def probe(
         typer.Argument(help="Adapter file, or with --trl a file of GRPOConfig arguments. It is executed."),
     ],
     init: Annotated[bool, typer.Option("--init", help="Write an adapter file to fill in; nothing is run.")] = False,
-    trl: Annotated[str | None, typer.Option("--trl", help="Model (path or hub id): probe TRL with these.")] = None,
+    trl: Annotated[
+        str | None,
+        typer.Option(
+            "--trl",
+            help="Model (path or Hub id). Probes TRL's own trainer with it and the GRPOConfig arguments in ADAPTER.",
+        ),
+    ] = None,
     discover: Annotated[
         bool, typer.Option("--discover", help="Read a trainer file and write an adapter for it, without executing it.")
     ] = False,

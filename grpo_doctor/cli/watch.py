@@ -293,19 +293,20 @@ def watch(
         list[str] | None,
         typer.Option(
             "--notify",
-            help="Send findings at --fail-on to: desktop, trackio, wandb:ENTITY/PROJECT/RUN, URL, command; repeatable.",
+            help="Where to send findings at or above --fail-on: desktop, trackio, wandb:ENTITY/PROJECT/RUN, a URL or a "
+            "command; repeatable.",
         ),
     ] = None,
     report: common.MoreReports = None,
     *,
     settings: Config,
 ) -> None:
-    """Follows a run's log and reports each finding when it appears or gets worse, and ends with a report.
+    """Follows a run's log, reports each finding when it appears or gets worse, and prints a final report.
 
-    On a terminal, a screen shows verdict, numbers and progress; elsewhere, one line is printed per minute. `--report
-    html=live.html` updates a page that reloads itself. A log may be rotated, truncated or rewritten. A command of
-    --notify gets GRPO_DOCTOR_CODE, _NAME, _SEVERITY, _ONSET_STEP, _MESSAGE and _LOG as environment variables; a URL
-    gets them as JSON. Stop with Ctrl-C. The exit codes are those of analyze.
+    On a terminal, a live screen shows the verdict, the metrics and the progress; elsewhere, one line is printed per
+    minute. `--report html=live.html` updates a page that reloads itself. A log may be rotated, truncated or rewritten.
+    A command of --notify gets GRPO_DOCTOR_CODE, _NAME, _SEVERITY, _ONSET_STEP, _MESSAGE and _LOG as environment
+    variables; a URL gets them as JSON. Stop with Ctrl-C. The exit codes are those of analyze.
     """
     with common.plain_errors(), tempfile.TemporaryDirectory(prefix="grpo-doctor-") as folder:
         stops, channels = [_stop_of(word) for word in on or []], [channel(word) for word in notify or []]

@@ -69,7 +69,7 @@ class Comparison(msgspec.Struct, kw_only=True):
         return next((d for d in self.differences if d.metric == metric), None)
 
     def aligned(self, metric: str) -> Aligned | None:
-        """Return the metric of both arms at shared places."""
+        """Return the metric of both arms at the steps or token counts that they share."""
         return align(self.base.runs, self.new.runs, metric, self.by)
 
     @property

@@ -113,7 +113,9 @@ def senseless(
         return any(finding.evidence.get(name) for finding in findings)
 
     if unpaid or shown("throughout"):
-        yield from ((remedy, "the reward is constant, so check the reward function first") for remedy in CONSTANT)
+        yield from (
+            (remedy, "the reward carries no usable signal, so check the reward function first") for remedy in CONSTANT
+        )
     for name, remedy, because in REFUTED:
         if shown(name) and not (name == "graded" and idle):
             yield remedy, because
@@ -134,7 +136,7 @@ def contradicting(given: Mapping[str, str]) -> dict[str, str]:
     """The remedies that contradict one of the given remedies, each with the reason; ``given`` maps a remedy to its
     finding."""
     pairs = [*OPPOSED, *((b, a) for a, b in OPPOSED)]
-    return {other: f"{given[one]} requires the opposite" for one, other in pairs if one in given}
+    return {other: f"{given[one]} recommends the opposite" for one, other in pairs if one in given}
 
 
 def unfounded(finding: Finding) -> bool:

@@ -167,7 +167,7 @@ def _flat(name: str, o: Outcome, first: float, now: float) -> str:
     if f"{first:.3g}" == f"{now:.3g}":
         changed = f"the {name} is {now:.3g} at the start and at the end"
     if o.rows < FEW:
-        return f"{changed}, but {o.rows} values are too few to distinguish a change from noise"
+        return f"{changed}, and {o.rows} values are too few to distinguish a change from noise"
     if o.now - o.first > o.shown and 0 < o.lean <= 1:
         return f"{changed}, but consecutive values are correlated, and such noise can drift as far"
     return f"{changed} (smallest detectable change: {o.shown:.2g})"

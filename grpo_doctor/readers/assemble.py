@@ -84,7 +84,7 @@ def assemble(rows: Rows) -> Run:
     counted |= rows.numbered and not np.isnan(np.array(rows.steps)).all()
     run.run_type = run_type(trained, rows.seen, counted=counted)
     if len(run) == 1 and not counted:
-        run.settings.setdefault("rows", "unnumbered")  # pasted excerpts need not contain the first one
+        run.settings.setdefault("rows", "unnumbered")  # an excerpt may not contain the first row
     if run.run_type == "supervised" and (run.columns.get("loss", np.empty(0)) < 0).any():
         run.run_type = "rl"  # the loss of a supervised run is a cross-entropy, which is never below 0
     if run.run_type == "rl":

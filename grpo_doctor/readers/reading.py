@@ -79,7 +79,7 @@ def chosen(first: list[Run], second: list[Run]) -> list[Run]:
     for run in runs:
         assert run.reading is not None
         run.reading.decides = decides
-        run.notes.append(NotRead(f"its lines can be read in two ways ({counted}); the first is used, because {why}"))
+        run.notes.append(NotRead(f"the file can be read in two ways ({counted}); the first one is used, because {why}"))
     return runs
 
 
@@ -174,7 +174,8 @@ def _unknown(run: Run) -> str:
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     kind = "columns" if run.format == "csv" else "names"
     mapped = shlex.quote(f"{metrics[0]}=reward_mean")
-    return f"No known metric among the {kind} {', '.join(names[:_LISTED])}{more}. Map one: --map {mapped}"
+    known = f"No known metric among the {kind} {', '.join(names[:_LISTED])}{more}"
+    return f"{known}. If {metrics[0]!r} is the reward, add --map {mapped}"
 
 
 def _outside(column: np.ndarray, name: str) -> bool:

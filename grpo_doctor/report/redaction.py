@@ -297,7 +297,7 @@ def _escape(code: int) -> str:
 
 
 def inert(text: str) -> str:
-    """Return the text so that no line is a command to a CI service, such as ``::add-mask::`` or ``##[error]``."""
+    """Return the text; lines that a CI service would run as commands, such as ``::add-mask::``, become harmless."""
     return _COMMAND.sub(lambda found: f"{found[0]} ", text)
 
 

@@ -201,10 +201,13 @@ def test_one_known_name_above_numbers_makes_a_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ("a,b,c\n" + lines("{i},{r},{k}\n"), "columns a, b, c. Map one: --map b=reward_mean"),
-        ("step\tb b\n" + lines("{i}\t{r}\n"), "columns step, b b. Map one: --map 'b b=reward_mean'"),
-        ("| a | b |\n|---|---|\n" + lines("| {i} | {r} |\n"), "columns a, b. Map one: --map b=reward_mean"),
-        (lines("step {i} b={r} c={k}\n"), "names b, c. Map one: --map b=reward_mean"),
+        ("a,b,c\n" + lines("{i},{r},{k}\n"), "columns a, b, c. If 'b' is the reward, add --map b=reward_mean"),
+        ("step\tb b\n" + lines("{i}\t{r}\n"), "columns step, b b. If 'b b' is the reward, add --map 'b b=reward_mean'"),
+        (
+            "| a | b |\n|---|---|\n" + lines("| {i} | {r} |\n"),
+            "columns a, b. If 'b' is the reward, add --map b=reward_mean",
+        ),
+        (lines("step {i} b={r} c={k}\n"), "names b, c. If 'b' is the reward, add --map b=reward_mean"),
     ],
     ids=["CSV", "TSV", "Markdown", "console"],
 )
@@ -214,7 +217,7 @@ def test_unknown_columns_are_named_with_the_option_that_maps_one(tmp_path: Path,
 
 def test_metrics_that_do_not_come_again_are_reported(tmp_path: Path) -> None:
     text = "wandb: Run summary:\nwandb:     train/kl 0.25\nwandb: train/reward 0.5\n"
-    assert "the first 'train/kl' on line 2" in " ".join(run_of(tmp_path, "x.log", text).notes)
+    assert "the first is 'train/kl' on line 2" in " ".join(run_of(tmp_path, "x.log", text).notes)
 
 
 def test_values_next_to_an_unread_step_are_reported(tmp_path: Path) -> None:

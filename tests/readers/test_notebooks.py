@@ -59,7 +59,7 @@ def test_a_table_of_preference_training_without_margins_is_not_a_supervised_trai
     for trainer in ("DPOTrainer", "ORPOTrainer", "KTOTrainer"):
         run = run_of(tmp_path, "a.ipynb", notebook(f"trainer = {trainer}(model)", table("Training Loss")))
         assert run.run_type == "preference"
-        assert f"its code uses {trainer}, but its table has no margin; log the margin too" in run.notes
+        assert f"the notebook uses {trainer}, but its table has no margin; log the margin too" in run.notes
 
 
 OWN_TRAINERS = """
@@ -144,7 +144,7 @@ def test_an_output_of_one_row_next_to_the_table_is_not_a_run(tmp_path: Path) -> 
     made["cells"].append({"cell_type": "code", "source": "", "outputs": [{"text": "step: 3 loss: 0.5 reward: 1.0"}]})
     run = run_of(tmp_path, "a.ipynb", json.dumps(made))
     assert len(run) == 20
-    assert "1 output with only one or two rows next to its table skipped" in run.notes
+    assert "skipped 1 cell output with only one or two rows" in run.notes
     alone = json.loads(notebook(TRAINER, ""))
     alone["cells"].append(made["cells"][-1])
     assert len(run_of(tmp_path, "b.ipynb", json.dumps(alone))) == 1

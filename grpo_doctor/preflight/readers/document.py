@@ -33,7 +33,7 @@ _GLOBAL = re.compile(r"(?m)^#\s*@package\s+_global_")
 BUILT_ON = 50
 """Maximum number of base configurations per file."""
 _DOTS = re.compile(r"(?<![\w\-\"'])(?:[\w\-\"']++[ \t]*+\.[ \t]*+){100}")
-"""Dotted TOML keys that are deeper than in any configuration; the parser's memory grows with the square of their
+"""Dotted TOML keys nested deeper than in any real configuration; the parser's memory grows with the square of their
 depth."""
 
 
@@ -173,7 +173,7 @@ def _of_list(node: yaml.SequenceNode, path: str, depth: int) -> Iterator[tuple[s
 
 
 def _scalar(node: yaml.ScalarNode) -> Any:
-    """Parse a scalar; a block scalar is a text."""
+    """Parse a scalar; a block scalar stays a string."""
     return node.value if node.style in ("|", ">") else scalar(node.value)
 
 

@@ -24,8 +24,8 @@ PIECES = 30_000
 
 @dataclass
 class Word:
-    """A word of a statement: its pieces (each with whether variables in it are expanded), its line, and whether a part
-    of it is quoted."""
+    """A word of a statement: its pieces (each with a flag: are variables in it expanded?), its line, and whether any
+    part of it is quoted."""
 
     line: int
     pieces: list[tuple[str, bool]] = field(default_factory=list)

@@ -480,8 +480,8 @@ class General:
         named = [(s.names[place], line) for s in self._shapes.values() for place in s.fields for line in s.lines]
         if len(named) > 1:
             name, line = named[0]
-            told = f"{len(named)} numbers have metric names, the first {name!r} on line {line}"
-            self.rows.notes.append(NotRead(f"{told}, but they do not repeat like the steps of a log; not read"))
+            told = f"{len(named)} numbers with metric names (the first is {name!r} on line {line})"
+            self.rows.notes.append(NotRead(f"{told} were not read, because they do not recur like the steps of a log"))
 
     def _second(self, first: list[Run]) -> list[Run]:
         """Return the runs of a second reading of the same lines, based only on their templates."""

@@ -94,9 +94,7 @@ def _courses(runs: list[Run]) -> list[Run]:
     left = len(runs) - len(whole)
     if not whole or not left:
         return runs
-    whole[0].notes.append(
-        NotRead(f"{left} output{'s' * (left > 1)} with only one or two rows next to its table skipped")
-    )
+    whole[0].notes.append(NotRead(f"skipped {left} cell output{'s' * (left > 1)} with only one or two rows"))
     return whole
 
 
@@ -132,7 +130,7 @@ def _of_cell(file: Input, outputs: Sequence[str], code: _Said) -> list[Run]:
                 run.settings.setdefault(name, held)
         if code.trains and run.run_type == "supervised":
             run.run_type, lacks = code.trains, "margin" if code.trains == "preference" else "reward"
-            run.notes.append(f"its code uses {code.trainer}, but its table has no {lacks}; log the {lacks} too")
+            run.notes.append(f"the notebook uses {code.trainer}, but its table has no {lacks}; log the {lacks} too")
     return runs
 
 

@@ -22,7 +22,7 @@ def test_one_row_before_and_at_the_boundary() -> None:
     found = run_check("ENT001", entropy_mean="1.0x7 0.099x3 0.1x2", reward_mean=FLAT)
     assert found is not None
     assert (found.severity, found.onset_step, found.detected_step) == ("warning", 8, 10)
-    assert found.message == "Entropy is 0.099 nats/token (first row: 1 nats/token)."
+    assert found.message == "Entropy is 0.099 nats/token (1 on the first row)."
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_no_entropy_for_most_of_a_run_that_gained_nothing_is_an_error(entropy: s
     )
     assert (found.severity if found else None) == severe
     if found and severe == "error":
-        assert found.message.endswith(" nats/token (first row: 1 nats/token), and the reward has not increased.")
+        assert found.message.endswith(" nats/token (1 on the first row), and the reward has not increased.")
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_low_from_the_start_reports_that_no_update_caused_it() -> None:
     found = run_check("ENT001", entropy_mean="0.032 0.059 0.05 0.055", reward_mean="0.5 0.51 0.44 0.52")
     assert found is not None
     assert (found.severity, found.onset_step) == ("warning", 1)
-    assert found.message.endswith(" nats/token), before any update.")
+    assert found.message.endswith(" on the first row, before any update).")
 
 
 def test_a_stall_from_the_first_step_is_not_explained_by_a_later_collapse() -> None:
@@ -96,11 +96,11 @@ def test_the_onset_is_below_three_tenths_of_the_first_row() -> None:
 
 
 def test_a_log_that_begins_late_does_not_show_the_state_before_any_update() -> None:
-    for first_step, ends in ((1, "before any update."),
-                             (382, "after updates that are not in the log.")):  # fmt: skip
+    for first_step, ends in ((1, "before any update)."),
+                             (382, "after updates that are not in the log).")):  # fmt: skip
         found = diagnose(run_of(records_of(first_step, entropy_mean="0.01x10"), "test")).finding("ENT001")
         assert found is not None
-        assert found.message == f"Entropy is 0.01 nats/token (first row: 0.01 nats/token), {ends}"
+        assert found.message == f"Entropy is 0.01 nats/token (0.01 on the first row, {ends}"
 
 
 def test_an_entropy_of_0_throughout_is_a_placeholder() -> None:

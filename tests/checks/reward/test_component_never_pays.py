@@ -50,7 +50,7 @@ def test_only_formatting_components_have_been_above_0(rows: int, task: float, se
         reward_components=[{"format_reward": 0.1, "equation_reward": 0.0}] * (rows - 1)
         + [{"format_reward": 0.1, "equation_reward": task}],
     )
-    told = "The reward is 0.1, but only its formatting components have ever been above 0."
+    told = "The reward is 0.1, and only its formatting components have ever been above 0."
     assert (found and (found.severity, found.message)) == (severity and (severity, told))
 
 

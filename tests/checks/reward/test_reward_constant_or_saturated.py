@@ -80,8 +80,7 @@ def test_equal_rewards_within_every_step_give_no_signal_at_any_level() -> None:
     found = find("REW001", reward_mean="3x10 3 5 -1 3 2 3x5", reward_std="0x20")
     assert found.severity == "error"
     assert found.message == (
-        "Rewards that differ from step to step have been equal within each for 20 steps in a row: all responses "
-        "score the same, so there is no gradient."
+        "Every response within a step has had the same reward for 20 steps in a row: there is no gradient."
     )
 
 
