@@ -82,4 +82,4 @@ def early_warning(
 
 def _move(x: Column) -> Column:
     """Return the change of the recent mean from that of the rows before, in units of the noise from row to row."""
-    return (moving_mean(x, NOW) - previous(moving_mean(x, BEFORE), NOW)) / noise(x)
+    return (moving_mean(x, NOW) - moving_mean(previous(x, NOW), BEFORE)) / noise(x)

@@ -90,11 +90,11 @@ def grad_norm_spike(
     arXiv 2504.20073 (RAGEN); huggingface/trl#2980; public CS336 runs as above. NVIDIA-NeMo/ProRL-Agent-Server#40:
     norms of 3e9 and 2e9 with ordinary losses.
     """
-    highest, middle = previous(moving_max(grad_norm, rows)), previous(moving_median(grad_norm, rows))
+    highest, middle = moving_max(previous(grad_norm), rows), moving_median(previous(grad_norm), rows)
     infinite = (abs(grad_norm) == np.inf) & (highest == highest)
     clip = where(isnan(max_grad_norm), 1.0, max_grad_norm)
     leap = (grad_norm > fmax(clip, times * highest)) & (
-        grad_norm > middle + mads * previous(moving_mad(grad_norm, rows))
+        grad_norm > middle + mads * moving_mad(previous(grad_norm), rows)
     )
     spike = leap | infinite
     count = total(infinite)

@@ -81,7 +81,7 @@ def kl_explosion(
     ## Sources
     NeMo-RL guide on k3; arXiv 2402.03300; OpenRLHF#931, volcengine/verl#5274.
     """
-    first, before = baseline(kl, 1), previous(moving_median(kl, 20))
+    first, before = baseline(kl, 1), moving_median(previous(kl), 20)
     level = moving_median(kl, 5)
     far = ((kl > exploded_nats) & (kl > grown_factor * abs(first))) | (kl > extreme) | (level > lasting)
     absurd = far & ((level > beyond) | (lowest(kl) > beyond)) & ~reward_gained

@@ -42,7 +42,7 @@ Kind = Literal["outcome", "defect", "risk", "remark"]
 """The kind of an issue: an outcome (a failure of the run), a defect (a computation is wrong, regardless of the curve's
 shape), a risk (a setting or state that often hurts: at most a warning if the run learns anyway), or a remark (worth
 knowing: info)."""
-SPECIAL = ("events", "samples", "step", *STANDING)
+SPECIAL = frozenset(("events", "samples", "step", *STANDING))
 """Parameter names that are not record fields: the row's events, samples and step, and the state of success.
 
 ``samples`` without a default is required like any field: the check processes only rows that have some. The names of
@@ -368,7 +368,7 @@ class Check:
             fields = named.fields
             if name == "settings":
                 raise self._fail('settings is not a column; write name: Column = any_of("settings.NAME", ...)')
-            if unknown := [f for f in fields if f not in (*MEANINGS, *SPECIAL) and not f.startswith(DECLARED)]:
+            if unknown := [f for f in fields if f not in MEANINGS and f not in SPECIAL and not f.startswith(DECLARED)]:
                 raise self._fail(f"{unknown[0]!r} is not a record field; see grpo_doctor/record.py for all fields")
             arguments.append(fields)
             if len(fields) > 1 and not STANDING.keys().isdisjoint(fields):

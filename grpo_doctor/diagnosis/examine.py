@@ -201,6 +201,22 @@ class _Rows:
         return out
 
 
+class _Arguments(Sequence[Any]):
+    """The arguments of a check on the rows that it processes, each computed when it is needed."""
+
+    def __init__(self, columns: _Rows, arguments: Sequence[tuple[str, ...]], keep: np.ndarray) -> None:
+        self.columns, self.arguments, self.keep = columns, arguments, keep
+
+    def __len__(self) -> int:
+        return len(self.arguments)
+
+    def __getitem__(self, place: Any) -> Any:
+        column = self.columns.argument(self.arguments[place])
+        if self.keep.all():
+            return column
+        return column[: np.count_nonzero(self.keep)] if steady(column) else column[self.keep]
+
+
 def declared(settings: Mapping[str, Any], name: str) -> Any:
     """The number declared under ``settings.name``, or the string for `WORDED` settings; otherwise NaN."""
     value = settings.get(name.removeprefix(DECLARED))
@@ -291,9 +307,13 @@ class Examination:
         success = {name: self._followed(run, name, start, stop, tops) for name in self.success}
         columns = _Rows(run, start, stop, self.settings, success)
         numbers, before, steps = np.arange(start, stop), self.ever, run.steps[start:stop]
-        for place in range(len(self.examined)):
+        needed = {field for e in self.examined for need in e.check.needs for field in need.fields}
+        now = frozenset(field for field in needed if columns.known(field).any())
+        self.ever |= now
+        for place, examined in enumerate(self.examined):
             spent()
-            self._block(place, columns, numbers, steps, before)
+            if all((self.ever if need.sparse else now) & {*need.fields} for need in examined.check.needs):
+                self._block(place, columns, numbers, steps, before)
 
     def _followed(
         self, run: Run, name: str, start: int, stop: int, tops: np.ndarray
@@ -316,16 +336,13 @@ class Examination:
         keep = np.ones(len(numbers), bool)
         for need in examined.check.needs:
             known = np.logical_or.reduce([columns.known(field) for field in need.fields])
-            self.ever |= {field for field in need.fields if columns.known(field).any()}
             if need.sparse:
                 known = np.logical_or.accumulate(known) | (not before.isdisjoint(need.fields))
             keep &= known
         if not keep.any():
             return
-        arguments = [columns.argument(fields) for fields in examined.check.arguments]
-        if not keep.all():
-            arguments = [a[: np.count_nonzero(keep)] if steady(a) else a[keep] for a in arguments]
-            numbers, steps = numbers[keep], steps[keep]
+        arguments = _Arguments(columns, examined.check.arguments, keep)
+        numbers, steps = numbers[keep], steps[keep]
         if not self.memories[place][0]:
             self.begin(place)
         at = self.memories[place][0] + 1

@@ -21,23 +21,14 @@ State: TypeAlias = Any
 
 
 class Cell(Protocol):
-    """Base class of cells."""
+    """Base class of cells.
 
-    def begin(self) -> State:
-        """The state before the first row."""
-
-    def push(self, state: State, *row: Any) -> tuple[State, Any]:
-        """The state after one more row, and its value."""
-
-    def block(self, state: State, *columns: Any) -> tuple[State, Any]:
-        """The state after these rows, and their values."""
-
-
-class Written(Protocol):
-    """A cell that needs no call per row: ``code`` contains Python statements that compute {state} and {value} from the
-    last {state} and the row, {0}. The code may call {row}, which is the cell's ``push``."""
-
-    code: ClassVar[str]
+    Attributes:
+        code: a Python statement that computes {state} from the last {state} and the row, {0}; {push} is ``push`` of the
+            cell.
+        value: the value as a Python expression of the new state, {0}, and the row, {1}; {row} is ``read`` of the cell.
+            It is computed only where it is needed. Empty if ``code`` also sets {value}.
+    """
 
     def begin(self) -> State:
         """The state before the first row."""
@@ -53,7 +44,8 @@ class Written(Protocol):
 class Best:
     """Largest value so far, ignoring NaN."""
 
-    code: ClassVar[str] = "{state} = {value} = float({0}) if {0} == {0} and not {state} >= {0} else {state}"
+    code: ClassVar[str] = "if {0} == {0} and not {state} >= {0}: {state} = float({0})"
+    value: ClassVar[str] = "{0}"
 
     def begin(self) -> State:
         return math.nan
@@ -67,7 +59,8 @@ class Best:
 class Total:
     """Sum so far, ignoring NaN."""
 
-    code: ClassVar[str] = "{state} = {value} = {state} + {0} if {0} and {0} == {0} else {state}"
+    code: ClassVar[str] = "if {0} and {0} == {0}: {state} += {0}"
+    value: ClassVar[str] = "{0}"
 
     def begin(self) -> State:
         return 0.0
@@ -82,7 +75,8 @@ class Total:
 class Latest:
     """The last known value."""
 
-    code: ClassVar[str] = "{state} = {value} = {0} if {0} == {0} else {state}"
+    code: ClassVar[str] = "if {0} == {0}: {state} = {0}"
+    value: ClassVar[str] = "{0}"
 
     def begin(self) -> State:
         return math.nan
@@ -98,7 +92,8 @@ class Latest:
 class First:
     """The first known value."""
 
-    code: ClassVar[str] = "{state} = {value} = {state} if {state} == {state} else float({0})"
+    code: ClassVar[str] = "if {state} != {state}: {state} = float({0})"
+    value: ClassVar[str] = "{0}"
 
     def begin(self) -> State:
         return math.nan
@@ -117,22 +112,25 @@ class Baseline:
     """Median of the first ``rows`` known values; NaN until there are enough. State: those values, and the median."""
 
     rows: int
+    value: ClassVar[str] = "{0}[1]"
+
+    @property
+    def code(self) -> str:
+        return f"if len({{state}}[0]) < {self.rows} and {{0}} == {{0}}: {{state}} = {{push}}({{state}}, {{0}})"
 
     def begin(self) -> State:
         return (), math.nan
 
-    def push(self, state: State, x: Any) -> tuple[State, Any]:
-        first, value = state
-        if len(first) == self.rows or x != x:
-            return state, value
-        first = (*first, float(x))
-        value = median(first) if len(first) == self.rows else value
-        return (first, value), value
+    def push(self, state: State, x: Any) -> State:
+        """Add a known value."""
+        first = (*state[0], float(x))
+        return first, median(first) if len(first) == self.rows else math.nan
 
     def block(self, state: State, xs: Any) -> tuple[State, Any]:
         out = np.full(len(xs), state[1])
         for i in np.flatnonzero(~np.isnan(np.asarray(xs, float)))[: self.rows - len(state[0])]:
-            state, out[i:] = self.push(state, xs[i])
+            state = self.push(state, xs[i])
+            out[i:] = state[1]
         return state, out
 
 
@@ -141,6 +139,7 @@ class Last:
     """The value on the row before."""
 
     code: ClassVar[str] = "{value}, {state} = {state}, {0}"
+    value: ClassVar[str] = ""
 
     def begin(self) -> State:
         return math.nan
@@ -155,13 +154,11 @@ class Previous:
     """The value ``rows`` rows ago, NaN before that. State: the last ``rows + 1`` values."""
 
     rows: int
+    code: ClassVar[str] = "{state} = {state}[1:] + ({0},)"
+    value: ClassVar[str] = "{0}[0]"
 
     def begin(self) -> State:
         return (math.nan,) * (self.rows + 1)
-
-    def push(self, state: State, x: Any) -> tuple[State, Any]:
-        state = (*state[1:], x)
-        return state, state[0]
 
     def block(self, state: State, xs: Any) -> tuple[State, Any]:
         padded = np.concatenate((state[1:], xs)).astype(float)
@@ -180,23 +177,27 @@ class Began:
     row, since which step, and the onset.
     """
 
+    code: ClassVar[str] = "{state} = {push}({state}, {0}, {1}, {2})"
+    value: ClassVar[str] = "{0}[-1] if {1} else nan"
+
     def begin(self) -> State:
         return 0, 0, -math.inf, False, math.nan, math.nan
 
-    def push(self, state: State, when: Any, off: Any, step: Any) -> tuple[State, Any]:
+    def push(self, state: State, when: Any, off: Any, step: Any) -> State:
         at, first, last, was_off, start, onset = state
         start = (start if was_off else step) if off else math.nan
         if when:
             if at - last > max(10, last - first + 1):
                 first, onset = at, start
             last = at
-        return (at + 1, first, last, bool(off), start, onset), onset if when else math.nan
+        return at + 1, first, last, bool(off), start, onset
 
     def block(self, state: State, when: Any, off: Any, steps: Any) -> tuple[State, Any]:
         if np.any(when):
             out = np.empty(len(steps))
             for i, row in enumerate(zip(when, off, steps, strict=True)):
-                state, out[i] = self.push(state, *row)
+                state = self.push(state, *row)
+                out[i] = state[-1] if row[0] else math.nan
             return state, out
         at, first, last, was_off, start, onset = state  # the usual case: only the streak has to be updated
         back = np.flatnonzero(~np.asarray(off, bool))
@@ -210,22 +211,25 @@ class Began:
 class Fold:
     """``function(state, *row) -> (state, value)``, starting with the state from ``start``.
 
-    If the state has a ``copy`` method, the function gets a copy and may change it in place.
+    If the state has a ``copy`` method, the function gets a copy and may change it in place. State: the function's, and
+    the last value.
     """
 
     function: Callable[..., tuple[Any, float]]
     start: Callable[[], Any]
+    code: ClassVar[str] = "{state} = {push}({state}[0], {given})"
+    value: ClassVar[str] = "float({0}[1])"
 
     def begin(self) -> State:
-        return self.start()
+        return self.start(), math.nan
 
-    def push(self, state: State, *row: Any) -> tuple[State, Any]:
-        state, value = self.function(state.copy() if hasattr(state, "copy") else state, *map(numpys, row))
-        return state, float(value)
+    def push(self, state: State, *row: Any) -> State:
+        """Apply the function to a row."""
+        return self.function(state.copy() if hasattr(state, "copy") else state, *map(numpys, row))
 
     def block(self, state: State, *columns: Any) -> tuple[State, Any]:
-        state = state.copy() if hasattr(state, "copy") else state
+        last = state[0].copy() if hasattr(state[0], "copy") else state[0]
         out = np.empty(len(columns[0]))
         for i, values in enumerate(zip(*columns, strict=True)):
-            state, out[i] = self.function(state, *values)
-        return state, out
+            last, out[i] = self.function(last, *values)
+        return (last, out[-1]), out

@@ -244,7 +244,7 @@ def several(number: int, function: Callable[..., tuple[float, ...]], *columns: C
 
     made = apply(Operation(by_row, by_block), *columns)
     items = (operator.itemgetter(place) for place in range(number))
-    return tuple(apply(Operation(item, item), made) for item in items)
+    return tuple(apply(Operation(item, item, f"{{0}}[{place}]"), made) for place, item in enumerate(items))
 
 
 def is_any(declared: Column, *names: str | float) -> Column:

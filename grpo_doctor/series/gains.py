@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from .cells import State
-from .windows import added
+from .windows import added, mean
 
 SPREAD = math.sqrt(math.pi) / 2
 """Ratio of the standard deviation of normal noise to the mean distance of neighbours."""
@@ -22,16 +22,14 @@ GAINED = 2.5
 class Noise:
     """Mean distance of neighbouring known values so far. State: the last value, the sum of distances, their number."""
 
+    code: ClassVar[str] = (
+        "if {0} == {0}: {state} = ({0}, {state}[1] + abs({0} - {state}[0]), {state}[2] + 1) "
+        "if {state}[0] == {state}[0] else ({0}, 0.0, 0)"
+    )
+    value: ClassVar[str] = "{0}[1] / {0}[2] if {0}[2] else nan"
+
     def begin(self) -> State:
         return math.nan, 0.0, 0
-
-    def push(self, state: State, x: Any) -> tuple[State, Any]:
-        last, apart, pairs = state
-        if x == x:
-            if last == last:
-                apart, pairs = apart + abs(x - last), pairs + 1
-            state = x, apart, pairs
-        return state, apart / pairs if pairs else math.nan
 
     def block(self, state: State, xs: Any) -> tuple[State, Any]:
         xs = np.asarray(xs, float)
@@ -58,36 +56,42 @@ class Gained:
     """Whether a sparse, noisy quantity has gained.
 
     State: the last values; the first mean over each window; the first value; the sum and the number of distances
-    between neighbours; whether it has gained.
+    between neighbours.
     """
 
     rows: int
+    code: ClassVar[str] = "if {0} == {0}: {state} = {push}({state}, {0})"
+    value: ClassVar[str] = "{row}({0})"
 
     def begin(self) -> State:
-        return (), (math.nan, math.nan), math.nan, 0.0, 0, False
+        return (), (math.nan, math.nan), math.nan, 0.0, 0
 
-    def push(self, state: State, x: Any) -> tuple[State, Any]:
-        if x != x:
-            return state, state[-1]
-        tail, starts, first, apart, pairs, gained = state
+    def push(self, state: State, x: Any) -> State:
+        """Add a known value."""
+        tail, starts, first, apart, pairs = state
         if tail:
             apart, pairs = apart + abs(x - tail[-1]), pairs + 1
         else:
             first = x
-        tail = (*tail[-4 * self.rows + 1 :], x) if len(tail) == 4 * self.rows else (*tail, x)
-        if len(tail) >= self.rows:
-            scatter, over, begun = SPREAD * apart / pairs if pairs else math.nan, 0.0, list(starts)
-            for i, (window, of_one, of_mean) in enumerate(_spans(self.rows)):
-                if len(tail) >= window:
-                    level = added(tail[-window:]) / window
-                    if begun[i] != begun[i]:
-                        begun[i] = level
-                    over = max(over, (level - first) / of_one, (level - begun[i]) / of_mean)
-            starts, gained = tuple(begun), over > GAINED * scatter
-        return (tail, starts, first, apart, pairs, gained), gained
+        if len(tail) == 4 * self.rows:
+            return (*tail[1:], x), starts, first, apart, pairs
+        tail, spans = (*tail, x), _spans(self.rows)
+        starts = tuple(mean(tail) if len(tail) == span[0] else begun for span, begun in zip(spans, starts, strict=True))
+        return tail, starts, first, apart, pairs
+
+    def read(self, state: State) -> bool:
+        """Return whether the quantity has gained at its last known value."""
+        tail, starts, first, apart, pairs = state
+        over = 0.0
+        for begun, (window, of_one, of_mean) in zip(starts, _spans(self.rows), strict=True):
+            if len(tail) >= window:
+                level = mean(tail[-window:])
+                over = max(over, (level - first) / of_one, (level - begun) / of_mean)
+        return over > GAINED * (SPREAD * apart / pairs if pairs else math.nan)
 
     def block(self, state: State, xs: Any) -> tuple[State, Any]:
-        tail, starts, first, apart, pairs, before = state
+        tail, starts, first, apart, pairs = state
+        before = self.read(state)
         xs = np.asarray(xs, float)
         known = np.flatnonzero(~np.isnan(xs))
         if not len(known):
@@ -112,13 +116,6 @@ class Gained:
             over = np.fmax(np.fmax(over, (level - first) / of_one), (level - begun[i]) / of_mean)
         gained = over > GAINED * scatter
         gained[: max(0, self.rows - 1 - old)] = before  # fewer values than a window: unknown
-        last = aparts[-1], counts[-1], gained[-1]
-        state = (
-            tuple(values[-4 * self.rows :].tolist()),
-            tuple(begun),
-            float(first),
-            float(last[0]),
-            int(last[1]),
-            last[2],
-        )
+        tail = tuple(values[-4 * self.rows :].tolist())
+        state = tail, tuple(begun), float(first), float(aparts[-1]), int(counts[-1])
         return state, np.concatenate(([before], gained))[np.searchsorted(known, np.arange(len(xs)), side="right")]

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from .cells import Cell, Written
+from .cells import Cell
 from .expression import Argument, Expression, Operation, RowNumber
 
 Memory: TypeAlias = tuple[Any, ...]
@@ -24,6 +24,8 @@ Memory: TypeAlias = tuple[Any, ...]
 
 DEEPEST = 20
 """Maximum nesting of branches in the generated function: Python allows 100."""
+STATE = "{0}"
+"""The code of the value of a cell whose state is its value."""
 _AND, _OR, _WHERE = "{0} & {1}", "{0} | {1}", "{1} if {0} else {2}"
 
 
@@ -51,17 +53,17 @@ class Plan:
 
     def __init__(self, shown: Sequence[Any], told: Sequence[Any] | None = None) -> None:
         self.steps: list[Step] = []
-        self.cells: list[Cell | Written] = []
+        self.cells: list[Cell] = []
+        self.dear: set[int] = set()
+        """The values that need a late argument."""
         self._numbers: dict[Any, int] = {}
         self._of: dict[int, int] = {}
         self.shown = [self._number(x) for x in shown]
         self.asks = told is not None
         self.told = [self._number(x) for x in told or ()]
-        needed = self._behind([*self.shown, *(i for i, step in enumerate(self.steps) if step.place)])
+        self._placed = [i for i, step in enumerate(self.steps) if step.place]
         self.places = sorted(step.operation.place for step in self.steps if isinstance(step.operation, Argument))
         """The positions of the arguments that the function uses: a row contains only these."""
-        self.always = [i for i in range(len(self.steps)) if i in needed]
-        self.late = [i for i in range(len(self.steps)) if i not in needed]
 
     @classmethod
     def of(cls, function: Callable[..., Any], arguments: int) -> Plan:
@@ -76,7 +78,12 @@ class Plan:
             return self._step((type(x), repr(x) if plain else id(x)), Constant(x), ())
         if id(x) not in self._of:
             inputs = tuple(self._number(i) for i in x.inputs)
-            self._of[id(x)] = self._step((x.operation, inputs), x.operation, inputs)
+            number = self._step((x.operation, inputs), x.operation, inputs)
+            if self.steps[number].place and x.operation.value:  # separate, because most rows need only the state
+                read: Any = getattr(x.operation, "read", None)
+                value = Operation(read, lambda state, *_: state, x.operation.value)
+                number = self._step(("read", number), value, (number, *inputs))
+            self._of[id(x)] = number
         return self._of[id(x)]
 
     def _step(self, key: Any, operation: Any, inputs: tuple[int, ...]) -> int:
@@ -85,6 +92,8 @@ class Plan:
             if not isinstance(operation, Argument | Constant | Operation | RowNumber):
                 self.cells.append(operation)
                 place = len(self.cells)
+            if getattr(operation, "late", "") or not self.dear.isdisjoint(inputs):
+                self.dear.add(len(self.steps))
             self._numbers[key] = len(self.steps)
             self.steps.append(Step(operation, inputs, place))
         return self._numbers[key]
@@ -114,7 +123,7 @@ class Plan:
         """
         names: dict[str, Any] = {"nan": math.nan, "sqrt": math.sqrt}
         after = f"(n, {''.join(f's{place}, ' for place in range(1, len(self.cells) + 1))})"
-        shown, told = ("".join(f"v{i}, " for i in numbers) for numbers in (self.shown, self.told))
+        shown, told = ("".join(f"{self._name(i)}, " for i in numbers) for numbers in (self.shown, self.told))
         source = [f"{after} = m", "n += 1", *self._given()]
         made: set[int] = set()
         for wanted, test in self._tests():
@@ -139,19 +148,20 @@ class Plan:
 
         Cells process every row. The conditions of ``shown`` come next, the cheapest first.
         """
-        cells = [i for i, step in enumerate(self.steps) if step.place]
-        yield cells, ""
+        yield self._placed, ""
         if self.asks:
-            parts, remembered = [self._parts(i) for i in self.shown], self._behind(cells)
+            parts, remembered = [self._parts(i) for i in self.shown], self._behind(self._placed)
             required = [i for i in parts[0] if all(i in others for others in parts)]
             for i in sorted(required, key=lambda i: self._cost(self._behind([i]) - remembered)):
-                yield [i], f"v{i}"
-            yield self.shown, " or ".join(f"v{i}" for i in self.shown)
+                yield [i], self._name(i)
+            yield self.shown, " or ".join(map(self._name, self.shown))
         yield [*self.shown, *self.told], ""
 
     def _cost(self, steps: set[int]) -> tuple[int, int]:
-        """Return the cost of these steps per row: the number that need late attributes, and the number of steps."""
-        return sum(getattr(self.steps[i].operation, "late", "") != "" for i in steps), len(steps)
+        """Return the cost of these steps per row: the number of late attributes and of calls, and of all steps."""
+        operations = [self.steps[i].operation for i in steps]
+        called = [o for o in operations if isinstance(o, Operation) and (not o.code or o.code.startswith("{row}"))]
+        return len(called) + sum(getattr(o, "late", "") != "" for o in operations), len(steps)
 
     def _parts(self, i: int) -> list[int]:
         """Return the conditions that are joined by ``&``, in order."""
@@ -178,7 +188,7 @@ class Plan:
                 continue
             bodies = {k: self._lines(part, users, names, depth + 1)[0] for k, part in parts[i].items()}
             for head, k in self._branches(i, *bodies):
-                lines += [head, *(f"    {line}" for line in bodies.get(k, ())), f"    v{i} = v{k}"]
+                lines += [head, *(f"    {line}" for line in bodies.get(k, ())), f"    v{i} = {self._name(k)}"]
         return lines, waiting
 
     def _asked(self, i: int, users: Mapping[int, set[int]]) -> dict[int, set[int]]:
@@ -196,10 +206,10 @@ class Plan:
         """Return the conditions that select the parts of a value."""
         operation, inputs, _ = self.steps[i]
         if operation.code == _WHERE:
-            return [(f"if v{inputs[0]}:", inputs[1]), ("else:", inputs[2])]
+            return [(f"if {self._name(inputs[0])}:", inputs[1]), ("else:", inputs[2])]
         (late,) = asked
         first = inputs[0] if late == inputs[1] else inputs[1]
-        return [(f"if {'not ' * (operation.code == _AND)}v{first}:", first), ("else:", late)]
+        return [(f"if {'not ' * (operation.code == _AND)}{self._name(first)}:", first), ("else:", late)]
 
     def _only(self, i: int, part: int, users: Mapping[int, set[int]]) -> set[int]:
         """Return the steps that only this part of a value needs; none if one of them must process every row."""
@@ -221,7 +231,7 @@ class Plan:
     def _line(self, i: int, names: dict[str, Any]) -> list[str]:
         """Return the statements that compute one value; the functions that they call are added to ``names``."""
         operation, inputs, place = self.steps[i]
-        given = [self._literal(k) or f"v{k}" for k in inputs]
+        given = [self._name(k) for k in inputs]
         if isinstance(operation, Argument):
             return [f"v{i} = a{i}.{operation.late}"] if operation.late else []
         if isinstance(operation, Constant):
@@ -229,18 +239,23 @@ class Plan:
             return []
         if isinstance(operation, RowNumber):
             return [f"v{i} = n + 0.0"]
-        called = f"{{row}}({', '.join(given)})"
         if isinstance(operation, Operation):
             names[f"f{i}"] = operation.row
-            return [f"v{i} = " + (operation.code or called).format(*given, row=f"f{i}")]
+            called = f"{{row}}({', '.join(given)})"
+            code = (operation.code or called).format(*given, row=f"f{i}")
+            return [f"v{i} = {code}"] if operation.code != STATE else []
         names[f"f{i}"] = getattr(operation, "push", None)
-        code = getattr(operation, "code", f"{{state}}, {{value}} = {{row}}({', '.join(('{state}', *given))})")
-        return code.format(*given, state=f"s{place}", value=f"v{i}", row=f"f{i}").split("\n")
+        return [operation.code.format(*given, state=f"s{place}", value=f"v{i}", push=f"f{i}", given=", ".join(given))]
 
-    def _literal(self, i: int) -> str:
-        """Return a finite constant as source code."""
-        value: Any = getattr(self.steps[i].operation, "value", None)
-        return repr(float(value)) if type(value) in (int, float) and math.isfinite(value) else ""
+    def _name(self, i: int) -> str:
+        """Return the source code of a computed value: a finite constant, a state or a variable."""
+        operation, inputs, place = self.steps[i]
+        if isinstance(operation, Operation) and operation.code == STATE:
+            return self._name(inputs[0])
+        if place and operation.value:
+            return f"s{place}"
+        value: Any = getattr(operation, "value", None)
+        return repr(float(value)) if type(value) in (int, float) and math.isfinite(value) else f"v{i}"
 
     # -- by block ------------------------------------------------------------------------------------------------
 
@@ -250,33 +265,53 @@ class Plan:
         Values of ``shown`` are a list of arrays; with ``told``, the result is None if none of ``shown`` is true on any
         row, else both. A constant value of ``told`` stays one number.
         """
-        numbers = memory[0] + np.arange(1.0, rows + 1)
-        states = [memory[0] + rows, *memory[1:]]
-        values: list[Any] = [None] * len(self.steps)
-        for i in self.always:
-            values[i] = self._many(self.steps[i], values, states, arguments, numbers)
-        shown = [np.broadcast_to(values[i], rows) for i in self.shown]
+        block = _Block(self, memory, arguments, rows)
+        for i in self._placed:
+            block.value(i)
+        shown = [_full(block.value(i), rows) for i in self.shown]
         if not self.asks:
-            return tuple(states), shown
+            return tuple(block.states), shown
         if not any(flags.any() for flags in shown):
-            return tuple(states), None
-        for i in self.late:
-            values[i] = self._many(self.steps[i], values, states, arguments, numbers)
-        return tuple(states), (shown, [values[i] for i in self.told])
+            return tuple(block.states), None
+        return tuple(block.states), (shown, [block.value(i) for i in self.told])
 
-    @staticmethod
-    def _many(step: Step, values: list[Any], states: list[Any], arguments: Sequence[Any], numbers: Any) -> Any:
-        operation, inputs, place = step
+
+def _full(value: Any, rows: int) -> np.ndarray:
+    """Return a column with one value for each row."""
+    return value if np.shape(value) == (rows,) else np.broadcast_to(value, rows)
+
+
+class _Block:
+    """The values of a plan on a block of rows, each computed when it is needed."""
+
+    def __init__(self, plan: Plan, memory: Memory, arguments: Sequence[Any], rows: int) -> None:
+        self.plan, self.arguments = plan, arguments
+        self.numbers = memory[0] + np.arange(1.0, rows + 1)
+        self.states = [memory[0] + rows, *memory[1:]]
+        self.values: dict[int, Any] = {}
+
+    def value(self, i: int) -> Any:
+        """Return a column, or one number that holds on every row."""
+        if i not in self.values:
+            self.values[i] = self._compute(*self.plan.steps[i])
+        return self.values[i]
+
+    def _compute(self, operation: Any, inputs: tuple[int, ...], place: int) -> Any:
         if isinstance(operation, Operation):
-            return operation.block(*[values[i] for i in inputs])
+            if operation.code in (_AND, _OR):  # the dearer part is computed only if the other one does not decide
+                inputs = tuple(sorted(inputs, key=self.plan.dear.__contains__))
+                first = np.asarray(self.value(inputs[0]))
+                if first.all() if operation.code == _OR else not first.any():
+                    return first
+            return operation.block(*map(self.value, inputs))
         if isinstance(operation, Argument):
-            return arguments[operation.place]
+            return self.arguments[operation.place]
         if isinstance(operation, Constant):
             return operation.value
         if isinstance(operation, RowNumber):
-            return numbers
-        given = [np.broadcast_to(values[i], len(numbers)) for i in inputs]
-        states[place], out = operation.block(states[place], *given)
+            return self.numbers
+        given = [_full(self.value(i), len(self.numbers)) for i in inputs]
+        self.states[place], out = operation.block(self.states[place], *given)
         return out
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from statistics import NormalDist
 
 import numpy as np
 
@@ -21,6 +20,8 @@ def climb(x: np.ndarray) -> float:
     It uses Kendall's S and is exact: five scores, each above the one before, are one order out of 120. Equal values
     count half.
     """
+    from statistics import NormalDist  # slow to import, and most runs have no held-out scores
+
     n = len(x)
     chance = float(_ordered(n)[int((_pairs(x) + n * (n - 1) / 2) / 2)])
     return -NormalDist().inv_cdf(chance) if chance < 1 else -math.inf

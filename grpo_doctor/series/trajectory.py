@@ -162,7 +162,9 @@ class Parts:
         """Add the values of one row; return the parts that have a value on it, in the row's order."""
         known = [(name, value) for name, value in (values or {}).items() if isinstance(value, int | float)]
         for name, value in known:
-            self.series.setdefault(name, Trajectory()).push(value, step)
+            if name not in self.series:
+                self.series[name] = Trajectory()
+            self.series[name].push(value, step)
         return [(name, self.series[name]) for name, _ in known]
 
 

@@ -17,7 +17,7 @@ _VALUES = (int, float, str, tuple, frozenset, type(None))
 """Kinds of state that cannot be changed in place."""
 
 
-def _remembered(cell: cells.Cell | cells.Written, *inputs: Any) -> Column:
+def _remembered(cell: cells.Cell, *inputs: Any) -> Column:
     return apply(cell, *inputs)
 
 
@@ -76,32 +76,32 @@ def moving_mean(x: Column, rows: int) -> Column:
 
 def moving_max(x: Column, rows: int) -> Column:
     """Largest of the last ``rows`` rows."""
-    return _remembered(windows.Ranked(rows, windows.largest), x)
+    return _remembered(windows.Window(rows, windows.largest), x)
 
 
 def moving_min(x: Column, rows: int) -> Column:
     """Smallest of the last ``rows`` rows."""
-    return _remembered(windows.Ranked(rows, windows.smallest), x)
+    return _remembered(windows.Window(rows, windows.smallest), x)
 
 
 def moving_median(x: Column, rows: int) -> Column:
     """Median of the last ``rows`` rows."""
-    return _remembered(windows.Ranked(rows, windows.median), x)
+    return _remembered(windows.Window(rows, windows.median), x)
 
 
 def leaps(x: Column, rows: int, times: float, above: float) -> Column:
     """Whether a value is above a size and above a multiple of the median of the ``rows`` rows before it."""
-    return (x > times * abs(previous(moving_median(x, rows)))) & (x > above)
+    return (x > times * abs(moving_median(previous(x), rows))) & (x > above)
 
 
 def moving_mad(x: Column, rows: int) -> Column:
     """Median absolute deviation from the median of the last ``rows`` rows."""
-    return _remembered(windows.Ranked(rows, windows.deviation), x)
+    return _remembered(windows.Window(rows, windows.deviation), x)
 
 
 def kendall_tau(x: Column, rows: int) -> Column:
     """Kendall's tau-a of the last ``rows`` rows against time: -1 means a fall throughout, 1 a rise throughout."""
-    return _remembered(windows.Tau(rows), x)
+    return _remembered(windows.Window(rows, windows.tau), x)
 
 
 def slope(x: Column, rows: int) -> Column:
@@ -121,7 +121,7 @@ def lately(x: Column, responses: Column) -> Column:
 
 def known_median(x: Column, rows: int) -> Column:
     """Median of the last ``rows`` known values, kept on rows on which the field is not recorded."""
-    return _remembered(windows.OnKnown(windows.Ranked(rows, windows.median)), x)
+    return _remembered(windows.OnKnown(windows.Window(rows, windows.median)), x)
 
 
 def noise(x: Column) -> Column:

@@ -317,9 +317,10 @@ class Standing:
         """Return the drops from the best window, at least as wide as the last one, to the last one, per window
         length."""
         sums, n, drops = np.frombuffer(self._sums), self._bins, []
-        lengths = dict.fromkeys((*self._lengths, max(n // WIDEST, WINDOW))) if self._lengths else ()
-        for k, wide in combinations_with_replacement(lengths, 2):
-            peak = int((sums[wide : n - k + 1] - sums[: n - k - wide + 1]).argmax())
+        lengths = (*self._lengths, max(n // WIDEST, WINDOW)) if self._lengths else ()
+        levels = {wide: sums[wide:] - sums[:-wide] for wide in lengths}
+        for k, wide in combinations_with_replacement(levels, 2):
+            peak = int(levels[wide][: n - k - wide + 1].argmax())
             drops.append(Drop(self._level(peak, wide), self._level(n - k, k), peak, wide, k))
         return drops
 

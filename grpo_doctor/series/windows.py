@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .cells import Cell, State
+from .cells import State
 
 
 def added(values: Sequence[Any]) -> Any:
@@ -28,12 +28,13 @@ def mean(values: Sequence[Any]) -> Any:
 @cache
 def _unrolled(result: str, number: int, *factors: float) -> Callable[[Sequence[Any]], Any]:
     """Return a function that adds weighted values without a loop, because a loop would take as long as the sum; its
-    result is computed from the total."""
-    names: dict[str, Any] = {}
+    result is computed from the total, and is NaN for fewer values."""
+    names: dict[str, Any] = {"nan": math.nan}
     values = [f"x{k}" for k in range(number)]
     terms = [f"{factor!r} * {x}" for factor, x in zip(factors, values, strict=True)] if factors else values
-    lines = ["def add(values):", f"{', '.join(values)}, = values", "total = 0.0", *(f"total += {x}" for x in terms)]
-    exec("\n    ".join([*lines, f"return {result.format('total')}"]), names)
+    lines = [f"if len(values) < {number}: return nan", f"{', '.join(values)}, = values", f"total = 0.0 + {terms[0]}"]
+    lines += [f"total += {x}" for x in terms[1:]]
+    exec("\n    ".join(["def add(values):", *lines, f"return {result.format('total')}"]), names)
     function: Callable[[Sequence[Any]], Any] = names["add"]
     return function
 
@@ -61,102 +62,39 @@ def deviation(values: Sequence[Any]) -> Any:
     return median([np.abs(value - middle) for value in values])
 
 
-def _deviation_of(ordered: Sequence[float]) -> Any:
-    middle = _middle(ordered)
-    return _middle(sorted([abs(value - middle) for value in ordered]))
+def tau(values: Sequence[Any]) -> Any:
+    """Return Kendall's tau-a against time: -1 means a fall throughout, 1 a rise throughout."""
+    pairs = combinations(values, 2)
+    signs = (np.where(late == early, 0.0, np.sign(late - early)) for early, late in pairs)
+    return reduce(operator.add, signs, 0.0) / math.comb(len(values), 2)  # one by one, because there are many
 
 
-def _last(ordered: Sequence[float]) -> float:
-    return ordered[-1]
+def _median_of(known: Sequence[float]) -> Any:
+    return _middle(sorted(known))
 
 
-def _first(ordered: Sequence[float]) -> float:
-    return ordered[0]
+def _deviation_of(known: Sequence[float]) -> Any:
+    middle = _median_of(known)
+    return _median_of([abs(value - middle) for value in known])
 
 
-_BY_SIZE: dict[Callable[..., Any], Callable[[Sequence[float]], Any]] = {
-    largest: _last,
-    smallest: _first,
-    median: _middle,
-    deviation: _deviation_of,
-}
-"""The same reductions for the sorted numbers of one window."""
-
-
-def _windows(rows: int, tail: Sequence[float], xs: Any) -> tuple[Sequence[float], list[Any]]:
-    """Return the tail after these rows, and the full windows as shifted columns, oldest value first."""
-    known = tail[-(rows - 1) :] if rows > 1 else ()
-    padded = np.concatenate((known, np.asarray(xs, float)))
-    full = max(0, len(padded) - rows + 1)
-    return tuple(padded[-rows:].tolist()), [padded[k : k + full] for k in range(rows)]
-
-
-@dataclass(frozen=True)
-class Window:
-    """A reduction of the last ``rows`` values, NaN until there are that many. State: those values.
-
-    Attributes:
-        rows: length of the window.
-        reduce: reduction of the window's values, oldest first, each a number or a shifted column.
-    """
-
-    rows: int
-    reduce: Callable[[Sequence[Any]], Any]
-
-    def begin(self) -> State:
-        return ()
-
-    def push(self, state: State, x: Any) -> tuple[State, Any]:
-        state = (state + (x,))[-self.rows :]  # noqa: RUF005 - twice as fast as unpacking
-        return state, self.of_row(state) if len(state) == self.rows else math.nan
-
-    @cached_property
-    def of_row(self) -> Callable[[Sequence[Any]], Any]:
-        """Reduce the numbers of one window without a separate call for the final step."""
-        if self.reduce is mean:
-            return _unrolled(f"{{}} / {self.rows}", self.rows)
-        return _unrolled("{}", self.rows) if self.reduce is added else self.reduce
-
-    def block(self, state: State, xs: Any) -> tuple[State, Any]:
-        state, shifted = _windows(self.rows, state, xs)
-        out = np.full(len(xs), math.nan)
-        if len(shifted[0]):
-            out[-len(shifted[0]) :] = self.reduce(shifted)
-        return state, out
-
-
-@dataclass(frozen=True)
-class Ranked:
-    """A window that also keeps its known values sorted: a row needs a search instead of a sort.
-
-    State: the values in order, and the known ones sorted.
-    """
-
-    rows: int
-    reduce: Callable[[Sequence[Any]], Any]
-
-    def begin(self) -> State:
-        return (), []
-
-    def push(self, state: State, x: Any) -> tuple[State, Any]:
-        tail, ordered = slide(state[0], state[1], self.rows, x)
-        return (tail, ordered), _BY_SIZE[self.reduce](ordered) if len(ordered) == self.rows else math.nan
-
-    def block(self, state: State, xs: Any) -> tuple[State, Any]:
-        tail, out = Window(self.rows, self.reduce).block(state[0], xs)
-        return (tail, sorted(x for x in tail if x == x)), out
-
-
-def slide(tail: Any, ordered: list[float], rows: int, x: float) -> tuple[Any, list[float]]:
-    """Move the window by one row, in time order and in sorted order."""
-    ordered = ordered.copy()
-    if len(tail) == rows:
-        if (old := tail[0]) == old:
-            del ordered[bisect_left(ordered, old)]
-        tail = tail[1:]
-    if x == x:
+def _tau_of(known: Sequence[float]) -> float:
+    ordered: list[float] = []
+    rising = 0
+    for x in known:
+        rising += bisect_left(ordered, x) + bisect_right(ordered, x) - len(ordered)
         insort(ordered, x)
-    return (*tail, x), ordered
+    return rising / math.comb(len(known), 2)
+
+
+_OF_NUMBERS: dict[Callable[..., Any], Callable[[Sequence[float]], Any]] = {
+    largest: max,
+    smallest: min,
+    median: _median_of,
+    deviation: _deviation_of,
+    tau: _tau_of,
+}
+"""The same reductions for the known numbers of one window."""
 
 
 @dataclass(frozen=True)
@@ -175,68 +113,71 @@ class Slope:
 
 
 @dataclass(frozen=True)
-class Tau:
-    """Kendall's tau-a against time of the last ``rows`` values; NaN until there are that many.
+class Window:
+    """A reduction of the last ``rows`` values, NaN until there are that many. State: those values.
 
-    Row by row, it counts only added and removed pairs. These are whole numbers, so rounding errors do not accumulate.
-    State: the values in order, the known ones sorted, and the rising minus the falling pairs.
+    Attributes:
+        rows: length of the window.
+        reduce: reduction of the window's values, oldest first, each a number or a shifted column.
     """
 
     rows: int
-
-    def begin(self) -> State:
-        return (), [], 0
-
-    def push(self, state: State, x: Any) -> tuple[State, Any]:
-        tail, ordered, score = state
-        if len(tail) == self.rows:
-            score -= _above(ordered, tail[0])
-        tail, ordered = slide(tail, ordered, self.rows, x)
-        score -= _above(ordered, x)
-        return (tail, ordered, score), score / self._pairs if len(ordered) == self.rows else math.nan
-
-    def block(self, state: State, xs: Any) -> tuple[State, Any]:
-        tail, out = Window(self.rows, self._reduce).block(state[0], xs)
-        score = sum((late > early) - (late < early) for early, late in combinations(tail, 2))
-        return (tail, sorted(x for x in tail if x == x), score), out
+    reduce: Callable[[Sequence[Any]], Any]
+    value: ClassVar[str] = "{row}({0})"
 
     @property
-    def _pairs(self) -> float:
-        return self.rows * (self.rows - 1) / 2
+    def code(self) -> str:
+        return f"{{state}} = ({{state}} + ({{0}},))[-{self.rows}:]"  # twice as fast as unpacking
 
-    def _reduce(self, values: Sequence[Any]) -> Any:
-        pairs = combinations(values, 2)
-        signs = (np.where(late == early, 0.0, np.sign(late - early)) for early, late in pairs)
-        return reduce(operator.add, signs, 0.0) / self._pairs  # one by one, because there are many
+    def begin(self) -> State:
+        return ()
 
+    @cached_property
+    def read(self) -> Callable[[Sequence[Any]], Any]:
+        """Reduce the numbers of one window; NaN while it is not full."""
+        if self.reduce in _OF_NUMBERS:
+            return self._of_known
+        if self.reduce is mean:
+            return _unrolled(f"{{}} / {self.rows}", self.rows)
+        return _unrolled("{}", self.rows) if self.reduce is added else self.reduce
 
-def _above(ordered: list[float], x: float) -> int:
-    """Return how many values of a window are larger than this one minus how many are smaller; 0 for NaN."""
-    return len(ordered) - bisect_right(ordered, x) - bisect_left(ordered, x)
+    def _of_known(self, values: Sequence[Any]) -> Any:
+        known = [x for x in values if x == x]
+        return _OF_NUMBERS[self.reduce](known) if len(known) == self.rows else math.nan
+
+    def block(self, state: State, xs: Any) -> tuple[State, Any]:
+        known = state[-(self.rows - 1) :] if self.rows > 1 else ()
+        padded = np.concatenate((known, np.asarray(xs, float)))
+        full = len(padded) - self.rows + 1
+        out = np.full(len(xs), math.nan)
+        if full > 0:
+            out[-full:] = self.reduce([padded[k : k + full] for k in range(self.rows)])
+        return tuple(padded[-self.rows :].tolist()), out
 
 
 @dataclass(frozen=True)
 class OnKnown:
-    """Applies another cell to the known values only; on unknown values it keeps its last value. State: its own, and
-    that value."""
+    """Applies a window to the known values only; on unknown values it keeps its last value. State: the window's."""
 
-    inner: Cell
-
-    code: ClassVar[str] = "if {0} == {0}: {state} = {row}({state}[0], {0})\n{value} = {state}[1]"
-
-    def begin(self) -> State:
-        return self.inner.begin(), math.nan
+    inner: Window
+    value: ClassVar[str] = Window.value
 
     @property
-    def push(self) -> Callable[[State, Any], tuple[State, Any]]:
-        """Push a known value; return the new state."""
-        return self.inner.push
+    def code(self) -> str:
+        return f"if {{0}} == {{0}}: {self.inner.code}"
+
+    @property
+    def read(self) -> Callable[[Sequence[Any]], Any]:
+        return self.inner.read
+
+    def begin(self) -> State:
+        return self.inner.begin()
 
     def block(self, state: State, xs: Any) -> tuple[State, Any]:
-        inner, value = state
         known = np.flatnonzero(~np.isnan(np.asarray(xs, float)))
+        value = self.read(state)
         if not len(known):
             return state, np.full(len(xs), value)
-        inner, values = self.inner.block(inner, xs[known])
+        state, values = self.inner.block(state, xs[known])
         last = np.searchsorted(known, np.arange(len(xs)), side="right")
-        return (inner, values[-1]), np.concatenate(([value], values))[last]
+        return state, np.concatenate(([value], values))[last]

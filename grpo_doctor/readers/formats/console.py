@@ -66,8 +66,9 @@ def read(file: Input) -> list[Run]:
     tail: list[tuple[int, bytes]] = []
     for first, lines in file.blocks():
         tail = [*tail, *enumerate(lines[-TAIL:], first + max(len(lines) - TAIL, 0))][-TAIL:]
-        whole = PARTED + b"step:" if settled else b"".join(lines)
+        whole = b"".join(lines)
         plain, steps = not any(mark in whole for mark in PARTED), whole.find(b"step:") >= 0
+        holds = whole.find(_FAILS) >= 0 or whole.find(_SETS) >= 0
         for line, raw in enumerate(lines, first):
             if raw[:1] == b"(":
                 console.printed(raw)
@@ -75,7 +76,7 @@ def read(file: Input) -> list[Run]:
                 console.unwrap()
                 if console.steps.quick(line, raw):
                     continue
-            elif settled and _BRACE not in raw and _PERCENT not in raw and not console.speaks(raw):
+            elif settled and _BRACE not in raw and _PERCENT not in raw and not console.speaks(raw, holds):
                 continue
             for piece in (raw,) if plain else pieces(raw):
                 console.take(line, piece)
@@ -206,12 +207,11 @@ class _Console:
             self._printed(line, config)
         return self.config.took
 
-    def speaks(self, raw: bytes) -> bool:
-        """Return whether a line without a mapping is read although the trainer is known."""
-        return (
-            raw.find(_FAILS) >= 0
-            or raw.find(_SETS) >= 0
-            or (self.headed and _STEP_ALONE.fullmatch(decoded(raw)) is not None)
+    def speaks(self, raw: bytes, holds: bool) -> bool:
+        """Return whether a line without a mapping is read although the trainer is known; ``holds`` if one of the lines
+        may hold an error or an override of settings."""
+        return (holds and (raw.find(_FAILS) >= 0 or raw.find(_SETS) >= 0)) or (
+            self.headed and _STEP_ALONE.fullmatch(decoded(raw)) is not None
         )
 
     def _warns(self, line: int, text: str) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from functools import lru_cache
-from statistics import pstdev
 
 from ...series.derived import MEANINGS
 from ..aliases import resolve, words
@@ -155,6 +154,8 @@ def _of_list(match: re.Match[str]) -> str:
         figures = [float(figure.strip("'\"")) for figure in match[2].replace(",", " ").split()]
     except ValueError:
         return match[0]
+    from statistics import pstdev  # slow to import
+
     whole = len(figures) > 1 and all(map(math.isfinite, figures)) and not _SOME.search(match.string, 0, match.start())
     spread = f" reward std: {pstdev(figures)!r}" if whole else ""
     return f"{match[1]}: {sum(figures) / len(figures)!r}{spread}"

@@ -54,7 +54,7 @@ def mapping(text: str) -> tuple[str, str] | None:
 
 def several(text: str) -> list[str]:
     """Return the rows of a line with several mappings of numbers, for example after lost line ends, or else nothing."""
-    rows = _FLAT.findall(text)
+    rows = _FLAT.findall(text) if text.count("{") > 1 else []
     return rows if len(rows) > 1 and "{" not in _FLAT.sub("", text) else []
 
 
