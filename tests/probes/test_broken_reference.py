@@ -73,8 +73,8 @@ def probed(name: str, *codes: str) -> Diagnosis:
     return run_probes(adapted(getattr(broken_reference, name)), catalogue=load().select(codes))
 
 
-WHOLE = {"PAD002", "KL004", "GEN007", "STL004", "ADV006"}
-"""Codes of the mask, the reference, the sampler, the update and the advantages."""
+WHOLE = {"PAD002", "GEN007", "STL004", "ADV006"}
+"""Codes of the mask, the sampler, the update and the advantages."""
 FIRST = [(names.split()[0], code) for code, names in CAUSES.items() if code in WHOLE]
 FURTHER = [(name, code) for code, names in CAUSES.items() for name in names.split()[code in WHOLE :]]
 

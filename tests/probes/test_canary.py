@@ -23,11 +23,6 @@ STEPS = 9
 """Updates that are enough for trainers of a model this small; the engine needs three more."""
 
 
-class OthersAdvantages(Reference):
-    def loss(self, prompts: Any, responses: Any, advantages: Tensor) -> Tensor:
-        return super().loss(prompts, responses, advantages.roll(len(prompts) // 2))
-
-
 class TrainsThePrompt(Reference):
     def response_mask(self, ids: Tensor, lengths: list[int]) -> Any:
         return 1 - super().response_mask(ids, lengths)
@@ -44,10 +39,9 @@ def test_a_right_trainer_learns_the_planted_token(kind: Any, names: tuple[str, .
     assert found.paid > 2 * found.control
 
 
-@pytest.mark.parametrize("kind", [OthersAdvantages, TrainsThePrompt])
-def test_a_broken_loop_does_not_learn_it(kind: Any) -> None:
+def test_a_broken_loop_does_not_learn_it() -> None:
     torch.set_num_threads(1)
-    found = canary(kind().adapter(), steps=STEPS)
+    found = canary(TrainsThePrompt().adapter(), steps=STEPS)
     assert not found.learned, str(found)
     assert "does not learn" in str(found)
 

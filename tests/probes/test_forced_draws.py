@@ -193,17 +193,12 @@ def test_names_the_fault_of_stored_log_probabilities(
     assert [(f.code, f.severity in ("error", "critical")) for f in probed(wrong, code).findings] == [(code, True)]
 
 
-def test_a_loop_that_draws_by_other_means_is_given_no_other_choice() -> None:
+def test_a_loop_that_draws_by_other_means_is_given_no_other_choice_and_left_unproven() -> None:
     trainer: Any = type("Drawn", (Loop,), {"draw": staticmethod(by_quantile)})()
     diagnosis = probed(trainer, "PAD001", "GEN005", "RAT007")
     assert diagnosis.findings == []
     assert {"PAD001", "GEN005"} <= set(diagnosis.coverage.passed_codes)
     assert "the probe cannot choose the tokens" in str(diagnosis.coverage.skipped)
-
-
-def test_a_core_property_that_was_withheld_leaves_the_trainer_unproven() -> None:
-    trainer: Any = type("Drawn", (Loop,), {"draw": staticmethod(by_quantile)})()
-    diagnosis = probed(trainer, "PAD001", "PAD002", "RAT007")
     assert diagnosis.verdict == "unproven"
     assert "could not be judged: ratio and clip (RAT007: " in diagnosis.headline
 

@@ -25,8 +25,7 @@ RIGHT: list[tuple[type[Left], dict[str, Any], tuple[str, ...]]] = [
         "lora": "inner", "returns": "text with end", "clamped": True, "pad": "none", "train": False,
         "attended_end": False}, TWO),
     (Left, {"lora": "merged", "called": "wrapper", "temperature": 0.7, "tokenizer": "pieces", "checkpointing": True}, TWO),
-    (Shifted, {"called": "head", "sampler": "synced"}, ALL),
-    (Shifted, {"called": "tuple", "lora": "plain", "precision": "autocast"}, TWO),
+    (Shifted, {"called": "tuple", "precision": "autocast", "sampler": "synced"}, ALL),
     (Packed, {"called": "head", "returns": "text", "lora": "plain", "precision": "autocast"}, TWO),
     (Turns, {"lora": "plain", "precision": "autocast"}, TWO),
 ]  # fmt: skip

@@ -110,10 +110,6 @@ def test_every_loss_of_this_trl_is_among_them() -> None:
     assert losses <= tried
 
 
-def test_a_negative_entropy_coefficient_is_a_flipped_sign(saved: Path, tmp_path: Path) -> None:
-    assert probed(make_trainer(saved, tmp_path, entropy_coef=-1.0), of_updates()).cause == "ENT006"
-
-
 def test_generation_in_train_mode_with_checkpointing(
     saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
