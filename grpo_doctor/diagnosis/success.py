@@ -9,7 +9,7 @@ import numpy as np
 
 from ..run import RunType
 from ..series.trajectory import SUCCESS, TURNED
-from ..series.trend import FEW, HALF, LEAST, Outcome
+from ..series.trend import FEW, HALF, LEAST, SOLVED, Outcome
 
 HELD_OUT = ("eval_score", "eval_loss")
 NAMES = SUCCESS | TURNED | {"reward_margin": "margin"}
@@ -115,6 +115,8 @@ def _claim(
     for name, o in success.items():
         if o.solved and not o.fallen and o.rows >= LEAST:
             near = f"the {names[name]} was near its maximum from the start ({o.first:.3g}, {o.now:.3g} now)"
+            if o.first < SOLVED * o.now:
+                near = f"the {names[name]} is near its maximum ({o.now:.3g}), but noise explains its rise from {o.first:.3g}"
             return f"{none}: {near}", (name,)
     for name, o in success.items():
         if o.shown == o.shown:

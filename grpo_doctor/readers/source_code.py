@@ -34,7 +34,7 @@ class SourceCode:
     def __init__(self) -> None:
         self.trainer = ""
         self.begins = False
-        """Whether the last cell calls ``train``."""
+        """Whether the last cell calls ``train``, ``step`` as PPO trainers do, or a function such as ``run_ppo``."""
         self.settings: dict[str, Any] = {}
         self._named: dict[str, Any] = {}
         self._classes: dict[str, ast.ClassDef] = {}
@@ -73,7 +73,10 @@ class SourceCode:
 
     def _call(self, call: ast.Call) -> None:
         name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-        self.begins |= name == "train"
+        runs = name.startswith(("run_", "train_")) and any(of.search(name) for _, of, _ in _KINDS)
+        if runs:
+            self.trainer = name
+        self.begins |= runs or name in ("train", "step")
         if name not in self._classes and not _CONFIGURES.search(name):
             return
         if name in self._classes or name.endswith("Trainer"):

@@ -199,7 +199,7 @@ class Standing:
 
     @cached_property
     def risen(self) -> bool:
-        return self.gained or (self.solved and self._start < SOLVED * self._top <= self.now)
+        return self.gained or (self.solved and self._start < SOLVED * self._top <= self.now and self.lean > HALF)
 
     @cached_property
     def fallen(self) -> int:

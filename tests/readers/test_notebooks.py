@@ -112,6 +112,24 @@ def raised(source: str, html: str, name: str, value: str) -> str:
     return json.dumps(made)
 
 
+@pytest.mark.parametrize(
+    ("code", "kind"), [("ppo_trainer = PPOTrainer(model)\nppo_trainer.step(q, r, s)", "none"), ("run_ppo(model)", "none"),
+                       ("plot(losses)", "supervised")]
+)  # fmt: skip
+def test_the_reinforcement_learning_that_crashed_is_judged_and_not_the_supervised_stage_before_it(
+    tmp_path: Path, code: str, kind: str
+) -> None:
+    made = json.loads(notebook("trainer = SFTTrainer(model)\ntrainer.train()", table("Training Loss")))
+    error = {"output_type": "error", "ename": "ValueError", "evalue": "no padding token", "traceback": []}
+    made["cells"].append({"cell_type": "code", "source": code, "outputs": [error]})
+    run = run_of(tmp_path, "a.ipynb", json.dumps(made))
+    assert run.run_type == kind
+    if kind == "none":
+        assert run.ending is not None
+        assert run.ending.raised == "ValueError: no padding token"
+        assert any("supervised training of" in note for note in run.notes)
+
+
 def test_an_exception_of_the_cell_is_the_end_of_the_run_in_its_table(tmp_path: Path) -> None:
     text = raised("trainer.train()", table("Training Loss", "reward"), "KeyboardInterrupt", "")
     run = run_of(tmp_path, "a.ipynb", text)

@@ -18,6 +18,7 @@ import numpy as np
 from ...run import Run, RunType
 from ..endings import conclude
 from ..input import Head, Input, NotRead
+from ..phases import told_of
 from ..reader import read_input
 from ..settings import declared, setting_value
 from ..source_code import SourceCode
@@ -45,8 +46,13 @@ def read(file: Input) -> list[Run]:
     text = file.text().strip("\ufeff \t\r\n")
     page = text[:14].lower().startswith(_PAGES)
     cells = [([part], _Said("", None, False, {})) for part in _of_page(text)] if page else list(_of_cells(loaded(text)))
-    runs = [run for outputs, code in cells for run in _of_cell(file, outputs, code)]
+    found = [(run, code.trains) for outputs, code in cells for run in _of_cell(file, outputs, code)]
+    runs = [run for run, _ in found]
     told, _ = distinct(_once([run for run in runs if run.run_type != "none"]))
+    crashed = [run for run, trains in found if trains == "rl" and run.run_type == "none" and run.ending]
+    if told and crashed and all(run.run_type == "supervised" for run in told):  # what the notebook is for has no row
+        crashed[-1].notes += map(told_of, told)
+        return crashed[-1:]
     if told:
         return _courses([run for run in runs if run in told])
     nothing = Run(file.source, FORMAT, "none")
