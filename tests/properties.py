@@ -62,12 +62,13 @@ def disagreements(diagnosis: Diagnosis) -> list[str]:
 
 
 def levels(x: np.ndarray) -> Iterator[np.ndarray]:
-    """Return every value, the means of any number of first or last rows, the highest and the lowest mean of a window of
-    rows or of bins, and the share of rows at the minimum and at the maximum."""
+    """Return every value and every mean of five rows, the means of any number of first or last rows, the highest and the
+    lowest mean of a window of rows or of bins, and the share of rows at the minimum and at the maximum."""
     sums = np.concatenate(([0.0], np.cumsum(x)))
     n = np.arange(1, len(x) + 1)
     yield x
     yield sums[1:] / n
+    yield (sums[CLEAR:] - sums[:-CLEAR]) / CLEAR  # levels at the row that was best by another series
     for late in range(min(CLEAR, len(x) - 1)):  # a finding keeps its numbers until it clears
         yield (sums[-1 - late] - sums[: -1 - late]) / n[: len(x) - late][::-1]
     for width in (1, 2, 4, 8):

@@ -87,7 +87,7 @@ def test_a_task_that_stood_at_its_top_from_the_start_proves_no_learning() -> Non
 @pytest.mark.parametrize(("correct", "solved"), [(0.0, False), (0.5, True)])
 def test_a_maximum_of_formatting_rewards_alone_solves_nothing(correct: float, solved: bool) -> None:
     parts = {"format": 1 - correct, "correct": correct}
-    rewards = [0.875, 0.875, 0.875, 1, 0.75, 0.625, 1, 0.875, 1, 1, 1, 0.875, 1]
+    rewards = [0.75, 0.875, 0.75, 1, 0.75, 0.75, 1, 0.875, 1, 1, 1, 0.875, 1]
     run = run_of([StepRecord(step=n, reward_mean=r, reward_components=parts) for n, r in enumerate(rewards, 1)])
     assert ("The reward is near its maximum" in diagnose(run).headline) is solved
 

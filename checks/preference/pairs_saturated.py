@@ -47,8 +47,7 @@ def pairs_saturated(
     ```text
     loss: 0.69x11 0x10
     ```
-    Info at step 20: The loss is 0 on 10 of 21 rows: all pairs are ranked correctly, so they provide no further
-    signal.
+    Info at step 20: The loss is near 0 on 10 of 21 rows: pairs that are ranked correctly provide no further signal.
 
     ```text
     loss: 0.69x11 0.3x10
@@ -79,26 +78,20 @@ def pairs_saturated(
     spent = lasting & (total(told) >= mostly_share * n) & ~held_out
     return fires(
         lasting,
-        "{signal} on {told:.0f} of {rows:.0f} rows{but}, so they provide no further signal.",
+        "The {signal} is near 0 on {told:.0f} of {rows:.0f} rows{but} provide no further signal.",
         warning=spent,
         suffered=spent,
         hold=(1, 1),
         clear=rows,
-        signal=words(_signal, loss, grad_norm, vanished & (loss > left)),
+        signal=where(vanished & (loss > left), "gradient norm", "loss"),
         but=words(_but, loss, grad_norm, vanished & (loss > left)),
         told=total(told),
         rows=n,
     )
 
 
-def _signal(loss: float, norm: float, equal: bool) -> str:
-    if equal:
-        return f"The gradient norm is near 0 (now {number(norm, 2)})"
-    return f"The loss is near 0 (now {number(loss, 2)})" if loss else "The loss is 0"
-
-
 def _but(loss: float, norm: Any, equal: bool) -> str:
     if equal:
-        pairs = f"{min(loss / math.log(2), 1):.0%} of the pairs have two equal responses"
-        return f", but the loss is {number(loss)}: {pairs}, and the others are ranked correctly"
-    return f"{f' and the gradient norm is {number(norm, 2)}' if norm == norm else ''}: all pairs are ranked correctly"
+        pairs = f"{min(loss / math.log(2), 1):.0%} of the pairs"
+        return f", but the loss is {number(loss)}, as it would be with two equal responses in {pairs}: such pairs"
+    return f"{f' and the gradient norm is {number(norm, 2)}' if norm == norm else ''}: pairs that are ranked correctly"

@@ -108,5 +108,5 @@ def batches_mostly_equal(
 
 def _alike(alike: bool, pinned: bool, reward: float) -> str:
     if alike:
-        return ". Equal lengths always get equal rewards"
+        return ". Such batches of equal length have the same reward"
     return f". The reward is {number(reward)} each time" if pinned else ""

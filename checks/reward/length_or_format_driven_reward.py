@@ -5,7 +5,7 @@ from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import Column, baseline, best, gained, moving_mean, previous, row, sqrt, total, where, words
 
 
-@check("REW003", severity="warning", confidence="medium", explains=("LEN002",))
+@check("REW003", severity="warning", confidence="medium", explains=("REW002", "LEN002"))
 def length_or_format_driven_reward(
     reward_mean: Column,
     reward_gained: Column,
@@ -23,6 +23,7 @@ def length_or_format_driven_reward(
     meant_shown: Column = None,
     success_rate: Column = None,
     success_gained: Column = None,
+    success_fallen: Column = None,
     success_first: Column = None,
     success_now: Column = None,
     success_shown: Column = None,
@@ -34,6 +35,7 @@ def length_or_format_driven_reward(
     meant_share: float = 1 / 3,
     done_share: float = 0.8,
     success_room: float = 0.1,
+    success_floor: float = 0.05,
 ) -> Fires:
     """The reward gain comes from response length or formatting alone.
 
@@ -44,7 +46,8 @@ def length_or_format_driven_reward(
     does not count as failing. The finding is an outcome, because there is no evidence that the policy learned the task.
 
     **Success**: the reward has gained, but the success rate has not: even with its noise, its gain is below a tenth of
-    the possible rise. It must have started below 0.8. This is an outcome, too.
+    the possible rise. It must have started below 0.8. This is an outcome, too. REW002 reports a success rate that has
+    fallen or never exceeded 0.05.
 
     **Length**: the check correlates the **changes** from row to row of mean reward and mean response length over the
     last 30 rows that record both. It fires if longer responses get more reward, the squared correlation is above 0.5,
@@ -64,6 +67,7 @@ def length_or_format_driven_reward(
       most 0.32 if only formatting was learned.
     - `done_share`: share of its best row, or success rate, at or above which too little is left to learn.
     - `success_room`: share of the possible rise of the success rate, 0 to 1, below which it has not moved.
+    - `success_floor`: success rate, 0 to 1, up to which REW002 reports it.
 
     ## Why it matters
     A reward for length alone reproduces most of the gain that RLHF gets from a learned reward model, and a policy finds
@@ -73,13 +77,13 @@ def length_or_format_driven_reward(
     ## Example
     ```text
     reward_mean: 0.2x20 1x20
-    success_rate: 0.05x40
+    success_rate: 0.1x40
     ```
-    Warning at step 21: The reward rose from 0.2 to 1, but the success rate did not: 0.05 at the start, 0.05 now.
+    Warning at step 21: The reward rose from 0.2 to 1, but the success rate did not: 0.1 at the start, 0.1 now.
 
     ```text
     reward_mean: 0.2x20 1x20
-    success_rate: 0.05x20 0.6x20
+    success_rate: 0.1x20 0.6x20
     ```
     No finding.
 
@@ -111,6 +115,7 @@ def length_or_format_driven_reward(
     form = reward_gained & ~meant_gained & room & little & (row(reward_mean) >= early_rows)
     success = success_now - success_first + success_shown  # the largest gain that the noise leaves possible
     apart = (success < success_room * (1 - success_first)) & (success_first < done_share) & ~success_gained
+    apart = apart & (best(success_rate) > success_floor) & ~success_fallen
     apart = apart & reward_gained & (total(success_rate == success_rate) >= early_rows)
     meant_first, meant_now = where(apart, success_first, meant_first), where(apart, success_now, meant_now)
     return fires(

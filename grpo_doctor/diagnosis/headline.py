@@ -10,7 +10,7 @@ import numpy as np
 
 from ..run import Run, not_finite_any_longer
 from ..series.noise_model import median
-from ..series.trajectory import Trajectory, printable
+from ..series.trajectory import TURNED, Trajectory, printable
 from ..series.trend import FEW, MATTERS, NOTHING, Outcome
 from .check import Confidence, Finding, Severity
 from .early_indicators import Before, Columns
@@ -258,7 +258,9 @@ def _next_of_short(facts: Facts) -> str:
     if not facts.success:
         return f"Log {MISSING[run.run_type]} of each step."
     if at_intervals(facts.rows, int(run.steps[-1]) - int(run.steps[0])):
-        return "Log every step."
+        held_out = facts.column("eval_loss")
+        evaluated = held_out is not None and np.isfinite(held_out).all()
+        return "Evaluate more often." if evaluated else "Log every step."
     return "Train for more steps." if _finished(run) else "Continue the run."
 
 
@@ -305,7 +307,8 @@ def _went(values: np.ndarray | None) -> str:
 def too_few(facts: Facts) -> str:
     """State that too few rows are recorded to judge the run, and how success and reward components began and ended."""
     names = names_of(facts.run.run_type)
-    series = {names[name]: facts.column(name) for name in [*facts.success][:SHOWN] or ["loss"]}
+    first = sorted(facts.success, key=TURNED.__contains__)  # losses last
+    series = {names[name]: facts.column(name) for name in first[:SHOWN] or ["loss"]}
     if len(facts.parts) > 1:
         series |= {printable(name): facts.parts[name] for name in [*facts.parts][:SHOWN]}
     levels = [f"{name} {went}" for name, values in series.items() if (went := _went(values))]

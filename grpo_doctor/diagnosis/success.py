@@ -114,10 +114,7 @@ def _claim(
     none = "No evidence of learning"
     for name, o in success.items():
         if o.solved and not o.fallen and o.rows >= LEAST:
-            near = f"the {names[name]} was near its maximum from the start ({o.first:.3g}, {o.now:.3g} now)"
-            if o.first < SOLVED * o.now:
-                near = f"the {names[name]} is near its maximum ({o.now:.3g}), but noise explains its rise from {o.first:.3g}"
-            return f"{none}: {near}", (name,)
+            return f"{none}: the {names[name]} {_near(o)}", (name,)
     for name, o in success.items():
         if o.shown == o.shown:
             better = _after_best(name, o) if o.best - o.first > o.shown else ""
@@ -150,6 +147,13 @@ def _beyond_start(success: Mapping[str, Outcome]) -> str:
     if (loss := success.get("loss")) is not None:
         return f"the loss is {0 - loss.now:.3g}, below the initial value ln 2 (0.693) of a preference run"
     return ""
+
+
+def _near(o: Outcome) -> str:
+    """Return how a series without a gain is near its maximum: from the start, or after a rise within the noise."""
+    if o.first < SOLVED * o.now:
+        return f"is near its maximum ({o.now:.3g}), but noise explains its rise from {o.first:.3g}"
+    return f"was near its maximum from the start ({o.first:.3g}, {o.now:.3g} now)"
 
 
 def _after_best(name: str, o: Outcome) -> str:

@@ -34,7 +34,7 @@ _REWARD = re.compile(
 """Words in the name of a series that may be a reward."""
 _SURELY = re.compile(r"rew|rwd", re.IGNORECASE)
 _NO_REWARD = re.compile(
-    r"token_?acc|runtime|per_second|time|step|batch|token|memory|elapsed|epoch|length|lr$|pid|seed|std$|norm|count|num_",
+    r"token_?acc|runtime|per_second|time|duration|step|batch|token|memory|elapsed|epoch|length|lr$|pid|seed|std$|norm|count|num_",
     re.IGNORECASE,
 )
 
@@ -173,9 +173,9 @@ def _unknown(run: Run) -> str:
         return f"no column counts steps among {columns}; not read" if run.format == "csv" and columns else ""
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     kind = "columns" if run.format == "csv" else "names"
-    mapped = shlex.quote(f"{metrics[0]}=reward_mean")
-    known = f"No known metric among the {kind} {', '.join(names[:_LISTED])}{more}"
-    return f"{known}. If {metrics[0]!r} is the reward, add --map {mapped}"
+    likely = candidates({name: run.unread[name] for name in metrics}, len(run))
+    mapped = shlex.quote(f"{next(iter(likely), 'NAME')}=reward_mean")
+    return f"No known metric among the {kind} {', '.join(names[:_LISTED])}{more}. For the reward, add --map {mapped}"
 
 
 def _outside(column: np.ndarray, name: str) -> bool:

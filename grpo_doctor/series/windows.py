@@ -75,7 +75,7 @@ def _median_of(known: Sequence[float]) -> Any:
 
 def _deviation_of(known: Sequence[float]) -> Any:
     middle = _median_of(known)
-    return _median_of([abs(value - middle) for value in known])
+    return _median_of([abs(value - middle) for value in known]) if math.isfinite(middle) else math.nan
 
 
 def _tau_of(known: Sequence[float]) -> float:

@@ -201,13 +201,13 @@ def test_one_known_name_above_numbers_makes_a_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ("a,b,c\n" + lines("{i},{r},{k}\n"), "columns a, b, c. If 'b' is the reward, add --map b=reward_mean"),
-        ("step\tb b\n" + lines("{i}\t{r}\n"), "columns step, b b. If 'b b' is the reward, add --map 'b b=reward_mean'"),
+        ("a,b,c\n" + lines("{i},{r},{k}\n"), "columns a, b, c. For the reward, add --map NAME=reward_mean"),
+        ("step\tb b\n" + lines("{i}\t{r}\n"), "columns step, b b. For the reward, add --map NAME=reward_mean"),
         (
             "| a | b |\n|---|---|\n" + lines("| {i} | {r} |\n"),
-            "columns a, b. If 'b' is the reward, add --map b=reward_mean",
+            "columns a, b. For the reward, add --map NAME=reward_mean",
         ),
-        (lines("step {i} b={r} c={k}\n"), "names b, c. If 'b' is the reward, add --map b=reward_mean"),
+        (lines("step {i} b={r} c={k}\n"), "names b, c. For the reward, add --map NAME=reward_mean"),
     ],
     ids=["CSV", "TSV", "Markdown", "console"],
 )

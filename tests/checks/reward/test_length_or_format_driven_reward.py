@@ -86,15 +86,20 @@ def test_a_reward_that_need_not_have_risen_by_form_alone(right: list[float]) -> 
     assert run_check("REW003", **rewards(right)) is None
 
 
-@pytest.mark.parametrize(("now", "fires"), [(0.05, True), (0.14, False), (0.6, False)])
+def test_a_success_rate_that_reward_hacking_explains_is_reported_once() -> None:
+    assert run_check("REW003", reward_mean="0.2x20 1.0x20", success_rate="0.05x40") is None
+    assert run_check("REW003", reward_mean="0.2x20 1.0x20", success_rate="0.051x40") is not None
+
+
+@pytest.mark.parametrize(("now", "fires"), [(0.1, True), (0.19, False), (0.6, False)])
 def test_a_reward_that_rises_while_the_success_rate_does_not(now: float, fires: bool) -> None:
-    found = run_check("REW003", reward_mean="0.2x20 1.0x20", success_rate=f"0.05x20 {now}x20")
+    found = run_check("REW003", reward_mean="0.2x20 1.0x20", success_rate=f"0.1x20 {now}x20")
     assert (found is not None) is fires
-    if now == 0.05:
+    if now == 0.1:
         assert found is not None
         assert (found.kind, found.severity) == ("outcome", "warning")
         assert found.message == (
-            "The reward rose from 0.2 to 1, but the success rate did not: 0.05 at the start, 0.05 now."
+            "The reward rose from 0.2 to 1, but the success rate did not: 0.1 at the start, 0.1 now."
         )
 
 
