@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import random
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -103,7 +102,6 @@ def drawn(
     """Return the draws of `sample` from a fixed random state, with at most this many new tokens if it calls
     ``generate``."""
     fixed_chance(seed)
-    random.seed(seed)
     told: list[tuple[Ids, Tensor]] = []
     shut: list[tuple[float, bool]] = []
 
