@@ -298,7 +298,10 @@ def divergence_cosine(
             anchor = own(reference)
         added = unmoved(model, backward, made, responses) - alone
         wanted = slope(model, (own(model) - anchor).square().mean())
-    return None if float(added.norm()) <= 1e-6 * max(float(wanted.norm()), 1e-3) else cosine(added, wanted)
+        align(reference, model)
+        changed = unmoved(model, backward, made, responses) - alone  # by a coefficient that adapts to the KL
+    least = max(1e-6 * max(float(wanted.norm()), 1e-3), float(changed.norm()))
+    return None if float(added.norm()) <= least else cosine(added, wanted)
 
 
 def silent(
