@@ -41,8 +41,6 @@ ONSETS = {
 }
 """Step at which the run began to fail, judged by its curves (for two of them, the first NaN and the first
 collapse)."""
-WORST = ("failing", "suspect", "healthy", "unproven", "unjudged")
-"""The answer to a file with several runs is that of the worst, as its exit code is."""
 NEAR = 0.1
 """Share of the run's steps by which a date may be off."""
 
@@ -132,7 +130,7 @@ def main() -> int:
                 _show(label, diagnosis)
             wrong += _misread(label, diagnosis)
         if label["expect"] and label["label_confidence"] != "low":
-            scored.append(Scored(label, min(reversed(diagnoses), key=lambda d: WORST.index(d.verdict))))
+            scored.append(Scored(label, min(reversed(diagnoses), key=lambda d: first_sight.WORST.index(d.verdict))))
     figures = measured(scored)
     for figure in figures:
         print(f"{figure.what:56} {figure.by_run} ({figure.share}); {figure.by_repository} by repository")

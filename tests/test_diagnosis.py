@@ -406,6 +406,15 @@ def test_a_constant_series_is_reported_as_constant() -> None:
     assert "No evidence of learning: the success rate is 0 on all 20 rows." in told
 
 
+def test_a_run_that_improves_although_responses_are_truncated_is_not_without_problems() -> None:
+    run = make_run(reward_mean=[0.1 + 0.02 * row for row in range(40)], truncated_rate="0.3x40")
+    found = diagnose(run)
+    assert found.verdict == "healthy"
+    assert found.headline.endswith(
+        " 30% of the responses are truncated at the length limit. No other problem found in the recorded metrics."
+    )
+
+
 def test_a_loss_of_0_has_no_sign() -> None:
     run = make_run(loss=[max(2 - i / 20, 0.0) for i in range(100)])
     run.run_type = "supervised"
@@ -562,6 +571,25 @@ def test_a_loss_alone_proves_learning_in_preference_training_only_below_that_of_
     diagnosis = diagnose(run)
     assert said in diagnosis.headline
     assert diagnosis.verdict == verdict
+
+
+@pytest.mark.parametrize(("held_out", "verdict"), [("0.68x40", "healthy"), ("0.7x40", "unproven")])
+def test_a_held_out_preference_loss_above_ln_2_contradicts_learning(held_out: str, verdict: str) -> None:
+    run = make_run({}, reward_margin="0.6x40", loss="0.6x40", eval_loss=held_out)
+    run.run_type = "preference"
+    assert diagnose(run).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("last", "planned", "said"), [(10, 10, "Train for more steps until"), (10, 20, "Continue the run until")]
+)
+def test_the_next_step_of_a_short_run_depends_on_whether_it_is_finished(last: int, planned: int, said: str) -> None:
+    assert said in diagnose(make_run({"max_steps": planned}, reward_mean=[0.2, 0.3] * (last // 2))).headline
+
+
+def test_a_saturated_reward_needs_harder_prompts_and_not_a_higher_learning_rate() -> None:
+    run = make_run(reward_mean=[0.9, 1.0] * 10, kl="1e-5x20")
+    assert diagnose(run).headline.endswith("Use harder prompts, or stop: there is little left to gain.")
 
 
 def test_a_proven_cause_is_not_called_likely() -> None:

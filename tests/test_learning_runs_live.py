@@ -16,7 +16,6 @@ LONGEST = 3000
 FAILING_FOR_A_WHILE = {
     "R073": "its reward stood at 0.5 for forty steps, after 0.97, and came back",
     "R335": "its reward fell from 1.29 to near 0 for ten rows, and came back",
-    "R158": "none of its held-out prompts was solved for a while, after one of 320",
 }
 
 

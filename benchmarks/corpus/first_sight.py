@@ -2,8 +2,9 @@
 
 LABELS is a table that was completed before grpo-doctor read any of the logs: file, repository, path, commit, framework,
 kind, accepted_verdicts; ``commit`` is ``issue`` for excerpts from a thread, whose address is ``path``. Its logs are in
-FOLDER. One row for each is added to ``first_sight.csv``: facts, the verdict on the first run of the file, and the
-revision that gave it. The rows of a set are never judged again, because rules are changed by its errors afterwards.
+FOLDER. One row for each is added to ``first_sight.csv``: facts, the worst verdict on a run of the file (on its first
+run before revision aa9e38a5), and the revision that gave it. The rows of a set are never judged again, because rules
+are changed by its errors afterwards.
 """
 
 from __future__ import annotations
@@ -31,6 +32,10 @@ COLUMNS = (
 the right thing, and useful."""
 
 
+WORST = ("failing", "suspect", "healthy", "unproven", "unjudged")
+"""The answer to a file with several runs is that of the worst, as its exit code is."""
+
+
 def stored() -> list[dict[str, str]]:
     """The rows of all sets, in the order in which they were judged."""
     with STORED.open(encoding="utf-8", newline="") as file:
@@ -38,9 +43,9 @@ def stored() -> list[dict[str, str]]:
 
 
 def verdict(log: Path) -> str:
-    """The verdict on the first run of a log; ``unread`` if it cannot be read."""
+    """The worst verdict on a run of a log; ``unread`` if it cannot be read."""
     try:
-        return diagnose(read(log)[0]).verdict
+        return min((diagnose(run).verdict for run in read(log)), key=WORST.index)
     except ReadError:
         return "unread"
 

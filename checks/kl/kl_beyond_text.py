@@ -4,18 +4,19 @@ from grpo_doctor.series import Column, baseline, row, total
 
 @check("KL010", kind="outcome", severity="warning", confidence="medium", explains=("LEN003", "REW001", "STL001"))
 def kl_beyond_text(kl: Column, step: Column, *, beyond: float = 100.0) -> Fires:
-    """One of the first rows has a KL to the reference above 100 nats/token, which is impossible for real text.
+    """The newest row has a KL to the reference above 100 nats/token, which is impossible for real text.
 
     ## What it sees
-    The KL is above 100 nats per token on the newest of at most three rows with a KL, and only there: a **warning**.
-    KL001 judges longer logs, and KL006 judges the first row of a log that starts at step 0 or 1.
+    The KL is above 100 nats per token on the newest row, and for the first time: a **warning** until the next row.
+    KL001 judges a KL that stays high, KL008 repeated spikes, and KL006 the first row of a log that starts at step 0 or
+    1.
 
     ## Thresholds
     - `beyond`: KL, nats per token, that policy drift cannot cause: under the reference, each token has a probability
       below e^-100.
 
     ## Why it matters
-    Often only the last row of a log, or a tracker's summary, is available, or the KL is logged rarely. One row is
+    Many runs end at this row, and often only the last row of a log, or a tracker's summary, is available. One row is
     sufficient, because a policy so far from its reference no longer generates text.
 
     ## Example
@@ -38,9 +39,9 @@ def kl_beyond_text(kl: Column, step: Column, *, beyond: float = 100.0) -> Fires:
     ## Sources
     huggingface/open-r1#257 (ends at hundreds of nats and a reward of 0).
     """
-    few = (row(kl) <= 3) & (total(kl > beyond) == 1) & ((row(kl) > 1) | (baseline(step, 1) > 1))
+    begun = (row(kl) > 1) | (baseline(step, 1) > 1)
     return fires(
-        few & (kl > beyond),
+        begun & (kl > beyond) & (total(kl > beyond) == 1),
         "The KL to the reference is {kl:.3g} nats/token, which is impossible for real text.",
         hold=(1, 1),
         clear=1,

@@ -42,7 +42,8 @@ def length_explosion(
     they were then, and truncated responses have risen or are not recorded, or the length is near the limit. Second,
     truncated responses have risen or the length is near the limit, and the reward has moved by less than half of the
     smallest detectable gain (starting at the 20th reward). Third, invalid responses have risen by 0.3. It fires on 3 of
-    5 rows. The onset is the step at which the mean exceeded 1.25 times the first length.
+    5 rows. The onset is the step at which the mean exceeded 1.25 times the first length or, if the reward has fallen,
+    the length at the best reward.
 
     ## Thresholds
     - `grown_factor`: factor over the first response length.
@@ -99,12 +100,15 @@ def length_explosion(
     spared = (cut_share == cut_share) & ~(cut | full)
     with_it = reward_fallen & ~(now < since_best * at_best) & ~spared
     bad = long & (with_it | ((cut | full) & poor) | broken)
+    grown = (long & (cut | full)) | bad
     return fires(
-        (long & (cut | full)) | bad,
+        grown,
         "The mean response length grew from {first:.4g} to {now:.4g} tokens{gain}.",
         error=bad,
-        onset=began(long & (cut | full) | bad, now > 1.25 * first, step),
-        first=first,
+        onset=where(with_it, began(grown, now > 1.25 * at_best, step), began(grown, now > 1.25 * first, step)),
+        first=where(with_it, at_best, first),
         now=now,
-        gain=where(reward_gained, ", up to their limit", " without a reward gain"),
+        gain=where(
+            with_it, " since the best reward", where(reward_gained, ", up to their limit", " without a reward gain")
+        ),
     )

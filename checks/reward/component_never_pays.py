@@ -26,15 +26,15 @@ def least_paid(state: Parts, components: Any, step: float, now: float, *, share:
     The floor is the lowest value, or 0 if no value is lower: a wrong answer may be penalised, but gets no reward. A
     component that has been 0 throughout may be a penalty that was never due, unless its name means success.
     """
-    heights = {}
-    for place, (name, series) in enumerate(state.take(components, step)):
+    heights, parts = {}, [*state.take(components, step)]
+    for place, (name, series) in enumerate(parts):
         right = kind(name) == "success"
         unclear = series.low == series.high == 0 and not right
         if of_form(name) or at_top(series) or unclear:
             continue
         height = series.high - min(series.low, 0.0)
         costs = series.high < 0 and not (series.unpaid or right)
-        if ((height <= share * abs(now) and not costs) or series.unpaid) and not series.standing.gained:
+        if ((height <= share * abs(now) / len(parts) and not costs) or series.unpaid) and not series.standing.gained:
             heights[place] = height
     return state, min(heights, key=heights.__getitem__, default=math.nan)
 
@@ -56,17 +56,17 @@ def component_never_pays(
 
     ## What it sees
     After 20 rows, the reward has gained (`series.trajectory`), but one of its components has not. That component has
-    never exceeded its floor (its lowest value, at most 0) by more than a tenth of the current reward, or has been at
-    the floor on 85% of its rows. Some components are ignored: those whose names mean formatting or a penalty; those at
-    the top of their range, or in its upper half if they have been below 0; and, unless their name means correctness,
-    those that are 0 on every row (a penalty that was never due) or that vary but stay below 0 (a cost). The check also
-    fires if, after 20 rows and regardless of the reward, only components whose names mean formatting have been above 0.
-    This is a **warning** after 40 rows.
+    never exceeded its floor (its lowest value, at most 0) by more than a tenth of an equal share of the current reward,
+    or has been at the floor on 85% of its rows. Some components are ignored: those whose names mean formatting or a
+    penalty; those at the top of their range, or in its upper half if they have been below 0; and, unless their name
+    means correctness, those that are 0 on every row (a penalty that was never due) or that vary but stay below 0 (a
+    cost). The check also fires if, after 20 rows and regardless of the reward, only components whose names mean
+    formatting have been above 0. This is a **warning** after 40 rows.
 
     ## Thresholds
     - `early_rows`: rows before which the check does not fire.
-    - `never_paid_share`: height above its floor, as a share of the current reward, up to which a component counts as
-      always 0.
+    - `never_paid_share`: height above its floor, as a share of the current reward divided by the number of components,
+      up to which a component counts as always 0.
     - `patience`: rows after which a component other than formatting should have been above 0 at least once.
 
     ## Why it matters

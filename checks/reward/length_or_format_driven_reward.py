@@ -5,7 +5,7 @@ from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import Column, baseline, best, gained, moving_mean, previous, row, sqrt, total, where, words
 
 
-@check("REW003", severity="warning", confidence="medium", explains=("REW002", "LEN002"))
+@check("REW003", severity="warning", confidence="medium", explains=("LEN002",))
 def length_or_format_driven_reward(
     reward_mean: Column,
     reward_gained: Column,

@@ -1,3 +1,5 @@
+import math
+
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import Column, baseline, best, lowest, total, words
@@ -9,6 +11,7 @@ def success_never_comes(
     step: Column = None,
     success_rate: Column = None,
     success_unpaid: Column = None,
+    success_gained: Column = None,
     eval_gained: Column = None,
     reward_mean: Column = None,
     reward_gained: Column = None,
@@ -27,15 +30,16 @@ def success_never_comes(
     All values of the success rate are 0: at least 40 values, or at least 8 if as many rewards are known and the reward
     has not gained. Starting at the 12th value, the check also fires for a success rate that is 0 on 85% of its rows
     (`series.trajectory`) together with three or more held-out scores, none of them above 0.05: two measurements on
-    different prompts then agree. If no success rate is recorded, twelve such held-out scores are enough. If the reward
-    is always at its minimum too, STL001 reports it.
+    different prompts then agree. If only one of the two is recorded, twelve values are enough: none is above 0.05, some
+    success rate is above 0, and the series has not gained. If the reward is always at its minimum too, STL001 reports
+    it.
 
     ## Thresholds
     - `patience`: number of values, all 0, after which one should have been above 0; as in REW011.
     - `short`: number of values, all 0, if the reward has not gained; as many as a trend needs.
     - `least_values`: number of values at or above which the check tests whether almost all are 0; as in STL001.
     - `evaluations`: minimum number of held-out scores; the number of rewards that STL001 requires.
-    - `floor`: held-out score, 0 to 1, up to which it counts as never above its minimum; as in REW002.
+    - `floor`: held-out score or success rate, 0 to 1, up to which it counts as never above its minimum; as in REW002.
 
     ## Why it matters
     A policy gradient reinforces what was sampled and rewarded. A run without a single success learns only from its
@@ -48,7 +52,7 @@ def success_never_comes(
     Warning at step 1: No response has been correct: the success rate is 0 on all 40 rows.
 
     ```text
-    success_rate: 0x20 0.01x20
+    success_rate: 0x20 0.3x20
     ```
     No finding.
 
@@ -65,9 +69,11 @@ def success_never_comes(
     batches have four, and the held-out score goes to 0.33.
     """
     n, never = total(success_rate == success_rate), best(success_rate) <= 0
-    nowhere = (total(eval_score == eval_score) >= evaluations) & (best(eval_score) <= floor) & (lowest(eval_score) >= 0)
-    hardly = (success_unpaid > 0) & nowhere & (n >= least_values)
-    held_out = nowhere & (n < 1) & (total(eval_score == eval_score) >= least_values) & ~eval_gained
+    evaluated = total(eval_score == eval_score)
+    nowhere = (evaluated >= evaluations) & (best(eval_score) <= floor) & (lowest(eval_score) >= 0)
+    low = (best(success_rate) <= floor) & (lowest(success_rate) >= 0) & ~never & ~success_gained & (evaluated < 1)
+    hardly = (n >= least_values) & ((success_unpaid > 0) & nowhere | low)
+    held_out = nowhere & (n < 1) & (evaluated >= least_values) & ~eval_gained
     flat = (total(reward_mean == reward_mean) >= short) & ~reward_gained
     return fires(
         (never & ((n >= patience) | (flat & (n >= short))) | hardly | held_out) & ~(reward_unpaid > 0),
@@ -88,5 +94,5 @@ def _what(never: bool, values: float, highest: float, score: float) -> str:
         )
     if never:
         return f"No response has been correct: the success rate is 0 on all {values:.0f} rows"
-    rare = f"the success rate is 0 on almost all of {values:.0f} rows (maximum {number(highest, 2)})"
-    return f"Almost no response is correct: {rare}, and the best held-out score is {number(score, 2)}"
+    rare = f"Almost no response is correct: the highest success rate of {values:.0f} rows is {number(highest, 2)}"
+    return rare if math.isnan(score) else f"{rare}, and the best held-out score is {number(score, 2)}"

@@ -28,7 +28,7 @@ COMPONENTS = "reward_components"
 HELD_OUT = "held-out"
 KEEP, FASTER = "keep-and-compare", "raise-learning-rate"
 SHOWN = 3
-"""Maximum number of reward components to name."""
+"""Maximum number of series to name, and of reward components."""
 PROVEN = "All probed properties hold."
 MISSING = {"rl": "the mean reward", "preference": "the margin and the reward accuracy", "supervised": "the loss"}
 """Metrics that show learning, by type of training."""
@@ -91,7 +91,7 @@ def headline(facts: Facts) -> str:
     if end := _ending(facts, result):
         said.append(end)
     constant = facts.outcome and facts.outcome.evidence.get("constant")  # then the other series are stuck, too
-    stuck = [f for f in facts.vital if f.message.removesuffix(".") not in result]
+    stuck = [f for f in facts.vital if f.kind != "risk" and f.message.removesuffix(".") not in result]
     if stuck and not (facts.short or constant):
         said.append(max(stuck, key=lambda f: (f.level, f.sureness)).message)
     if facts.head is None and trained and facts.verdict != "healthy":
@@ -197,6 +197,8 @@ def _overview(facts: Facts) -> str:
         series = facts.success.values()
         troubled = lost(facts.success) or any(map(worse, series)) or any(f.kind == "outcome" for f in active)
         return f"{told}{but}" if troubled else f"No problem found, but {told[0].lower()}{told[1:]}{but}"
+    if remark := worst_of([f for f in facts.vital if f.kind == "risk"]):
+        return f"{told} {remark.message} No other problem found in the recorded metrics.{but}"
     return f"{told} No problem found in the recorded metrics.{but}"
 
 
@@ -229,17 +231,18 @@ def _next_step(facts: Facts) -> str:
         return "Name the column of the reward: --map 'NAME=reward_mean'."
     if facts.idle:
         return f"Score a correct response with {printable(next(iter(facts.idle)))}: it must get more than 0."
+    if any(o.solved for o in facts.success.values()):
+        return "Use harder prompts, or stop: there is little left to gain."
     known = evidence(facts.success, run.run_type)
     flat = next((name for name, o in known.items() if o.shown == o.shown), None)
     if flat is not None and known[flat].rows < FEW:
-        return f"Continue the run until at least {FEW} values of the {NAMES[flat]} are logged."
+        train = "Train for more steps" if _finished(run) else "Continue the run"
+        return f"{train} until at least {FEW} values of the {names_of(run.run_type)[flat]} are logged."
     declines = any(o.first - o.now > o.shown / 2 for o in known.values())
     withheld = {*dict(refused(run.settings)), *([FASTER] if declines else [])}
     for remedy, (holds, level) in signs(facts.column).items():
         if holds and remedy not in withheld:
             return f"{shared_remedies()[remedy].title}, because {level}."
-    if any(o.solved for o in facts.success.values()):
-        return "Use harder prompts, or stop: there is little left to gain."
     if any(map(worse, facts.success.values())):
         return f"{shared_remedies()[KEEP].title}."
     if flat is None:
@@ -250,14 +253,19 @@ def _next_step(facts: Facts) -> str:
 def _next_of_short(facts: Facts) -> str:
     """Return the next step of a run with too few rows."""
     run = facts.run
-    ended = run.ending.kind if run.ending else ""
-    if ended == "exception":
+    if run.ending and run.ending.kind == "exception":
         return "Fix this exception, and start the run again."
-    last = int(run.steps[-1])
-    if at_intervals(facts.rows, last - int(run.steps[0])):
+    if not facts.success:
+        return f"Log {MISSING[run.run_type]} of each step."
+    if at_intervals(facts.rows, int(run.steps[-1]) - int(run.steps[0])):
         return "Log every step."
-    finished = ended == "finished" or run.settings.get("max_steps") == last
-    return "Train for more steps." if finished else "Continue the run."
+    return "Train for more steps." if _finished(run) else "Continue the run."
+
+
+def _finished(run: Run) -> bool:
+    """Return whether the log says that the run reached its end."""
+    ended = run.ending.kind if run.ending else ""
+    return ended == "finished" or run.settings.get("max_steps") == int(run.steps[-1])
 
 
 def _nothing_read(run: Run) -> str:
@@ -297,7 +305,7 @@ def _went(values: np.ndarray | None) -> str:
 def too_few(facts: Facts) -> str:
     """State that too few rows are recorded to judge the run, and how success and reward components began and ended."""
     names = names_of(facts.run.run_type)
-    series = {names[name]: facts.column(name) for name in [*facts.success][:2] or ["loss"]}
+    series = {names[name]: facts.column(name) for name in [*facts.success][:SHOWN] or ["loss"]}
     if len(facts.parts) > 1:
         series |= {printable(name): facts.parts[name] for name in [*facts.parts][:SHOWN]}
     levels = [f"{name} {went}" for name, values in series.items() if (went := _went(values))]

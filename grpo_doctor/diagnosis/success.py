@@ -22,6 +22,9 @@ def names_of(run_type: RunType) -> Mapping[str, str]:
     return NAMES | OF_PAIRS if run_type == "preference" else NAMES
 
 
+UNTOUCHED = 0.01
+"""Distance of a preference loss from ln 2, in nats, up to which nothing has moved, as in PRF002; a margin of m moves
+the loss by m/2."""
 CONSTANT = 1e-6
 """Share of its size up to which the changes of a series, and its noise, are rounding."""
 
@@ -43,14 +46,17 @@ def beyond_reference(success: Mapping[str, Outcome]) -> bool:
     by its loss.
 
     By convexity (Jensen), the loss is never smaller than that of the mean margin; a smaller one belongs to another
-    method, which starts elsewhere. So does a loss that was below half of ln 2 from the start.
+    method, which starts elsewhere. So does a loss that was below half of ln 2 from the start. A held-out loss above
+    ln 2 contradicts: on other pairs, the policy is worse than its start.
     """
-    margin, loss = success.get("reward_margin"), success.get("loss")
+    margin, loss, held_out = success.get("reward_margin"), success.get("loss"), success.get("eval_loss")
+    if held_out is not None and -held_out.now > math.log(2):
+        return False
     if margin is not None and not math.isnan(margin.now):
         own = loss is None or -loss.now + loss.shown >= np.logaddexp(0.0, -margin.now)
-        return bool(margin.now > margin.shown and own)
+        return bool(margin.now > max(margin.shown, 2 * UNTOUCHED) and own)
     begun = loss is not None and -loss.first > HALF * math.log(2)
-    return loss is not None and begun and -loss.now + loss.shown < math.log(2)
+    return loss is not None and begun and -loss.now + max(loss.shown, UNTOUCHED) < math.log(2)
 
 
 def worse(o: Outcome) -> bool:

@@ -394,7 +394,7 @@ def diagnosis_of(
     earlier = before(recorded, int(fell)) if fell < math.inf else Before([], {})
     told = [f for f in findings if not f.cleared or f.onset_step != first]  # held from the first row: the start
     crash = next((f for f in active if catalogue.checks[f.code].family == ENDING and f.level > Severity.INFO), None)
-    vital = [f for f in active if catalogue.checks[f.code].vital and f.kind != "risk"]
+    vital = [f for f in active if catalogue.checks[f.code].vital]
     facts = Facts(
         run=run,
         rows=rows,

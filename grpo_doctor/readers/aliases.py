@@ -276,7 +276,7 @@ _SCORES = frozenset(
 )
 _NO_SCORES = frozenset(
     "std min max loss time length num count truncated kl entropy token variance norm seconds size step steps gap "
-    "format only not without minus difference diff chosen rejected".split()
+    "format only not without minus difference diff margin chosen rejected".split()
 )
 HELD_OUT = ("eval", "evaluation", "val", "validation", "dev", "test", "heldout", "held")
 _HELD_OUT_WORD = re.compile(r"(?:eval|evaluation|val|validation|dev|test|held_?out|valid(?=/))(?![a-z])(?!/?$)")

@@ -106,8 +106,10 @@ def _rows_of(rows: Rows, builder: RunBuilder) -> tuple[set[str], int]:
     columns, recorded = _metrics(rows, run)
     trains = np.frombuffer(rows.trains, np.uint8).astype(bool)
     trained = {name for name, c in columns.items() if _holds(c, trains, recorded.get(name, ()))}
-    trained |= EVALUATED & columns.keys()
-    steps = of_rows(np.frombuffer(rows.steps, float), trains, rows.weak.full(n), columns.get("epoch"))
+    evaluated = EVALUATED & columns.keys()
+    trained |= evaluated
+    evaluations = max((int(np.isfinite(columns[name]).sum()) for name in evaluated), default=0)
+    steps = of_rows(np.frombuffer(rows.steps, float), trains, rows.weak.full(n), columns.get("epoch"), evaluations)
     steps, lines = continued(steps, columns.get("epoch")), np.frombuffer(rows.lines, np.int64)
     if rows.dropped:
         keep = np.ones(n, bool)
@@ -348,11 +350,11 @@ def _components(rows: Rows, run: Run, columns: Columns, n: int) -> None:
     columns["reward_components"] = column
     for key, name in zip(rows.components, names, strict=True):
         run.mapping[key] = f"reward_components.{name}"
-    if "reward_mean" in columns and "eval_score" not in columns:
+    if "reward_mean" in columns and "success_rate" not in columns:
         beside = _unrewarded(table, columns["reward_mean"])
         if beside is not None and _may_be_success(names[beside]):
-            columns["eval_score"] = table[:, beside]
-            run.mapping[list(rows.components)[beside]] = "eval_score"
+            columns["success_rate"] = table[:, beside]
+            run.mapping[list(rows.components)[beside]] = "success_rate"
             run.notes.append(f"{names[beside]} is logged but not part of the reward, which is the sum of the others")
 
 

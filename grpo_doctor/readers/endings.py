@@ -98,8 +98,9 @@ _RAISED = re.compile(
     r"^(?:\([\w ,=.-]{1,80}\) )?(?:\[rank\d+\]: ?)?((?:\w{1,60}\.){0,9}\w{0,60}(?:Error|Exception)(?:: .*)?)$"
 )
 """The line of a traceback that names the exception."""
-_LAUNCHERS = re.compile(r"ChildFailedError|CalledProcessError|RayTaskError")
-"""Exceptions of the process that started the one that failed; they do not name the cause."""
+_LAUNCHERS = re.compile(r"ChildFailedError|CalledProcessError|RayTaskError|\bCaught \w{1,60} in ")
+"""Exceptions of the process or thread that started the one that failed; they do not name the cause. PyTorch raises the
+exception of a worker or replica again with the original traceback as its message."""
 _DIGITS = re.compile(r"\d+")
 _LONGEST = 400
 """Maximum number of characters of a line to search."""

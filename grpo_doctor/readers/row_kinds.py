@@ -121,13 +121,14 @@ def component(key: str) -> str:
     key = key.replace(" / ", "/")
     if key.startswith("val/"):  # of a validation, or not a function
         return ""
+    if key.startswith("rewards_") and key.endswith("_mean"):  # a slash is often replaced in the header of a table
+        key = f"rewards/{key[8:-5]}"
     for prefix in ("rewards/", "reward/", "train/rewards/", "train/reward/"):
         if key.startswith(prefix):
             name = key[len(prefix) :].removesuffix("/mean")
             last = name.rpartition("/")[2]
             summed = "rewards/" not in prefix and set(last.split("_")) & _SUMMARIES
-            measured = not {"metric", "metrics"}.isdisjoint(last.split("_"))  # a function with weight 0, only logged
-            return "" if last in _STATISTICS or name in _NOT_FUNCTIONS or summed or measured else name
+            return "" if last in _STATISTICS or name in _NOT_FUNCTIONS or summed else name
     low = key.removesuffix("/mean").rpartition("/")[2].removesuffix("_mean")
     for name in (low.removesuffix("_reward"), low.removeprefix("reward_")):
         if name != low and name not in _STATISTICS and not set(name.split("_")) & _NOT_REWARDS:

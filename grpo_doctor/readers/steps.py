@@ -240,14 +240,18 @@ def left_out(epoch: np.ndarray | None) -> int:
     return before if before >= _FEWEST else 0
 
 
-def of_rows(steps: np.ndarray, trains: np.ndarray, weak: np.ndarray, epoch: np.ndarray | None = None) -> np.ndarray:
-    """Return the step of each row. Rows without one belong to the previous row; evaluation rows join a training row.
+def of_rows(
+    steps: np.ndarray, trains: np.ndarray, weak: np.ndarray, epoch: np.ndarray | None = None, evaluations: int = 0
+) -> np.ndarray:
+    """Return the step of each row. Rows without one belong to the previous row; evaluation rows join a training row,
+    unless there are more evaluations than training rows.
 
     Args:
         steps: step of each row, NaN for none.
         trains: whether each row belongs to training.
         weak: a counter such as ``episode``, used if nothing else counts the rows.
         epoch: epoch of each row. If an excerpt of a log has no step counter, it gives the step of the first row.
+        evaluations: number of values of the held-out series.
     """
     steps = steps.copy()
     steps[~(np.abs(steps) < _FARTHEST)] = math.nan
@@ -259,7 +263,7 @@ def of_rows(steps: np.ndarray, trains: np.ndarray, weak: np.ndarray, epoch: np.n
         return np.asarray(np.maximum(counted, 1) + left_out(epoch), np.int64)
     last = np.maximum.accumulate(np.where(known, np.arange(len(steps)), -1))
     steps = np.asarray(np.where(last >= 0, steps[last], steps[np.argmax(known)]))
-    if trains.any():
+    if trains.any() and np.count_nonzero(trains) >= evaluations:
         at = np.flatnonzero(trains)
         for row in np.flatnonzero(~trains).tolist():
             after = int(np.searchsorted(at, row))

@@ -81,6 +81,13 @@ ROWS = "".join(f"step {i} | reward 0.{i:02d} | loss 0.5\n" for i in range(1, 31)
             "KeyError: 'result'; ",
         ),
         (
+            "Traceback (most recent call last):\nKeyError: Caught KeyError in DataLoader worker process 0.\n"
+            "Original Traceback (most recent call last):\nKeyError: 'prompt'\n",
+            "a traceback",
+            31,
+            "KeyError: 'prompt'; ",
+        ),
+        (
             'Traceback (most recent call last):\n  File "/opt/a.py", line 3, in search\n    x["result"]\n'
             "KeyError: 'result'\n",
             "a traceback",

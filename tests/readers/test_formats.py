@@ -107,6 +107,21 @@ def test_a_few_evaluations_with_an_epoch_are_not_restarts(tmp_path: Path) -> Non
         assert [run.columns["eval_score"][i] for i in (14, 29)] == [0.25, 0.25]
 
 
+@pytest.mark.parametrize(("every", "steps"), [(2, [2, 4, 6]), (3, [1, 2, 3, 4, 5, 6])])
+def test_evaluations_keep_their_steps_if_they_outnumber_the_training_rows(
+    tmp_path: Path, every: int, steps: list[int]
+) -> None:
+    rows: list[dict[str, float]] = []
+    for step in range(1, 7):
+        if step % every == 0:
+            rows.append({"step": step, "loss": 0.7, "reward": 0.5})
+        if step % 2 == 0 or every == 3:
+            rows.append({"step": step, "eval_reward": step / 8})
+    run = run_of(tmp_path, "trainer_state.json", json.dumps({"log_history": rows}))
+    assert run.steps.tolist() == steps
+    assert run.columns["eval_score"].tolist() == [step / 8 for step in steps]
+
+
 def test_json_list_torn_and_with_crlf(tmp_path: Path) -> None:
     text = '[\r\n  {"step": 1, "reward_mean": 1.0, "kl_divergence": 0.5},\r\n  {"step": 2, "reward_mean": 0.5, "kl_divergence": Infinity},\r\n  {"step": 3, "rewa'
     run = run_of(tmp_path, "step_logs.json", text)
@@ -660,9 +675,9 @@ def test_an_unrewarded_metric_is_found_by_its_values(tmp_path: Path) -> None:
         return run_of(tmp_path, "m.jsonl", "\n".join(map(json.dumps, rows)))
 
     hacked, honest = of("g"), of("sum")
-    assert hacked.mapping["reward/f"] == "eval_score"
-    assert known(hacked)["eval_score"][1] == pytest.approx(0.02)
-    assert "eval_score" not in honest.columns
+    assert hacked.mapping["reward/f"] == "success_rate"
+    assert known(hacked)["success_rate"][1] == pytest.approx(0.02)
+    assert "success_rate" not in honest.columns
 
 
 @pytest.mark.parametrize(
@@ -764,12 +779,20 @@ def test_a_file_that_is_not_a_log_is_reported_so(tmp_path: Path) -> None:
         ("val_accs", "eval_score"),
         ("lrs", "learning_rate"),
         ("val_chosen_rewards", None),
+        ("val_reward_margin", None),
+        ("val_reward_accuracy", "eval_score"),
         ("corrects", None),
         ("wins", None),
     ],
 )
 def test_keys_that_say_whether_generator_and_trainer_agree(key: str, field: str | None) -> None:
     assert [alias.field for alias in resolve(key)] == ([field] if field else [])
+
+
+def test_reward_functions_are_recognised_in_a_header_without_slashes(tmp_path: Path) -> None:
+    rows = [{"step": i, "reward": 0.5, "rewards_format_mean": 0.5, "rewards_exact_mean": 0.0} for i in range(3)]
+    run = run_of(tmp_path, "log.jsonl", "\n".join(map(json.dumps, rows)))
+    assert run.columns["reward_components"][0] == {"format": 0.5, "exact": 0.0}
 
 
 def test_differences_that_were_not_computed_are_unknown(tmp_path: Path) -> None:

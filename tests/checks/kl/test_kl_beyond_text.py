@@ -29,7 +29,8 @@ def test_the_second_row_ends_it() -> None:
     assert finding.cleared
 
 
-def test_the_last_of_three_rows_is_enough() -> None:
-    assert found(0, 0.0, 0.0, 256.0) is not None
-    assert found(0, 0.0, 0.0, 0.0, 256.0) is None
+def test_only_the_first_such_row_counts() -> None:
+    finding = found(0, 0.0, 0.0, 0.0, 0.0, 256.0)
+    assert finding is not None
+    assert (finding.onset_step, finding.cleared) == (4, False)
     assert found(0, 0.0, 256.0, 256.0).cleared  # type: ignore[union-attr]

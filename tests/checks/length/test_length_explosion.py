@@ -32,10 +32,17 @@ def test_length_explains_no_fall_without_more_truncation() -> None:
     assert run_check("LEN002", **columns, truncated_rate="0.02x5 0.2x10") is not None
 
 
-@pytest.mark.parametrize(("long", "fires"), [("300x5 449x14", False), ("300x5 450x14", True), ("100x5 300x14", True)])
-def test_earlier_growth_of_the_length_is_not_the_cause_of_the_fall(long: str, fires: bool) -> None:
-    columns: dict[str, Any] = {"response_length_mean": f"100x1 {long}", "reward_mean": "0.1 0.6x5 0x14"}
-    assert (run_check("LEN002", **columns) is not None) is fires
+@pytest.mark.parametrize(
+    ("long", "told"),
+    [
+        ("300x5 449x14", None),
+        ("300x5 450x14", "The mean response length grew from 300 to 450 tokens since the best reward."),
+        ("100x5 300x14", "The mean response length grew from 100 to 300 tokens since the best reward."),
+    ],
+)
+def test_earlier_growth_of_the_length_is_not_the_cause_of_the_fall(long: str, told: str | None) -> None:
+    found = run_check("LEN002", response_length_mean=f"100x1 {long}", reward_mean="0.1 0.6x5 0x14")
+    assert (found and found.message) == told
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ def scores(last: str) -> str:
 def test_almost_no_success_and_none_on_held_out_prompts() -> None:
     found = find("STL008", success_rate="0x12 0.125 0x2", eval_score=scores("0.05"))
     assert found.message == (
-        "Almost no response is correct: the success rate is 0 on almost all of 15 rows (maximum 0.12), and the best "
-        "held-out score is 0.05."
+        "Almost no response is correct: the highest success rate of 15 rows is 0.12, and the best held-out score is "
+        "0.05."
     )
     assert (found.detected_step, found.cleared) == (15, False)
 
@@ -39,6 +39,14 @@ def test_almost_no_success_and_none_on_held_out_prompts() -> None:
 )
 def test_silent(rates: str, evaluated: str) -> None:
     assert run_check("STL008", success_rate=rates, eval_score=evaluated) is None
+
+
+def test_a_success_rate_alone_near_zero_needs_twelve_values() -> None:
+    found = find("STL008", success_rate="0.02 0.05 0x10")
+    assert (found.severity, found.onset_step, found.detected_step) == ("warning", 1, 12)
+    assert found.message == "Almost no response is correct: the highest success rate of 12 rows is 0.05."
+    assert run_check("STL008", success_rate="0.02 0.05 0x9") is None
+    assert run_check("STL008", success_rate="0.02 0.051 0x10") is None
 
 
 def test_not_before_twelve_values() -> None:
