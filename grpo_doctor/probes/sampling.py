@@ -15,7 +15,7 @@ from .generations import asked, generations
 from .intercept import language_model
 from .model_modes import fixed_chance
 
-LONGEST = 8
+LONGEST = 16
 """Maximum number of tokens that a probe lets a sampler generate."""
 
 
