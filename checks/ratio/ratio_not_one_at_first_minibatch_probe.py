@@ -129,7 +129,8 @@ def _mode_of_update(model: Any, step: Any, loss: Any, prompts: Any, responses: A
         with probes.loss_trials.weights_kept(model):
             step(prompts, responses, probes.loss_trials.spread(len(prompts), model))
     elif loss is not None:
-        loss(prompts, responses, probes.loss_trials.spread(len(prompts), model))
+        with probes.intercept.ending_at_logits():
+            loss(prompts, responses, probes.loss_trials.spread(len(prompts), model))
     return True if model.training else (False if own else None)
 
 

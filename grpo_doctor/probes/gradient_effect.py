@@ -280,7 +280,8 @@ def _changed(
             policy.append(forward)
             return None
         others.append(forward)
-        return forward.logits + _noise(forward) if len(others) - 1 in changed else None
+        seed = len(others) if len(changed) > 1 else 1  # a loss may take the difference of two passes
+        return forward.logits + _noise(forward, seed) if len(others) - 1 in changed else None
 
     fixed_chance()
     with without_dropout(models[0]), ending_at_logits(), forwards(models, handle):
@@ -288,9 +289,8 @@ def _changed(
     return [f.logits.grad.float() for f in policy if f.logits.grad is not None], others
 
 
-def _noise(forward: Forward) -> Tensor:
-    """Return (V,) noise, the same at all positions."""
-    return torch.randn(forward.logits.shape[-1], generator=torch.Generator().manual_seed(1)).to(forward.logits)
+def _noise(forward: Forward, seed: int = 1) -> Tensor:
+    return torch.randn(forward.logits.shape, generator=torch.Generator().manual_seed(seed)).to(forward.logits)
 
 
 def moved_by_reference(

@@ -152,18 +152,19 @@ def entropy_cases(
     reference: torch.nn.Module | None,
     settings: Mapping[str, Any],
 ) -> Generator[EntropyCase]:
-    """Yield cases for all samples together and for the one with the shortest prompt: at zero advantages, and the part
-    that is even in the advantages. They are computed on demand, because each needs separate gradients.
+    """Yield cases for all samples together and for each sample: at zero advantages, and the part that is even in the
+    advantages. They are computed on demand, because each needs separate gradients.
     """
     made, _, responses = answered(render, tokenizer, model, prompts, (4, 2, 5, 3))
     temperature = float(settings.get("temperature") or 1.0)
     if reference is not None and reference is not model:
         align(reference, model)
+    groups = [("all samples", slice(None))] + [(f"sample {n + 1} alone", slice(n, n + 1)) for n in range(len(made))]
     with without_dropout(model), without_critic(model, backward, made, responses), last_layers(model, backward):
-        for name, count in (("all samples", len(made)), ("one sample alone", 1)):
-            some, said = made[:count], responses[:count]
+        for name, own in groups:
+            some, said = made[own], responses[own]
             # small, so that both signs count and no policy gradient dominates that of the entropy
-            ones = torch.full((count,), 1e-3, device=device_of(model))
+            ones = torch.full((len(some),), 1e-3, device=device_of(model))
             plus = gradient(model, backward, some, said, ones)
             none = unmoved(model, backward, some, said)
             least = 1e-5 * max(float(plus.norm()), 1e-3)
@@ -175,9 +176,9 @@ def entropy_cases(
                 if float(left.norm()) > least:
                     raised = max(_beside(-left, *pair) for pair in wanted)
                     surprise = max((cosine(-left, s) for _, s in wanted), key=abs)
-                    yield EntropyCase(f"{name}, {kind}", count, raised, surprise)
+                    yield EntropyCase(f"{name}, {kind}", len(some), raised, surprise)
                 elif bool(plus.any()) and float(none.norm()) > least:  # the parts of opposite sign cancel
-                    yield EntropyCase(f"{name}, {kind}", count, 0.0, 0.0)
+                    yield EntropyCase(f"{name}, {kind}", len(some), 0.0, 0.0)
 
 
 @contextmanager
@@ -298,7 +299,10 @@ def divergence_cosine(
             anchor = own(reference)
         added = unmoved(model, backward, made, responses) - alone
         wanted = slope(model, (own(model) - anchor).square().mean())
-    return None if float(added.norm()) <= 1e-6 * max(float(wanted.norm()), 1e-3) else cosine(added, wanted)
+        align(reference, model)
+        changed = unmoved(model, backward, made, responses) - alone  # by a coefficient that adapts to the KL
+    least = max(1e-6 * max(float(wanted.norm()), 1e-3), float(changed.norm()))
+    return None if float(added.norm()) <= least else cosine(added, wanted)
 
 
 def silent(

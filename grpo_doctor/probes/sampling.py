@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import random
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -16,7 +15,7 @@ from .generations import asked, generations
 from .intercept import language_model
 from .model_modes import fixed_chance
 
-LONGEST = 8
+LONGEST = 16
 """Maximum number of tokens that a probe lets a sampler generate."""
 
 
@@ -103,7 +102,6 @@ def drawn(
     """Return the draws of `sample` from a fixed random state, with at most this many new tokens if it calls
     ``generate``."""
     fixed_chance(seed)
-    random.seed(seed)
     told: list[tuple[Ids, Tensor]] = []
     shut: list[tuple[float, bool]] = []
 

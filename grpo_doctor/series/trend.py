@@ -83,8 +83,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         lean: its rise as a share of the smallest detectable gain; above 1 for a gain, if a rise explains it better than
             autocorrelated noise.
         gained: the last level is above the first, beyond noise.
-        risen: gained, or solved with a first level that was not, and a last one that is; a series always at its maximum
-            shows no learning.
+        risen: gained, or solved with a first level that was not, and a last one that is, if its levels or its ranks
+            rise by half of what a gain needs; a series always at its maximum shows no learning.
         fallen: 0, 1 (a reported fall) or 2 (a failure: most of the gain is lost).
         unit: the values are known to be between 0 and 1.
         solved: the last level is near the maximum of a known scale.
@@ -199,7 +199,8 @@ class Standing:
 
     @cached_property
     def risen(self) -> bool:
-        return self.gained or (self.solved and self._start < SOLVED * self._top <= self.now and self.lean > HALF)
+        reached = self.solved and self._start < SOLVED * self._top <= self.now
+        return self.gained or (reached and max(self.lean, climb(self._means) / RISE) > HALF)
 
     @cached_property
     def fallen(self) -> int:

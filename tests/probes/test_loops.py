@@ -137,7 +137,15 @@ class K1(Reference):
         return logp - reference
 
 
-@pytest.mark.parametrize(("kind", "fires"), [(Reference, False), (K1, True)])
+class AdaptiveK1(K1):
+    """Its coefficient changes with every loss, as with a KL controller."""
+
+    def loss(self, prompts: Any, responses: Any, advantages: Tensor) -> Tensor:
+        self.kl_coef *= 0.999
+        return super().loss(prompts, responses, advantages)
+
+
+@pytest.mark.parametrize(("kind", "fires"), [(Reference, False), (K1, True), (AdaptiveK1, True)])
 def test_k1_in_the_loss_is_not_a_term_of_entropy(kind: type[Reference], fires: bool) -> None:
     trainer = kind()
     trainer.entropy_coef = 0.0
