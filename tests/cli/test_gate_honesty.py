@@ -205,7 +205,7 @@ CASES = {
     "figures that are no rows": Case(
         write("b/notes.txt", b"wandb: Run summary:\nwandb:     train/kl 0.25\nwandb: train/reward nan\n"),
         PASS,
-        "b/notes.txt: not read: 2 numbers have metric names",
+        "b/notes.txt: not read: 2 numbers with metric names",
         2,
     ),
     # -- compressed ---------------------------------------------------------------------------------------------
