@@ -153,10 +153,16 @@ COLLAPSE: dict[str, Any] = {"reward_mean": "0.3->0.5x55 0.5x5 0.02x40", "entropy
 
 
 def test_what_several_findings_ask_for_comes_first() -> None:
-    alone = diagnose(make_run(**COLLAPSE)).findings[0]
+    alone = diagnose(make_run({"entropy_coef": 0.01}, **COLLAPSE)).findings[0]
     assert (alone.code, alone.role, alone.remedies[0].id) == ("ENT001", "cause", "prove-entropy-sign")
     both = diagnose(make_run(**COLLAPSE, kl="0.01x54 3x46"))
     assert (both.cause, both.findings[0].remedies[0].id) == ("ENT001", "lower-learning-rate")
+
+
+def test_remedies_of_an_entropy_bonus_come_last_if_no_coefficient_is_declared() -> None:
+    ids = [remedy.id for remedy in diagnose(make_run(**COLLAPSE)).findings[0].remedies]
+    assert ids[0] != "prove-entropy-sign"
+    assert ids[-1] == "prove-entropy-sign"
 
 
 def test_an_alternative_whose_check_passed_is_left_out() -> None:

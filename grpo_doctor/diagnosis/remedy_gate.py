@@ -71,6 +71,8 @@ REFUTED = (
 OPPOSED = (("lower-learning-rate", "raise-learning-rate"), ("drop-entropy-bonus", "entropy-bonus"))
 """Pairs of remedies of which a report gives only the first one offered."""
 BACK = "roll-back"
+OF_A_BONUS = frozenset({"drop-entropy-bonus", "prove-entropy-sign"})
+"""Remedies for an entropy bonus. Trainers add one only on request, so these come last if no coefficient is declared."""
 
 
 def refused(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -148,6 +150,11 @@ def unfounded(finding: Finding) -> bool:
 def built_in(remedy: Remedy, framework: str | None) -> bool:
     """Whether the trainer of this framework already does it."""
     return any(step.built_in for step in remedy.steps if step.who == framework)
+
+
+def on_request(remedy: Remedy, settings: Mapping[str, Any]) -> bool:
+    """Whether it changes an entropy bonus that the run may not have."""
+    return remedy.id in OF_A_BONUS and settings.keys().isdisjoint(_COEFFICIENT)
 
 
 def placed(remedy: Remedy, finding: Finding) -> Remedy:

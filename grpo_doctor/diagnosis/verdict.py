@@ -25,7 +25,7 @@ from .early_indicators import Before, Moved, Recorded, before
 from .faq import answers_of
 from .framework import framework
 from .headline import ENOUGH, Facts, headline, planned_after
-from .remedy_gate import BACK, built_in, contradicting, placed, senseless, unfounded
+from .remedy_gate import BACK, built_in, contradicting, on_request, placed, senseless, unfounded
 from .success import beyond_reference, evidence, lost, together
 from .tables import before_next_run, tables_of
 from .wording import rendered
@@ -303,7 +303,8 @@ def _treat(
     is left out.
 
     Remedies that most causes of the same effect ask for come first. If probes proved the findings on the code, the
-    probe's remedies come first. Remedies that the framework's trainer already applies come last.
+    probe's remedies come first. Remedies that the framework's trainer already applies, and those of an entropy bonus
+    that is not declared, come last.
     """
     ruled_out = [
         (remedy_id, f"{finding.code} {finding.name}: {because}", finding.explained_by)
@@ -327,7 +328,7 @@ def _treat(
         useful = [r for r in offered if r.id not in withheld and not (r.id == BACK and unfounded(finding))]
         causes = {code for f in active if finding.code in f.explained_by for code in f.explained_by}
         asked = Counter(r.id for code in causes for r in catalogue.checks[code].remedies)
-        useful.sort(key=lambda r: (r not in head, built_in(r, writer), -asked[r.id]))
+        useful.sort(key=lambda r: (r not in head, on_request(r, run.settings), built_in(r, writer), -asked[r.id]))
         finding.remedies = [placed(r, finding) for r in useful]
         reasons = {r: because[:1].upper() + because[1:] for r, because in withheld.items()}
         finding.withheld = [Withheld(r.id, r.title, reasons[r.id]) for r in offered if r.id in reasons]
