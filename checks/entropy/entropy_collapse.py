@@ -13,7 +13,6 @@ from grpo_doctor.series import (
     row,
     total,
     where,
-    words,
 )
 from grpo_doctor.series import solved as is_solved
 
@@ -117,25 +116,21 @@ def entropy_collapse(
     suffered = spent & idle & (reward_mean == reward_mean) & (reward_fallen | (lasting & begun))
     alive = (total(reward_mean == reward_mean) >= rows) & (recent_mean(dead_share) < live_below_share)
     untrained = begun & ~is_any(rows_are, "epochs")
-    beside = where(low_born, where(untrained, 3, 4), 0)
     return fires(
         low_born | (spent & idle),
-        "Entropy is {entropy:.3g} nats/token ({first:.3g} on the first row{beside}.",
+        "Entropy is {entropy:.3g} nats/token ({first:.3g} on the first row{begun}){outcome}.",
         warning=((low_born & ~alive) | (spent & (reward_mean == reward_mean))) & idle & (begun | reward_fallen),
         error=suffered,
         suffered=suffered,
         onset=began(spent, entropy < 3 * spent_below_share * first, step),
         entropy=entropy,
         first=first,
-        beside=words(lambda which: _BESIDE[int(which)], where(suffered, where(reward_fallen, 1, 2), beside)),
-        outcome=words(lambda which: _BESIDE[int(which)][1:], where(suffered, where(reward_fallen, 1, 2), 0)),
+        begun=where(
+            low_born & ~suffered, where(untrained, ", before any update", ", after updates that are not in the log"), ""
+        ),
+        outcome=where(
+            suffered,
+            where(reward_fallen, ", and the reward fell from its best level", ", and the reward has not increased"),
+            "",
+        ),
     )
-
-
-_BESIDE = (
-    ")",
-    "), and the reward fell from its best level",
-    "), and the reward has not increased",
-    ", before any update)",
-    ", after updates that are not in the log)",
-)

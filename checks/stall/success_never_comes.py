@@ -72,11 +72,11 @@ def success_never_comes(
     evaluated = total(eval_score == eval_score)
     nowhere = (evaluated >= evaluations) & (best(eval_score) <= floor) & (lowest(eval_score) >= 0)
     low = (best(success_rate) <= floor) & (lowest(success_rate) >= 0) & ~never & ~success_gained & (evaluated < 1)
-    hardly = (n >= least_values) & ((success_unpaid > 0) & nowhere | low)
+    almost_none = (n >= least_values) & ((success_unpaid > 0) & nowhere | low)
     held_out = nowhere & (n < 1) & (evaluated >= least_values) & ~eval_gained
     flat = (total(reward_mean == reward_mean) >= short) & ~reward_gained
     return fires(
-        (never & ((n >= patience) | (flat & (n >= short))) | hardly | held_out) & ~(reward_unpaid > 0),
+        (never & ((n >= patience) | (flat & (n >= short))) | almost_none | held_out) & ~(reward_unpaid > 0),
         "{what}.",
         hold=(1, 1),
         clear=1,

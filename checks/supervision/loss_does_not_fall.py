@@ -54,7 +54,7 @@ def loss_does_not_fall(
     loss is 30% above the lowest. Each rise must exceed 5 standard errors, and only rows before the first restart of
     the step counter count. It is also an **error** if the loss is exactly 0 on 5 consecutive rows and either the first
     loss or the gradient norm is also 0. Severity is **info** if, starting at the 40th row, no mean of 10 or 80 losses
-    is 2.5 standard errors below the first.
+    is 2.5 standard errors below the first; this has then held since the first row.
 
     ## Thresholds
     - `rows`: losses in the short median.
@@ -113,12 +113,13 @@ def loss_does_not_fall(
     for window in (mean_rows, 8 * mean_rows):
         mean = moving_mean(loss, window)
         fell = fell | (baseline(mean, 1) - lowest(mean) > fallen * scatter * math.sqrt(2 / window))
-    flat = (row(loss) >= early_rows) & ~fell & ~(level < half * first) & (loss != 0)
+    flat = (row(loss) >= early_rows) & ~fell & (loss != 0)
     since = latest(where(level <= low, previous(step), math.nan))
     return fires(
         flat | diverged | lost | nothing,
         "The loss {what}.",
         clear=2 * rows,
+        onset=where(flat & ~(diverged | lost | nothing), baseline(step, 1), math.nan),
         warning=lost,
         error=diverged | nothing,
         what=words(_what, nothing, diverged | lost, first, low, level, row(loss)),

@@ -91,7 +91,7 @@ def run(
     Ctrl-C stops after the current step and writes a checkpoint and the reports; the exit code reflects the findings so
     far. A second Ctrl-C stops immediately.
 
-    Exit codes: 0 no finding at or above --fail-on, 1 findings, 2 wrong usage, 3 an input could not be judged.
+    Exit codes: 0 no finding at or above --fail-on, 1 findings, 2 wrong usage, 3 the run could not be judged.
     """
     short = {"model": model, "task": task, "max_steps": steps, "seed": seed}
     short |= {"record_every": record_every, "record_tokens": record_tokens}

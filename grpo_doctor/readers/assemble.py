@@ -352,17 +352,18 @@ def _components(rows: Rows, run: Run, columns: Columns, n: int) -> None:
         run.mapping[key] = f"reward_components.{name}"
     if "reward_mean" in columns and "success_rate" not in columns:
         beside = _unrewarded(table, columns["reward_mean"])
-        if beside is not None and _may_be_success(names[beside]):
+        if beside is not None and _may_be_success(names[beside], table[:, beside]):
             columns["success_rate"] = table[:, beside]
             run.mapping[list(rows.components)[beside]] = "success_rate"
             run.notes.append(f"{names[beside]} is logged but not part of the reward, which is the sum of the others")
 
 
-def _may_be_success(name: str) -> bool:
-    """Return whether a metric with this name may measure success; how often a policy thinks or calls a tool does
-    not."""
+def _may_be_success(name: str, values: np.ndarray) -> bool:
+    """Return whether a metric may be a success rate by its name and its values, 0 to 1; how often a policy thinks or
+    calls a tool is not."""
     behaviour = _HOW_OFTEN.search(name.lower()) and not _LIKE_A_REWARD.search(name)
-    return not (of_form(name) or behaviour)
+    known = values[np.isfinite(values)]
+    return not (of_form(name) or behaviour) and known.min() >= 0 and known.max() <= 1
 
 
 def _unrewarded(table: np.ndarray, reward: np.ndarray) -> int | None:

@@ -122,7 +122,7 @@ def component(key: str) -> str:
     if key.startswith("val/"):  # of a validation, or not a function
         return ""
     if key.startswith("rewards_") and key.endswith("_mean"):  # a slash is often replaced in the header of a table
-        key = f"rewards/{key[8:-5]}"
+        key = f"rewards/{key.removeprefix('rewards_').removesuffix('_mean')}"
     for prefix in ("rewards/", "reward/", "train/rewards/", "train/reward/"):
         if key.startswith(prefix):
             name = key[len(prefix) :].removesuffix("/mean")

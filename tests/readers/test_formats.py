@@ -666,10 +666,10 @@ def test_map_reads_a_key_as_a_field(tmp_path: Path) -> None:
 
 
 def test_an_unrewarded_metric_is_found_by_its_values(tmp_path: Path) -> None:
-    def of(mean: str) -> Run:
+    def of(mean: str, scale: float = 1.0) -> Run:
         rows = []
         for i in range(12):
-            f, g = 0.01 * (i * 7 % 5), 0.1 + 0.05 * i
+            f, g = scale * 0.01 * (i * 7 % 5), 0.1 + 0.05 * i
             row = {"step": i, "reward/f": f, "reward/g": g, "reward/g_minus_f": g - f}
             rows.append(row | {"reward/mean": g if mean == "g" else f + g})
         return run_of(tmp_path, "m.jsonl", "\n".join(map(json.dumps, rows)))
@@ -678,6 +678,7 @@ def test_an_unrewarded_metric_is_found_by_its_values(tmp_path: Path) -> None:
     assert hacked.mapping["reward/f"] == "success_rate"
     assert known(hacked)["success_rate"][1] == pytest.approx(0.02)
     assert "success_rate" not in honest.columns
+    assert "success_rate" not in of("g", scale=100).columns  # a share is at most 1
 
 
 @pytest.mark.parametrize(

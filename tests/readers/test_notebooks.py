@@ -113,10 +113,15 @@ def raised(source: str, html: str, name: str, value: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("code", "kind"), [("ppo_trainer = PPOTrainer(model)\nppo_trainer.step(q, r, s)", "none"), ("run_ppo(model)", "none"),
-                       ("plot(losses)", "supervised")]
-)  # fmt: skip
-def test_the_reinforcement_learning_that_crashed_is_judged_and_not_the_supervised_stage_before_it(
+    ("code", "kind"),
+    [
+        ("ppo_trainer = PPOTrainer(model)\nppo_trainer.step(q, r, s)", "none"),
+        ("run_ppo(model)", "none"),
+        ("run_dpo(model)", "none"),
+        ("plot(losses)", "supervised"),
+    ],
+)
+def test_the_training_that_crashed_is_judged_and_not_the_supervised_stage_before_it(
     tmp_path: Path, code: str, kind: str
 ) -> None:
     made = json.loads(notebook("trainer = SFTTrainer(model)\ntrainer.train()", table("Training Loss")))

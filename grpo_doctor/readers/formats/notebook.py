@@ -49,7 +49,7 @@ def read(file: Input) -> list[Run]:
     found = [(run, code.trains) for outputs, code in cells for run in _of_cell(file, outputs, code)]
     runs = [run for run, _ in found]
     told, _ = distinct(_once([run for run in runs if run.run_type != "none"]))
-    crashed = [run for run, trains in found if trains == "rl" and run.run_type == "none" and run.ending]
+    crashed = [run for run, trains in found if trains and run.run_type == "none" and run.ending]
     if told and crashed and all(run.run_type == "supervised" for run in told):  # what the notebook is for has no row
         crashed[-1].notes += map(told_of, told)
         return crashed[-1:]
