@@ -104,8 +104,10 @@ def _problem(facts: Facts) -> str:
     sentence = failing_sentence(facts.outcome, facts.cause, facts.before)
     if facts.short or facts.run.run_type == "probe":
         return sentence
+    read = {name for f in (facts.outcome, facts.cause) if f is not None for name in f.columns}
     achieved = facts.outcome is None or (facts.learning and not sentence.startswith("The reward rose"))
-    if facts.verdict == "suspect" and achieved:
+    elsewhere = bool(read) and read.isdisjoint(facts.success) and not facts.learning
+    if (facts.verdict == "suspect" and achieved) or elsewhere:
         return f"{sentence} {facts.shown}"
     held_out = evaluated(facts.success, facts.run.run_type)
     return f"{sentence} T{held_out[1:]}." if held_out and HELD_OUT not in sentence else sentence
@@ -247,7 +249,8 @@ def _next_step(facts: Facts) -> str:
         return f"{shared_remedies()[KEEP].title}."
     if flat is None:
         return f"Log {MISSING[run.run_type]} of each step."
-    return "To reduce the noise, evaluate on the same held-out prompts every few steps, or use more prompts per step."
+    items = "pairs" if run.run_type == "preference" else "prompts"
+    return f"To reduce the noise, evaluate on the same held-out {items} every few steps, or use more {items} per step."
 
 
 def _next_of_short(facts: Facts) -> str:

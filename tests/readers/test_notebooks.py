@@ -62,6 +62,24 @@ def test_a_table_of_preference_training_without_margins_is_not_a_supervised_trai
         assert f"the notebook uses {trainer}, but its table has no margin; log the margin too" in run.notes
 
 
+@pytest.mark.parametrize(
+    ("bar", "planned", "epochs"),
+    [
+        ("[20/20 39:48, Epoch 3/3]", 20, [0.15, 3.0]),
+        ("[ 20/300 00:30 &lt; 01:20, 0.38 it/s, Epoch 0.35/1]", 300, [0.0175, 0.35]),
+        ("[20/20 39:48, Epoch 0/1]", 20, None),  # rounded down
+        ("[20/20 39:48]", None, None),  # the bar of an evaluation
+    ],
+)
+def test_the_progress_bar_tells_the_planned_steps_and_the_epochs(
+    tmp_path: Path, bar: str, planned: int | None, epochs: list[float] | None
+) -> None:
+    run = run_of(tmp_path, "a.ipynb", notebook(TRAINER, f"<div>{bar}</div>{table('Training Loss', 'reward')}"))
+    epoch = run.columns.get("epoch")
+    assert run.settings.get("max_steps") == planned
+    assert (None if epoch is None else pytest.approx(epoch[[0, -1]])) == epochs
+
+
 OWN_TRAINERS = """
 class Bounded(ORPOTrainer):
     pass
