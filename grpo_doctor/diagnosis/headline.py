@@ -199,9 +199,9 @@ def _overview(facts: Facts) -> str:
         series = facts.success.values()
         troubled = lost(facts.success) or any(map(worse, series)) or any(f.kind == "outcome" for f in active)
         return f"{told}{but}" if troubled else f"No problem found, but {told[0].lower()}{told[1:]}{but}"
-    if remark := worst_of([f for f in facts.vital if f.kind == "risk"]):
-        return f"{told} {remark.message} No other problem found in the recorded metrics.{but}"
-    return f"{told} No problem found in the recorded metrics.{but}"
+    risk = worst_of([f for f in facts.vital if f.kind == "risk"])
+    known = [told, *(f.message for f in facts.vital if f.kind != "risk" or f is risk)]
+    return f"{' '.join(known)} No {'other ' * (len(known) > 1)}problem found in the recorded metrics.{but}"
 
 
 def _unjudged(facts: Facts, active: list[Finding]) -> str:

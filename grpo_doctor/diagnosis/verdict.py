@@ -28,7 +28,7 @@ from .faq import answers_of
 from .framework import framework
 from .headline import ENOUGH, Facts, headline, planned_after
 from .remedy_gate import BACK, built_in, contradicting, on_request, placed, senseless, unfounded
-from .success import beyond_reference, evidence, lost, together
+from .success import HELD_OUT, beyond_reference, evidence, lost, together
 from .tables import before_next_run, tables_of
 from .wording import rendered
 
@@ -47,6 +47,8 @@ OF_REWARD = frozenset(
 REACH = 2 / 3
 """Share of the time before a fall within which its cause must begin: a state that held while the run improved did not
 cause the fall."""
+EVALUATED = 3
+"""Evaluations at or above which a run with fewer rows is judged, too: each is a mean over the held-out data."""
 ENDING = "ending"
 """Family of the checks that report how a run ended."""
 TOLD_FIRST = "LEN003 REW001 STL006 STL008 STL001 GRD001 REW015 REW016 REW002 REW009 SUP001".split()
@@ -497,7 +499,8 @@ def _verdict(run: Run, active: list[Finding], coverage: Coverage, success: Mappi
         return "unjudged"
     if run.run_type == "probe" or (learns(success, run.run_type) and not (run.reading and run.reading.decides)):
         return "healthy"
-    return "unproven" if rows >= ENOUGH else "unjudged"
+    evaluations = max((success[name].rows for name in HELD_OUT if name in success), default=0)
+    return "unproven" if rows >= ENOUGH or evaluations >= EVALUATED else "unjudged"
 
 
 def _locate(run: Run, findings: list[Finding]) -> None:
