@@ -86,8 +86,8 @@ def headline(facts: Facts) -> str:
         said.append(_never_paid(facts.idle))
     if trained and not (facts.short or facts.learning or named) and (moved := _moved(facts.parts)):
         said.append(moved)
-    if trained and not (facts.short or facts.success) and (loss := _went(facts.column("loss"))) and "," not in loss:
-        said.append(f"The loss is {loss} at the start and at the end.")
+    if trained and not (facts.short or facts.success) and (zeros := _zeros(facts.column("loss"))):
+        said.append(zeros)
     if end := _ending(facts, result):
         said.append(end)
     constant = facts.outcome and facts.outcome.evidence.get("constant")  # then the other series are stuck, too
@@ -305,6 +305,13 @@ def _went(values: np.ndarray | None) -> str:
     """The first and the last known value; one if they are the same, none if nothing is known."""
     known = [] if values is None else [number(value) for value in values[np.isfinite(values)]]
     return ", then ".join(dict.fromkeys((known[0], known[-1]))) if known else ""
+
+
+def _zeros(loss: np.ndarray | None) -> str:
+    """Return on how many rows the loss is exactly 0, if it is on at least half."""
+    known = np.empty(0) if loss is None else loss[np.isfinite(loss)]
+    zeros = int((known == 0).sum())
+    return f"The loss is 0 on {zeros} of {counted(len(known), 'row')}." if zeros and 2 * zeros >= len(known) else ""
 
 
 def too_few(facts: Facts) -> str:

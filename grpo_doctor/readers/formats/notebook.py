@@ -155,7 +155,8 @@ def _of_cell(file: Input, outputs: Sequence[_Output], code: _Said) -> list[Run]:
 def _of_output(file: Input, output: _Output) -> list[Run]:
     """Return the runs of an output, with the planned steps and the epochs of its progress bar.
 
-    The bar may round epochs down, so those of the rows are a lower bound; 0 epochs are therefore unknown.
+    The bar may round epochs down, so those of the rows are a lower bound; 0 epochs are therefore unknown. The rows of a
+    table are numbered by step or by epoch.
     """
     runs = printed(file, output.text)
     if output.progress is None:
@@ -163,8 +164,12 @@ def _of_output(file: Input, output: _Output) -> list[Run]:
     position, planned, epochs = map(float, output.progress.groups())
     for run in runs:
         run.settings.setdefault("max_steps", int(planned))
-        if epochs and position:
-            run.columns.setdefault("epoch", run.steps * (epochs / position))
+        if not (epochs and position):
+            continue
+        if "epoch" in run.columns:
+            run.steps = np.rint(run.columns["epoch"] * (position / epochs)).astype(np.int64)
+        else:
+            run.columns["epoch"] = run.steps * (epochs / position)
     return runs
 
 
@@ -188,13 +193,14 @@ def _of_cells(notebook: Any) -> Iterator[tuple[list[_Output], _Said]]:
             code.see(_joined(cell.get("source")))
         said = _Said(code.trainer, code.trains, code.begins, dict(code.settings))
         outputs = cell.get("outputs")
+        last: Any = outputs[-1] if isinstance(outputs, list) and outputs else None
         tables: list[_Output] = []
         console = []
         for output in outputs if isinstance(outputs, list) else ():
             if not isinstance(output, dict):
                 continue
             console.append(_joined(output.get("text")))
-            if output.get("output_type") == "error":
+            if output.get("output_type") == "error" and output is last:  # an IPython callback ends no cell
                 console.append(f"\nTraceback (most recent call last):\n{output.get('ename')}: {output.get('evalue')}\n")
             data = output.get("data")
             if isinstance(data, dict):
