@@ -129,13 +129,14 @@ def component(key: str) -> str:
             last = name.rpartition("/")[2]
             summed = "rewards/" not in prefix and set(last.split("_")) & _SUMMARIES
             return "" if last in _STATISTICS or name in _NOT_FUNCTIONS or summed else name
-    low = key.removesuffix("/mean").rpartition("/")[2].removesuffix("_mean")
+    low = _AVERAGE.sub("", key.removesuffix("/mean").rpartition("/")[2])
     for name in (low.removesuffix("_reward"), low.removeprefix("reward_")):
         if name != low and name not in _STATISTICS and not set(name.split("_")) & _NOT_REWARDS:
             return name
     return ""
 
 
+_AVERAGE = re.compile(r"^(?:mean|avg|average)_|_(?:mean|avg|average)$")
 _DECLARING = re.compile(r"(?:^|[/_])(?:spec|config|settings)/")
 
 

@@ -54,7 +54,7 @@ _SPREAD = re.compile(r"\s*(?:±|\+/?-).*")
 _STATISTICS = frozenset("mean std min max median".split())
 _LOG_WORDS = frozenset(
     "info debug warning warn error trainer main rank0 logger result results stats metrics "
-    "skip skipped skipping done finished completed with 步 轮 次".split()
+    "skip skipped skipping starting done finished completed with 步 轮 次".split()
 )
 _LEVEL = re.compile(r"^SUCCESS\s+(?=(?i:step|iter|iteration|update|epoch)\b)")
 """A loguru level before the counter, as prime-rl prints it; elsewhere that word is a rate."""
