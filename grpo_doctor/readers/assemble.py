@@ -126,10 +126,11 @@ def _rows_of(rows: Rows, builder: RunBuilder) -> tuple[set[str], int]:
     events: dict[int, list[Event]] = {}
     for event in rows.events:
         events.setdefault(min(int(np.searchsorted(lines, event.line or 0)), len(lines) - 1), []).append(event)
-    _averaged(steps, columns)
+    if not rows.redrawn:  # the last state of a progress bar counts
+        _averaged(steps, columns)
     _shares(columns, run)
     same = repeated(steps, columns)
-    again = [] if rows.redrawn else restarted(same, steps, trains)  # the progress bar is redrawn in place
+    again = [] if rows.redrawn else restarted(same, steps, trains)
     builder.extend(steps, columns, lines, recorded, events, again)
     return trained, len(same) - len(again)
 

@@ -255,7 +255,7 @@ class General:
             if not self._sets(names):
                 self._rows_begin()
             if shape is not None:
-                shape.bar = "%|" in text
+                shape.bar = "%|" in text or "it [" in text
                 shape.add(self._order, line, self._origin, values, text)
             taken = _Taken(shape, picks or (), told=True)
         elif sample:
