@@ -22,7 +22,6 @@ from .archive import ZIP, is_inspect_log
 from .input import ArchiveError, Head, Input, ReadError, UnreadableError, broken, words
 from .phases import judged
 from .reading import checked
-from .views import distinct
 
 FORMATS = (
     "formats.records", "plugins", "custom.aflow", "custom.dual", "custom.lever", "formats.tensorboard", "formats.wandb",
@@ -97,8 +96,6 @@ def read_input(file: Input) -> list[Run]:
             raise UnreadableError(f"{file.source}: {error}") from None
         except broken() as error:
             raise UnreadableError(f"{file.source}: {words(error)}") from None
-        if len(runs) > 1:
-            runs, _ = distinct(runs)
         runs = judged(runs)
         for run in runs:
             checked(run).path = file.path

@@ -23,6 +23,7 @@ from ..reader import read_input
 from ..settings import declared, setting_value
 from ..source_code import SourceCode
 from ..values import loaded
+from ..views import distinct
 from . import keyvalue, trl_console
 
 FORMAT = "notebook"
@@ -47,13 +48,13 @@ def read(file: Input) -> list[Run]:
     cells = [([part], _Said("", None, False, {})) for part in _of_page(text)] if page else list(_of_cells(loaded(text)))
     found = [(run, code.trains) for outputs, code in cells for run in _of_cell(file, outputs, code)]
     runs = [run for run, _ in found]
-    told = _once([run for run in runs if run.run_type != "none"])
+    told, _ = distinct(_once([run for run in runs if run.run_type != "none"]))
     crashed = [run for run, trains in found if trains and run.run_type == "none" and run.ending]
     if told and crashed and all(run.run_type == "supervised" for run in told):  # what the notebook is for has no row
         crashed[-1].notes += map(told_of, told)
         return crashed[-1:]
     if told:
-        return _courses(told)
+        return _courses([run for run in runs if run in told])
     nothing = Run(file.source, FORMAT, "none")
     conclude(nothing, next((run.ending for run in reversed(runs) if run.ending), None))
     if any(output.strip() for outputs, _ in cells for output in outputs):
