@@ -26,6 +26,7 @@ from .row_kinds import EVAL, EVALUATED, VALUES, component, declares, flat, is_ev
 from .series import Values
 from .settings import declared, setting_value
 from .values import number
+from .views import distinct
 
 
 class Numbers(NamedTuple):
@@ -522,7 +523,7 @@ class Rows:
         return assemble(self)
 
     def runs(self) -> list[Run]:
-        """Return the runs of a log that may contain several, each with its lines."""
+        """Return the runs of a log that may contain several, each with its lines; what is printed twice counts once."""
         self.flush()
         self._join_phases()
         n = len(self)
@@ -545,7 +546,7 @@ class Rows:
             run = part.run()
             run.notes.append(f"the file has {len(parts)} runs, which are judged separately; this is run {place}")
             found.append(run)
-        return found
+        return distinct(found)[0]
 
     def _part(self, rows: np.ndarray, name: str) -> Rows:
         """Return some of the rows as a separate run, with the settings that were printed before its end."""
