@@ -198,7 +198,9 @@ def _shares(columns: Columns, run: Run) -> None:
         run.mapping.update({k: "zero_variance_share" for k, f in run.mapping.items() if f == "zero_variance_groups"})
 
 
-_SAMPLED = ("reward_mean", "success_rate", "response_length_mean", "valid_rate", "truncated_rate", "fallback_rate")
+_SAMPLED = (
+    "reward_mean success_rate response_length_mean valid_rate truncated_rate fallback_rate zero_variance_share".split()
+)
 """Fields that a log with one row per response, or per batch of a step, records in parts; the step gets their mean."""
 
 
