@@ -33,7 +33,7 @@ _LISTED = re.compile(
 """Individual rewards: ``Rewards: [0.5, 0.0, 1.0]``, ``rewards=['0.50', '0.00']``."""
 _TYPED = re.compile(
     r"\b(?:np\.float\d\d|(?:torch\.)?tensor|Array)"
-    r"\(\[?([-+]?[\d.][\d.eE+-]{0,30}|-?inf|nan)\]?(?:, ?[a-z]\w{0,20}=[^()]{0,80})?\)"
+    r"\(\[{0,2}([-+]?[\d.][\d.eE+-]{0,30}|-?inf|nan)\]{0,2}(?:, ?[a-z]\w{0,20}=[^()]{0,80})?\)"
 )
 """A number as printed by numpy, torch and jax: ``np.float32(0.5)``, ``tensor(0.5000, device='cuda:0')``."""
 _ROUNDED = re.compile(r"\b\d{1,6}(?:\.\d{1,3})?[KMB]\((\d{1,15})\)")
