@@ -8,8 +8,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from .aliases import GUESSED, STEP_KEYS, WEAK_STEP_KEYS, resolve, words
-from .row_kinds import EVAL, UPDATED, flat, is_eval, melted
-from .formats.repeated_lines import says
+from .row_kinds import EVAL, UPDATED, flat, is_eval, melted, says
 from .settings import declared
 from .values import number
 
@@ -204,13 +203,13 @@ def _of_mapping(value: Mapping[str, Any], depth: int) -> list[Table]:
             return [Table("", rows, True)]
     held = columns(value)
     told = bool(held) and _means(held[0])
-    found = (
+    choices = (
         _counted(value) or _runs_of_columns(value),
         [Table("", rows, True) for rows in (held if told else [], _curves(value)) if rows][:1],
         _pivoted(value),
         _within(value, depth) if depth < _DEEPEST else [],
     )
-    best = max(found, key=_shows)
+    best = max(choices, key=_shows)
     return best or ([Table("", held)] if held and not _means(value) else [])  # otherwise, histograms of a summary
 
 

@@ -42,6 +42,17 @@ _COMMON = _OF_PAIRS | frozenset(
     "temperature weight_delta".split()
 )
 """Fields of pairs, and fields that supervised training also logs; they do not make a run an RL run."""
+_WEIGHTS = {
+    **dict.fromkeys(("reward_mean", "reward_margin"), 6.0),
+    **dict.fromkeys(("kl", "kl_sequence"), 4.0),
+    **dict.fromkeys(("success_rate", "chosen_reward"), 3.0),
+    **dict.fromkeys(("loss", "policy_loss"), 2.5),
+    **dict.fromkeys(("entropy_mean", "advantage_mean", "advantage_std", "reward_std", "clip_fraction"), 2.0),
+    **dict.fromkeys(("grad_norm", "learning_rate", "response_length_mean", "value_loss", "ratio_mean"), 1.0),
+}
+"""Weight of a field as evidence of a training."""
+SAYS_ENOUGH = 2.0
+"""Minimum evidence in the names of lines that no counter identifies as rows."""
 OF_SETTINGS = frozenset("kl_coef entropy_coef groups group_size temperature epoch learning_rate".split())
 """Fields that describe settings, not progress. A number in a text may be mistaken for one of them."""
 OF_SWEEPS = frozenset("kl_coef entropy_coef group_size temperature".split())
@@ -176,6 +187,11 @@ _ENDS = frozenset("done is_done dones terminated terminal cumulative_reward".spl
 _OBSERVED = frozenset("observation observations obs next_observation observation_delta".split())
 UPDATED = frozenset("loss policy_loss kl_loss grad_norm learning_rate kl entropy_mean clip_fraction ratio_mean".split())
 """Fields of an update; a training log has at least one of them."""
+
+
+def says(names: Iterable[str]) -> float:
+    """Return how strongly the names indicate a training."""
+    return sum(_WEIGHTS.get(field, 0.0) for field in {alias.field for name in names for alias in resolve(name)[:1]})
 
 
 _OF_GROUPS = frozenset("advantage_mean advantage_std advantage_min advantage_max group_rewards".split())

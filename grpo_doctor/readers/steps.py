@@ -19,7 +19,7 @@ bar is redrawn before it is at 0."""
 _FEWEST = 5
 """Minimum number of training rows of a run that only its counter identifies."""
 _ANEW = 0.1
-"""Maximum place of a counter, as a share of the way it has gone, at which it begins anew. A resumed run loses less."""
+"""Maximum place of a restarted counter, as a share of the steps before; a resumed run continues at a later step."""
 
 
 def gathered(points: Iterable[tuple[int, str, float]]) -> Iterator[tuple[int, dict[str, float]]]:
