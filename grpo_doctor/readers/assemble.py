@@ -20,7 +20,6 @@ from .row_kinds import (
     SINGLE_PROMPT,
     is_eval,
     is_preference,
-    of_whole_runs,
     possible,
     run_type,
 )
@@ -91,8 +90,6 @@ def assemble(rows: Rows) -> Run:
         _success_alone(run)
     if "reward_margin" not in run.columns and {"chosen_reward", "rejected_reward"} <= run.columns.keys():
         run.columns["reward_margin"] = run.columns["chosen_reward"] - run.columns["rejected_reward"]
-    if run.run_type == "none" and len(run) > 1 and of_whole_runs(rows.seen):
-        run.notes.append(NotRead("each row summarises a whole run, not a step; compare the runs instead"))
     if len(run) > 1 and not counted and "epoch" not in run.columns:
         run.notes.append(f"no step found: rows are numbered 1 to {len(run)}; --map 'NAME=step' names the column")
     if merged:

@@ -217,22 +217,6 @@ def of_samples(keys: Iterable[str]) -> bool:
     return bool({key.lower() for key in keys} & _OF_ONE)
 
 
-_FROM_TO = (("start", "end"), ("initial", "final"), ("first", "last"), ("before", "after"))
-
-
-def of_whole_runs(keys: Iterable[str]) -> bool:
-    """Return whether rows summarise whole runs, with a metric at the beginning and at the end: ``reward_start,
-    reward_end``."""
-    parts = [frozenset(re.split(r"[\W_]+", key.lower())) for key in keys]
-    stems = {(part - {word}, word) for part in parts for pair in _FROM_TO for word in pair if word in part}
-    return any(
-        (stem, end) in stems and bool(resolve(" ".join(sorted(stem))))
-        for stem, word in stems
-        for start, end in _FROM_TO
-        if word == start
-    )
-
-
 _OF_TASKS = frozenset("reward success solve solved pass win resolve resolved".split())
 """Words for a policy's success or actions in a task; a supervised model has an accuracy."""
 
@@ -250,7 +234,7 @@ def run_type(fields: Iterable[str], keys: Iterable[str], *, counted: bool = Fals
     known = set(fields)
     if of_an_environment(keys) and not known & UPDATED:
         return "evaluation"
-    if known <= OF_SETTINGS or (not counted and of_whole_runs(keys)):
+    if known <= OF_SETTINGS:
         return "none"
     swept = known & OF_SWEEPS and known & _OF_SCORES and known <= OF_SWEEPS | _OF_SCORES
     if not counted and (swept or (of_samples(keys) and not known & (UPDATED | _OF_GROUPS))):

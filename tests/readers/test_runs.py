@@ -83,10 +83,7 @@ def test_an_unread_series_without_a_finite_value_is_named(tmp_path: Path) -> Non
     assert run.notes[-1].endswith("made/up4, made/up5 and 2 more")
 
 
-def test_phases_that_follow_one_another_are_one_run_and_rows_that_alternate_are_not_one_series(tmp_path: Path) -> None:
-    phases = [{"step": i, "phase": "easy" if i < 9 else "hard", "reward": i / 20, "loss": 0.1} for i in range(1, 21)]
-    (run,) = runs(tmp_path, "phases.jsonl", "".join(json.dumps(row) + "\n" for row in phases))
-    assert run.columns["reward_mean"].tolist() == [i / 20 for i in range(1, 21)]
+def test_rows_of_alternating_kinds_are_not_one_series(tmp_path: Path) -> None:
     kinds = [
         {"step": i, "type": kind, "reward": r, "loss": 0.1} for i in range(1, 9) for kind, r in (("a", i), ("b", 0))
     ]
