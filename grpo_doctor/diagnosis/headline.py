@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..run import Run, not_finite_any_longer
+from ..run import Run
 from ..series.noise_model import median
 from ..series.trajectory import TURNED, Trajectory, printable
 from ..series.trend import FEW, MATTERS, NOTHING, Outcome
@@ -29,6 +29,7 @@ HELD_OUT = "held-out"
 KEEP, FASTER = "keep-and-compare", "raise-learning-rate"
 SHOWN = 3
 """Maximum number of series to name, and of reward components."""
+NO_OTHER = "No other problem"
 PROVEN = "All probed properties hold."
 MISSING = {"rl": "the mean reward", "preference": "the margin and the reward accuracy", "supervised": "the loss"}
 """Metrics that show learning, by type of training."""
@@ -92,7 +93,7 @@ def headline(facts: Facts) -> str:
         said.append(end)
     constant = facts.outcome and facts.outcome.evidence.get("constant")  # then the other series are stuck, too
     stuck = [f for f in facts.vital if f.kind != "risk" and f.message.removesuffix(".") not in result]
-    if stuck and not (facts.short or constant):
+    if stuck and not (facts.short or constant or NO_OTHER in result):
         said.append(max(stuck, key=lambda f: (f.level, f.sureness)).message)
     if facts.head is None and trained and facts.verdict != "healthy":
         said.append(_next_step(facts))
@@ -187,21 +188,19 @@ def _overview(facts: Facts) -> str:
         return f"{note.message} {facts.shown}" if note else facts.shown
     if verdict == "unjudged":
         return _unjudged(facts, active)
-    strange = not_finite_any_longer(run)
-    but = f" But {strange}." if strange else ""
     if verdict == "unproven" and run.reading is not None and run.reading.decides:
         differ = f"{run.reading.rows} or {run.reading.other_rows} rows, with different rewards"
         return f"The log can be read in two ways that give different results ({differ}), so the run is not judged."
     told = facts.shown
     if past := earlier(facts.findings, facts.success):
-        return f"{told} {past}{but}"
+        return f"{told} {past}"
     if verdict == "unproven":
         series = facts.success.values()
         troubled = lost(facts.success) or any(map(worse, series)) or any(f.kind == "outcome" for f in active)
-        return f"{told}{but}" if troubled else f"No problem found, but {told[0].lower()}{told[1:]}{but}"
-    risk = worst_of([f for f in facts.vital if f.kind == "risk"])
-    known = [told, *(f.message for f in facts.vital if f.kind != "risk" or f is risk)]
-    return f"{' '.join(known)} No {'other ' * (len(known) > 1)}problem found in the recorded metrics.{but}"
+        return told if troubled else f"No problem found, but {told[0].lower()}{told[1:]}"
+    vital = [worst_of([f for f in facts.vital if (f.kind == "risk") is risk]) for risk in (False, True)]
+    known = [told, *(f.message for f in vital if f is not None)]
+    return f"{' '.join(known)} {NO_OTHER if len(known) > 1 else 'No problem'} found in the recorded metrics."
 
 
 def _unjudged(facts: Facts, active: list[Finding]) -> str:
