@@ -180,7 +180,9 @@ class Watcher:
                 grace = KILLED
                 ends(stop.process, grace)
         except psutil.NoSuchProcess:  # or the id now belongs to another process
-            self._has_ended(stop)
+            self.signalled.remove(stop)
+            self.stopped = True
+            common.note(f"process {pid} had already ended")
             return
         except psutil.AccessDenied:
             common.note(f"no permission to stop process {pid}; still watching")
@@ -195,11 +197,6 @@ class Watcher:
                 f"process {pid} got SIGTERM because of {finding.code} but did not end within {grace:g} s; still "
                 f"watching{hint}"
             )
-
-    def _has_ended(self, stop: Stop) -> None:
-        self.signalled.remove(stop)
-        self.stopped = True
-        common.note(f"process {stop.process.pid} had already ended")
 
 
 def ends(process: Any, seconds: float) -> bool:
