@@ -7,8 +7,8 @@ def crashed_by_numbers(step: Column, events: Column) -> Fires:
     """The run crashed on a NaN or infinite value.
 
     ## What it sees
-    According to the last lines of the log, after the last row of metrics, sampling rejected NaN or infinite
-    probabilities, or the trainer stopped because a loss or gradient norm was not finite.
+    The check reads the last lines of the log, after the last row of metrics. It fires if sampling rejected NaN or
+    infinite probabilities, or if the trainer stopped because a loss or gradient norm was not finite.
 
     ## Why it matters
     Good rows before a crash do not make a healthy run. The weights were no longer finite when sampling failed, so the
@@ -35,7 +35,7 @@ def crashed_by_numbers(step: Column, events: Column) -> Fires:
     No finding.
 
     ## Known false alarms
-    A crash in an evaluation with other sampling settings, such as a temperature of 0.
+    A crash in an evaluation with different sampling settings, such as a temperature of 0.
 
     ## Remedy
     Load the last checkpoint and check that every weight is finite. Divide the learning rate by ten, clip gradients at

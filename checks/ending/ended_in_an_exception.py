@@ -7,12 +7,13 @@ def ended_in_an_exception(step: Column, events: Column, *, rows: int = 8) -> Fir
     """The run ended with an exception.
 
     ## What it sees
-    The last lines of the log, after the last row of metrics, report a traceback, a dead worker or a timeout that
-    END001 to END003 do not cover. The severity is error. It is warning if the log reports before that training had
-    finished, or while the run learns.
+    The last lines of the log, after the last row of metrics, report a traceback, a dead worker or a timeout that END001
+    to END003 do not cover. The severity is error. Severity is warning if an earlier line reports that training had
+    finished, or if the run was still learning.
 
     ## Thresholds
-    - `rows`: rows below which the severity is info, because the run ended before its training could be judged.
+    - `rows`: number of rows below which the severity is info, because the run ended before its training could be
+      judged.
 
     ## Why it matters
     The run is incomplete, or its last checkpoint was not saved.
@@ -39,7 +40,7 @@ def ended_in_an_exception(step: Column, events: Column, *, rows: int = 8) -> Fir
     No finding.
 
     ## Known false alarms
-    An exception while the program exits, after everything was saved.
+    An exception that is raised at exit, after everything was saved.
 
     ## Remedy
     Read the exception at the named line. Resume from the last checkpoint, after checking that its files are complete.

@@ -8,11 +8,12 @@ def hung_in_a_collective(step: Column, events: Column, *, rows: int = 8) -> Fire
 
     ## What it sees
     In the last lines of the log, after the last row of metrics, the watchdog of NCCL or of another backend reports a
-    collective operation that timed out. The severity is error. It is warning if the log reports before
-    that training had finished, or while the run learns.
+    collective operation that timed out. The severity is error. Severity is warning if an earlier line reports that
+    training had finished, or if the run was still learning.
 
     ## Thresholds
-    - `rows`: rows below which the severity is info, because the run ended before its training could be judged.
+    - `rows`: number of rows below which the severity is info, because the run ended before its training could be
+      judged.
 
     ## Why it matters
     The run is incomplete, and every GPU was idle until the timeout.
@@ -40,7 +41,7 @@ def hung_in_a_collective(step: Column, events: Column, *, rows: int = 8) -> Fire
     A long evaluation or checkpoint on one rank while the others wait.
 
     ## Remedy
-    Read the earliest error of any rank: the timeouts of the others follow from it. Give all ranks the same number of
+    Read the earliest error of any rank: it causes the timeouts of the other ranks. Give all ranks the same number of
     micro-batches.
 
     ## Sources

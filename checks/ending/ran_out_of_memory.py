@@ -8,14 +8,15 @@ def ran_out_of_memory(step: Column, events: Column, *, rows: int = 8) -> Fires:
 
     ## What it sees
     The last lines of the log, after the last row of metrics, report that a GPU was out of memory, or that the system
-    killed a process because the machine ran out of memory. The severity is error. It is warning if the log
-    reports before that training had finished, or while the run learns.
+    killed a process because the machine ran out of memory. The severity is error. Severity is warning if an earlier
+    line reports that training had finished, or if the run was still learning.
 
     ## Thresholds
-    - `rows`: rows below which the severity is info, because the run ended before its training could be judged.
+    - `rows`: number of rows below which the severity is info, because the run ended before its training could be
+      judged.
 
     ## Why it matters
-    The run is incomplete. If responses grow, the same settings crash again at the same length.
+    The run is incomplete. If responses grow, the run will crash again at the same length with these settings.
 
     ## Example
     ```log
@@ -41,8 +42,8 @@ def ran_out_of_memory(step: Column, events: Column, *, rows: int = 8) -> Fires:
     An error that was caught and retried, in a log that ends at that point for another reason.
 
     ## Remedy
-    Halve the micro-batch and double the accumulation. Lower the share of GPU memory reserved for the rollout engine.
-    Limit the response length if it grew.
+    Halve the micro-batch and double the accumulation. Lower the share of GPU memory reserved for the rollout engine. If
+    responses grew, limit their length.
 
     ## Sources
     PyTorch, `torch.OutOfMemoryError`; the Linux kernel's `Out of memory: Killed process`.

@@ -33,10 +33,10 @@ def stopped_from_outside(step: Column, events: Column) -> Fires:
     No finding.
 
     ## Known false alarms
-    Signals that a launcher sends when everything has finished.
+    Signals that a launcher sends after training has finished.
 
     ## Remedy
-    Resume from the last checkpoint, or save one before the time limit of the scheduler.
+    Resume from the last checkpoint. Save a checkpoint before the time limit of the scheduler.
 
     ## Sources
     Slurm's `CANCELLED AT ... DUE TO TIME LIMIT`; SIGTERM of Kubernetes and spot machines.

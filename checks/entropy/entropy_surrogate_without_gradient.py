@@ -17,9 +17,10 @@ def entropy_surrogate_without_gradient(
     """The entropy term lacks the entropy gradient: it is detached, or uses only sampled log-probabilities.
 
     ## What it sees
-    As in ENT006, at advantages of zero: the remaining gradient aligns with that of the mean log-probability of the
-    responses (|cosine| above 0.95), and clearly less with that of the entropy (by 0.1 or more). The probe also fires if
-    there is no gradient although `settings["entropy_coef"]` declares a coefficient: the entropy was detached.
+    As in ENT006, the probe sets the advantages to zero. It fires if the remaining gradient aligns with that of the mean
+    log-probability of the responses (|cosine| above 0.95) and less, by 0.1 or more, with that of the entropy. The probe
+    also fires if there is no gradient although `settings["entropy_coef"]` declares a coefficient: the entropy was
+    detached.
 
     ## Why it matters
     On-policy, the expected gradient of log-probabilities is zero, so the term adds noise and drift but no entropy.
@@ -52,13 +53,13 @@ def entropy_surrogate_without_gradient(
     No finding.
 
     ## What this certifies, and what it does not
-    It certifies that the entropy term is not this surrogate. ENT006 tests the sign of the right term.
+    The probe certifies that the entropy term is not this surrogate. ENT006 tests the sign of a correct entropy term.
 
     ## Known false alarms
-    A supervised term on the same responses (imitation alongside RL) has this gradient; give the probe a loss without
-    it. An entropy bonus inside rewards or advantages leaves no gradient by design: do not declare it as `entropy_coef`.
-    A k1 penalty to the reference has this gradient too: a declared `entropy_coef` of 0, and a declared `kl_coef`
-    without an entropy coefficient, are judged by KL005 instead.
+    A supervised term on the same responses (imitation alongside RL), which has this gradient; give the probe a loss
+    without it. An entropy bonus inside rewards or advantages, which leaves no gradient by design; do not declare it as
+    `entropy_coef`. A k1 penalty to the reference, which has this gradient too. If the settings declare an
+    `entropy_coef` of 0, or a `kl_coef` without an entropy coefficient, KL005 judges the term instead.
 
     ## Remedy
     Use the full-vocabulary entropy of the logits, on the response mask.

@@ -20,7 +20,7 @@ def engine_prompt_differs(
 
     ## What it sees
     In a token batch, the difference is at least three times as large in the first quarter of the responses as in the
-    last, among tokens of similar log-probability, and falls in between.
+    last, among tokens of similar log-probability. It falls from quarter to quarter.
 
     ## Thresholds
     - `least`: share of the squared log-probability difference, 0 to 1, that the cause must explain.
@@ -44,7 +44,7 @@ def engine_prompt_differs(
     No finding.
 
     ## Known false alarms
-    A difference of weights that affects only how responses begin.
+    A difference in the weights that affects only how responses begin.
 
     ## Remedy
     Pass token ids, not text, to the engine. Compare the ids of one prompt on both sides.

@@ -45,7 +45,7 @@ def engine_quantised(
     No finding.
 
     ## Known false alarms
-    A run that gains with truncated importance sampling, which may keep its quantised engine.
+    A run that learns with truncated importance sampling; it may keep its quantised engine.
 
     ## Remedy
     Use truncated importance sampling with a cap of 2, or fp8 on both sides, or bf16 in the engine.

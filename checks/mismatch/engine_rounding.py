@@ -24,8 +24,8 @@ def engine_rounding(
     - `least`: share of the squared log-probability difference, 0 to 1, that the cause must explain.
 
     ## Why it matters
-    This is the normal level of two engines in bf16. It limits how small an update the importance weights can still
-    resolve (MIS013).
+    This is the normal level of two engines in bf16. It sets the size of the smallest update that importance weights can
+    still resolve (MIS013).
 
     ## Example
     ```text
@@ -41,7 +41,7 @@ def engine_rounding(
     No finding.
 
     ## Known false alarms
-    Int8 weights and mild staleness, whose effect can be as small; at this level it makes no difference.
+    Int8 weights and mild staleness, whose effect can be as small; at this level, the cause makes no difference.
 
     ## Remedy
     No change is needed. To remove it, compute the output head in float32 on both sides, or train and sample in fp16.

@@ -20,7 +20,7 @@ def engine_weights_differ(
     """The weights of the rollout engine differ from all weights that training produced.
 
     ## What it sees
-    In a token batch, the difference is larger than rounding explains (k3 above 2e-3), and neither the change since the
+    In a token batch, the difference is larger than rounding explains (k3 KL above 2e-3). Neither the change since the
     reference nor the recorded version of the weights explains it. It is an error above a k3 of 0.01.
 
     ## Thresholds
@@ -28,8 +28,8 @@ def engine_weights_differ(
     - `bad`: k3 KL, nats per token, for an error: RAT004's.
 
     ## Why it matters
-    The engine uses another checkpoint or adapter, or a lossy copy of the weights. The policy that is rewarded is not
-    the policy that is trained.
+    The engine uses another checkpoint or adapter, or a lossy copy of the weights. The policy that earns the rewards is
+    not the policy that is trained.
 
     ## Example
     ```text
@@ -46,7 +46,7 @@ def engine_weights_differ(
     No finding.
 
     ## Known false alarms
-    Quantisation that the settings do not declare, which looks the same.
+    Quantisation that the settings do not declare has the same signs.
 
     ## Remedy
     Compare a checksum of one tensor on both sides after a synchronisation. Declare the quantisation of the engine, or

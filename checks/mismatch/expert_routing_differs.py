@@ -21,16 +21,17 @@ def expert_routing_differs(
     """Rollout engine and trainer route tokens to different experts.
 
     ## What it sees
-    In a token batch with the chosen experts of both sides, the difference is concentrated on tokens whose experts
-    differ. Without recorded experts, fewer than half of the tokens carry more than 80% of the squared difference, each
-    more than 6 times the usual size, and the others agree up to rounding. It is an error above a k3 of 0.01.
+    In a token batch that records the selected experts of both sides, the difference is concentrated on tokens whose
+    experts differ. Without recorded experts, fewer than half of the tokens account for more than 80% of the squared
+    difference, each with more than 6 times the usual size. The other tokens agree up to rounding. It is an error above
+    a k3 of 0.01.
 
     ## Thresholds
     - `least`: share of the squared log-probability difference, 0 to 1, that the cause must explain.
     - `bad`: k3 KL, nats per token, for an error: RAT004's.
 
     ## Why it matters
-    A router picks experts by their rank. A difference of one rounding step selects other experts, and the token is then
+    A router selects experts by rank. A difference of one rounding step selects other experts, and the token is then
     scored by a different network, so its importance weight can have any value.
 
     ## Example
@@ -47,7 +48,7 @@ def expert_routing_differs(
     No finding.
 
     ## Known false alarms
-    Any fault that affects only a few tokens, which looks the same without recorded experts.
+    Any fault that affects only a few tokens; without recorded experts, it has the same signs.
 
     ## Remedy
     Replay the engine's routing in the trainer (R3), or use ratios of whole sequences (GSPO), which average over the

@@ -26,7 +26,8 @@ def logprobs_shifted(
     - `least`: share of the squared log-probability difference, 0 to 1, that the cause must explain.
 
     ## Why it matters
-    Each importance ratio divides the probability of one token by that of its neighbour. The update is then noise.
+    Each importance ratio divides the probability of one token by that of a neighbouring token. The update is then
+    noise.
 
     ## Example
     ```text

@@ -26,8 +26,8 @@ def responses_retokenised(
     - `least`: share of the squared log-probability difference, 0 to 1, that the cause must explain.
 
     ## Why it matters
-    Text that is decoded and encoded again does not give the same ids. Every later token is then compared with its
-    neighbour.
+    Text that is decoded and encoded again does not give the same ids. Every later token is then compared with a
+    neighbouring token.
 
     ## Example
     ```text

@@ -21,17 +21,17 @@ def sampler_filter_not_in_loss(
 
     ## What it sees
     In a token batch, the mean of exp(trainer minus engine) is below 1 by more than five standard errors, and the
-    difference is negative by a bounded amount. For any two distributions over the same tokens, this mean is 1. The
-    missing part is the probability that the sampler excluded. It is an error above 5%.
+    differences are negative and bounded. For any two distributions over the same tokens, this mean is 1. The part that
+    is missing is the probability that the sampler excluded. It is an error if the excluded probability is above 5%.
 
     ## Thresholds
     - `least`: share of the squared log-probability difference, 0 to 1, that the cause must explain.
     - `much`: mean excluded probability, 0 to 1, for an error.
 
     ## Why it matters
-    With top-p, top-k or min-p the engine renormalises over fewer tokens. The excluded tokens are never sampled, but the
-    loss assigns them probability. Every ratio is therefore below 1, and probability leaks to tokens that no reward has
-    judged.
+    With top-p, top-k or min-p, the engine renormalises over fewer tokens. The excluded tokens are never sampled, but
+    the loss assigns them probability. Every ratio is therefore below 1, and probability leaks to tokens that no reward
+    has judged.
 
     ## Example
     ```text

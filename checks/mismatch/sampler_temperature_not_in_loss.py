@@ -27,8 +27,8 @@ def sampler_temperature_not_in_loss(
     - `least`: share of the squared log-probability difference, 0 to 1, that the cause must explain.
 
     ## Why it matters
-    The ratio is off for every token before any update, most for unlikely tokens. The clip then stops tokens that have
-    not changed.
+    The ratio differs from 1 for every token before any update, most of all for unlikely tokens. The clip then removes
+    the gradient of tokens whose probability has not changed.
 
     ## Example
     ```text

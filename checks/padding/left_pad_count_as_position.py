@@ -31,9 +31,9 @@ def left_pad_count_as_position(
     - `header`: share of responses with template tokens, 0 to 1.
 
     ## Why it matters
-    With left padding, the number of real prompt tokens is smaller than the padded width; a slice at that number passes
-    parts of the prompt to the scorer. Only the longest prompt of each batch is right, so the run seems to learn a
-    little.
+    With left padding, the number of real prompt tokens is smaller than the padded width. A slice at that number passes
+    parts of the prompt to the scorer. Only the row with the longest prompt of each batch is correct, so the run seems
+    to learn a little.
 
     ## Example
     ```text
@@ -50,11 +50,11 @@ def left_pad_count_as_position(
     No finding.
 
     ## Known false alarms
-    A scorer that repairs text by design, in a task whose answers contain template tokens. Nothing else, because the two
-    values are equal by definition.
+    A scorer that repairs text by design, in a task whose answers contain template tokens. No other case is known,
+    because the two values are equal by definition.
 
     ## Remedy
-    Slice at the padded width. Test with at least one padded row, because the longest row is right in both cases.
+    Slice at the padded width. Test with at least one padded row, because the longest row is correct in both cases.
 
     ## Sources
     BoBaCai/grpo-dual, bug 1; fault `left-pad-extraction` of the engine.

@@ -12,13 +12,13 @@ def unknown_setting(
     """The configuration has keys that the trainer never accepted.
 
     ## What it sees
-    The configuration passes arguments to `GRPOConfig` that no version of TRL 0.14 to 1.16, transformers 4.40 to 5.23
-    and Unsloth accepts. It is an error if the name is a misspelling of an argument of `GRPOConfig` itself, because the
-    script ends with a TypeError. Severity is info if the script filters arguments by the class, or catches the
+    The configuration passes arguments to `GRPOConfig` that no version of TRL (0.14 to 1.16), transformers (4.40 to
+    5.23) or Unsloth accepts. It is an error if the name is a misspelling of an argument of `GRPOConfig` itself, because
+    the script ends with a TypeError. Severity is info if the script filters arguments by the class, or catches the
     TypeError.
 
-    In a YAML file or a command, other programs may use a key that the framework does not know. There, only names with a
-    typing error are reported: two exchanged letters, one letter doubled, or one letter missing.
+    In a YAML file or a command, an unknown key may belong to another program. There, the check reports only names with
+    a typing error: two exchanged letters, one doubled letter, or one missing letter.
 
     ## Why it matters
     A dataclass refuses such arguments with a TypeError. If a filter removes them first, the default is silently used.

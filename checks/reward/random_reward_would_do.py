@@ -19,7 +19,7 @@ def random_reward_would_do(found: Comparison) -> Fires | None:
     """A Qwen model improved, but there is no control run with a random reward.
 
     ## What it sees
-    NEW is a model of the Qwen2 family that learns, and neither reward, task nor name marks BASE as a control run
+    NEW trains a model of the Qwen2 family and learns, and neither reward, task nor name marks BASE as a control run
     (random, spurious, shuffled, format only). The check also fires if BASE is such a control run and NEW is not better
     beyond noise.
 
@@ -47,10 +47,11 @@ def random_reward_would_do(found: Comparison) -> Fires | None:
     No finding.
 
     ## Known false alarms
-    Tasks that are not in any pretraining data. The finding is a remark: nothing is wrong with the run.
+    Tasks that are not in any pretraining data. The finding is only a note: nothing is wrong with the run.
 
     ## Remedy
-    Train one more run with the same settings and a random reward. The gain of that run does not come from the reward.
+    Train one more run with the same settings and a random reward. Whatever that run gains does not come from the
+    reward.
 
     ## Sources
     Shao et al., Spurious Rewards, arXiv 2506.10947.

@@ -8,16 +8,17 @@ def wrong_answer_paid(reward: Any, graded: Any) -> Fires | None:
     """The reward function scores a wrong response like a correct one.
 
     ## What it sees
-    The probe scores the adapter's own correct and wrong responses (`graded`), and responses derived from them: empty,
-    blank, very long, an injection ("give the full score"), the correct form without content, an answer that only
-    contains the correct one (7127 for 12), many answers at once, a wrong answer before and after the correct one, and a
-    wrong response to a prompt whose gold answer is empty or cannot be parsed. A response counts as rewarded if its
-    reward is nearer to that of the correct response than to that of the wrong one. The negated answer ("not 12") is a
-    remark, because a parser of numbers accepts it by design.
+    The probe scores the adapter's own correct and wrong responses (`graded`), and responses derived from them. These
+    are empty, blank or very long responses, an injection ("give the full score"), the correct form without content, an
+    answer that only contains the correct one (7127 for 12), many answers at once, and a wrong answer before and after
+    the correct one. The probe also scores a wrong response to a prompt whose gold answer is empty or cannot be parsed.
+    A response counts as rewarded if its reward is nearer to that of the correct response than to that of the wrong one.
+    If the negated answer ("not 12") is rewarded, the finding is only a note, because a number parser accepts it by
+    design.
 
     ## Why it matters
-    A policy finds what is rewarded. A verifier that searches for a substring teaches the policy to list answers; one
-    that gives the maximum when the gold answer cannot be parsed rewards any response.
+    A policy finds every response that is rewarded. A verifier that searches for a substring teaches the policy to list
+    answers. A verifier that gives the maximum when the gold answer cannot be parsed rewards any response.
 
     ## Example
     ```python
@@ -49,11 +50,12 @@ def wrong_answer_paid(reward: Any, graded: Any) -> Fires | None:
     No finding.
 
     ## What this certifies, and what it does not
-    It certifies the crafted responses for the graded examples, in text. It does not certify that all correct responses
-    are rewarded, and its only attempt to deceive a judge model is one sentence of injection.
+    The probe certifies how the reward function scores the crafted responses to the graded examples, as text. It does
+    not certify that all correct responses are rewarded, and its only attempt to deceive a judge model is one sentence
+    of injection.
 
     ## Known false alarms
-    A task in which several answers are correct at once, or in which formatting alone should get the same reward as the
+    Tasks in which several answers are correct at once, or in which formatting alone should get the same reward as the
     answer.
 
     ## Remedy

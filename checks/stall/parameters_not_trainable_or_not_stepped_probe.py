@@ -18,13 +18,13 @@ def probe_step(
 ) -> Fires | None:
     """## What this certifies, and what it does not
     The probe checks that parameters require a gradient, and that the optimizer holds exactly these parameters. An
-    optimizer with less than a quarter of their values is accepted, because it trains an adapter or the last layers of a
-    model whose rest was not frozen. The advantages must change the gradient and reach every parameter that affects the
-    log-probabilities (error), also in the gradient that the optimizer receives. The trainer's own step, on samples of
-    both signs, must change the weights along the negative gradient; a learning rate of 0 at the first step (warm-up) is
-    accepted if the second step changes them. It does not certify the direction of the gradient (RAT007) or the size of
-    a step (STL001, STL003). It does not cover sharded optimizers (ZeRO-3, FSDP), whose parameters are separate objects
-    by design.
+    optimizer with less than a quarter of their values is accepted: it trains an adapter or the last layers, and the
+    rest of the model was not frozen. The advantages must change the gradient and reach every parameter that affects the
+    log-probabilities (otherwise error). This must also be true of the gradient that the optimizer receives. The
+    trainer's own step, on samples of both signs, must change the weights along the negative gradient. A learning rate
+    of 0 at the first step (warm-up) is accepted if the second step changes them. The probe certifies neither the
+    direction of the gradient (RAT007) nor the size of a step (STL001, STL003). It does not cover sharded optimizers
+    (ZeRO-3, FSDP), whose parameters are separate objects by design.
     """
     import torch
 
