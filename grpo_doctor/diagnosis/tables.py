@@ -18,7 +18,7 @@ from .wording import number
 _Columns: TypeAlias = Callable[[str], np.ndarray | None]
 
 LATE = 0.1
-"""Share of rows at the end of the run that counts as observed, at least five rows."""
+"""Share of rows at the end of the run that counts as observed; at least five rows."""
 
 
 def tables_of(run: Run) -> list[Table]:
@@ -92,7 +92,7 @@ def _dead_groups(run: Run) -> Table | None:
 
 
 def _tasks(run: Run) -> Iterator[tuple[str, _Columns]]:
-    """Each task with its own columns."""
+    """The rows of each task, with its own columns."""
     recorded = [row for row in run.columns.get("by_task", ()) if row]
     for task in dict.fromkeys(name for row in recorded for name in row):
         yield task, _columns_of([row[task] for row in recorded if task in row])

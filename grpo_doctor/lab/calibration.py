@@ -1,4 +1,4 @@
-"""Measures how often the named causes are right, by their confidence."""
+"""Measures how often the named causes are correct, by their confidence."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def cases_of_logs(folder: Path) -> Iterator[Case]:
 def calibrated(cases: Iterable[Case]) -> dict[str, Share]:
     """For each confidence, count the projects and faults for which every cause was right.
 
-    Runs of one project resemble each other, as do the seeds of one fault, so they count once; a single wrong one makes
-    the case wrong.
+    Runs of one project resemble each other, as do the seeds of one fault, so they count as one case; a single wrong
+    cause makes the case wrong.
     """
     by_kind: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
     for case in cases:
@@ -82,7 +82,7 @@ def calibrated(cases: Iterable[Case]) -> dict[str, Share]:
 
 
 def share(rights: Sequence[bool]) -> Share:
-    """Return the share that is right, with Wilson's interval (Wilson 1927, JASA 22:209)."""
+    """Return the share that is correct, with Wilson's interval (Wilson 1927, JASA 22:209)."""
     n = len(rights)
     p, z2 = sum(rights) / n, Z * Z / n
     middle, half = (p + z2 / 2) / (1 + z2), Z * sqrt(p * (1 - p) / n + z2 / n / 4) / (1 + z2)

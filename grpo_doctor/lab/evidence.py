@@ -1,4 +1,4 @@
-"""Writes the results: every run into one Parquet file, and from it the figures that pages and reports quote."""
+"""Writes the results: all runs in one Parquet file, and the numbers derived from it that pages and reports quote."""
 
 from __future__ import annotations
 
@@ -291,7 +291,7 @@ def _joined(words: Iterable[str]) -> str:
 
 
 def _at_scale(model: str, rows: Sequence[Row]) -> dict[str, Any]:
-    """Return what the page shows of the runs of a larger model, with the cells that were not run."""
+    """Return the section of the page on a larger model, with the cells that were not run."""
     steps, seeds = max(row.steps for row in rows), 1 + max(row.seed for row in rows)
     scale, weights = SCALES[model], max(row.weights or 0 for row in rows)
     responses, last = scale.settings["generation_batch_size"], round(END * steps)
@@ -329,7 +329,7 @@ def _not_run(model: str, rows: Sequence[Row]) -> list[Job]:
 def _larger(cells: Cells) -> tuple[list[str], list[list[str]]]:
     """Tabulate the effect of faults on a larger model, the reference run first, and what the diagnosis reported.
 
-    Columns that are empty throughout are left out.
+    Columns that are empty throughout are omitted.
     """
     arms = (ALONE, FIXED, ROLLED_BACK)
     head = ["fault", "start", "reference", *map(SHORT.__getitem__, arms), "died", *NAMES, *ENDS, "command"]

@@ -122,7 +122,7 @@ class Seams(Protocol):
         """
 
     def tool_mask(self, prompts: Sequence[Prompt], /) -> Sequence[tuple[Ids, Sequence[int]]]:
-        """The same, under another common name."""
+        """The same as `env_mask`, under another common name."""
 
     def reward(self, prompts: Sequence[Prompt], responses: Sequence[str], answers: Sequence[Any], /) -> Any:
         """Return the rewards (N,) of response texts to prompts with these gold answers, with None for omitted ones.
@@ -227,7 +227,7 @@ class Adapter:
                 raise AdapterError(f"{self.name}: {name} is {type(held).__name__}, which has no {needed}")
             if held is not None and needed == "__getitem__":
                 try:
-                    setattr(self, name, list(held))  # table columns and tensors have no truth value
+                    setattr(self, name, list(held))  # columns of a table and tensors have no truth value
                 except TypeError:
                     raise AdapterError(f"{self.name}: {name} is {type(held).__name__}, not a sequence") from None
         if not isinstance(self.settings, MutableMapping):  # None, or a view: a probe's changes are undone in place

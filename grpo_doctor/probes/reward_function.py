@@ -26,7 +26,7 @@ class Crafted(NamedTuple):
     name: str
     text: str
     sure: bool = True
-    """Whether no reasonable reward function rewards it."""
+    """Whether no reasonable reward function would reward the response."""
 
 
 def in_trl_form(reward: Callable[..., Any]) -> bool:
@@ -35,7 +35,7 @@ def in_trl_form(reward: Callable[..., Any]) -> bool:
 
 
 def takes_columns(reward: Callable[..., Any]) -> bool:
-    """Return whether it accepts dataset columns that it does not name."""
+    """Return whether a reward function accepts dataset columns that it does not name."""
     kinds = {p.kind for p in inspect.signature(reward).parameters.values()}
     return inspect.Parameter.VAR_KEYWORD in kinds
 

@@ -25,7 +25,7 @@ LONGEST = 300
 
 
 def sign(text: str) -> str | None:
-    """Return the line as the message of a ``log-warning`` event, or None if it does not prove anything."""
+    """Return the line as the message of a ``log-warning`` event, or None if the line proves nothing."""
     if any(warning in text for warning in WARNINGS):
         return text.strip()[:LONGEST]
     return None

@@ -40,8 +40,8 @@ _NO_REWARD = re.compile(
 
 
 def pace(steps: np.ndarray) -> float | None:
-    """Return the share of the most frequent increment of a counter, without resets, or None for fewer than two
-    increments."""
+    """Return the share of the most frequent increment among all increments of a counter, without resets; None for fewer
+    than two increments."""
     moves = np.diff(steps)
     moves = moves[(moves >= 0) | (steps[1:] > steps[:1] + 1)]
     if len(moves) < 2:
@@ -132,14 +132,14 @@ def checked(run: Run) -> Run:
     run.reading.unused = candidates(run.unread, len(run))
     if _PAYS.isdisjoint(run.columns) and run.run_type not in ("preference", "evaluation") and run.reading.unused:
         note = NotRead(run.reading.not_recognised)
-        run.notes = [note, *(other for other in run.notes if other != note)]  # a part of a file was checked before
+        run.notes = [note, *(other for other in run.notes if other != note)]  # parts of a file were checked before
     elif run.run_type == "none" and not run.notes:
         run.notes.append(_unknown(run) or "no metrics recognised: no name is followed by numbers on several lines")
     return run
 
 
 def _leave_out_events(run: Run) -> None:
-    """Leave out numbers that the trainer prints only on an event, such as a spike: they are no series of the run."""
+    """Omit numbers that the trainer prints only on an event, such as a spike: they are not a series of the run."""
     for name, column in [*run.columns.items()]:
         rows = np.flatnonzero(np.isfinite(column)) if column.dtype != object and name not in EVALUATED else np.empty(0)
         if _EVENTS <= len(rows) <= 0.5 * len(run) and _irregular(run.steps[rows]):
@@ -154,7 +154,7 @@ def _leave_out_events(run: Run) -> None:
 
 
 def _irregular(steps: np.ndarray) -> bool:
-    """Return whether steps come in groups with long gaps between them, and not at growing distances."""
+    """Return whether steps come in groups with long gaps between them, rather than at growing distances."""
     moves = np.diff(steps)
     often = pace(steps)
     grouped = often is not None and often < 0.5 and moves.max() > _GAP * np.median(moves)
@@ -162,8 +162,9 @@ def _irregular(steps: np.ndarray) -> bool:
 
 
 def _unknown(run: Run) -> str:
-    """Return that none of the names with several values is known, that the rows of a table are not steps, or nothing.
-    The first column of a table without a known counter is not proposed, because it usually counts the rows."""
+    """Return a note that none of the names with several values is known, or that the rows of a table are not steps;
+    otherwise, return nothing. The first column of a table without a known counter is not proposed, because it usually
+    counts the rows."""
     names = [name for name, count in run.unread.items() if count > 1]
     metrics = [name for name in names if name.lower().replace(" ", "_") not in (*STEP_KEYS, *WEAK_STEP_KEYS)]
     if run.format == "csv" and metrics == names:

@@ -17,7 +17,7 @@ KEPT = frozenset(
     "nan inf infinity true false none null step steps epoch epochs iter iteration info warning error debug rank "
     "train training eval validation test metrics traceback e".split()
 )
-"""Words that readers need and that do not identify anyone."""
+"""Words that the log readers need and that do not identify anyone."""
 
 _TOKEN = re.compile(r"\x1b\[[0-9;?]{0,16}[A-Za-z]|[^\W\d_][\w./@+-]{0,512}|\d[\w.+-]{0,512}")
 _KEY_ENDS = re.compile(r"['\"]?\s{0,8}[:=]")

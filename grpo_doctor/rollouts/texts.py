@@ -41,7 +41,7 @@ def repeats(text: str) -> bool:
 
 
 def echoes(text: str, prompt: str) -> bool:
-    """Return whether a response begins with a verbatim copy of its prompt; a short one must be a complete copy."""
+    """Return whether a response begins with a verbatim copy of its prompt; a short response must be a complete copy."""
     text = text.strip()[:_LOOKED]
     if len(text) < _PIECE:
         return bool(text) and text == prompt.strip()

@@ -36,7 +36,7 @@ def kind(name: str) -> str:
 def of_form(name: str) -> bool:
     """Return whether a reward's name means formatting, a bonus, a penalty or a cost.
 
-    A value of 0 in such a reward, or such a reward alone above 0, carries little information.
+    If such a reward is 0, or if only such rewards are above 0, this carries little information.
     """
     return kind(name) in ("form", "penalty", "cost")
 
@@ -50,8 +50,8 @@ def parts_of(components: Iterable[Any] | None) -> dict[str, np.ndarray]:
 
 
 def idle(parts: Mapping[str, np.ndarray]) -> dict[str, bool]:
-    """Return the components, other than penalties and costs, that are at their minimum of 0 or less on almost all rows,
-    and whether they are 0 on all of them."""
+    """Return the components, other than penalties and costs, that are at a minimum of 0 or less on almost all rows, and
+    whether they are 0 on all rows."""
     paid = {name: values for name, values in parts.items() if kind(name) not in ("penalty", "cost")}
     lowest = {name: int((values == values.min()).sum()) for name, values in paid.items()}
     return {
