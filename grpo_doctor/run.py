@@ -393,8 +393,8 @@ class RunBuilder:
     ) -> None:
         """Adds many rows at once: columns of record fields, NaN (None in object columns) if unknown.
 
-        ``recorded`` names for each field the rows, counted from 0 here, with a recorded non-finite value; ``events``
-        contains the events of these rows; a row in ``again`` starts a new row for the same step.
+        ``recorded`` names for each field the rows, counted from 0, with a recorded non-finite value. ``events``
+        contains the events of these rows. A row in ``again`` starts a new row for the same step.
         """
         start = len(self._steps)
         self._steps.frombytes(np.ascontiguousarray(steps, np.int64).tobytes())

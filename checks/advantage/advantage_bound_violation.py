@@ -26,7 +26,7 @@ def advantage_bound_violation(
     - `absurd`: factor by which |A| exceeds the bound, for a warning without a declared normaliser.
 
     ## Why it matters
-    The bound is an identity, so if it is exceeded, one of the assumptions is false: the normalisation runs over the
+    The bound is an identity, so if it is exceeded, one of the assumptions is false. The normalisation runs over the
     batch, groups are mixed up, something is scaled twice, or a standard deviation is a rounding error. A NeMo-RL user
     reported an advantage of 7428 and a loss of -26 for a group whose rewards differed only in the last bit.
 

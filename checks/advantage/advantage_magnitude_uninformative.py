@@ -36,8 +36,8 @@ def advantage_magnitude_uninformative(
     - `equal_factor`: factor between the largest and the smallest |A| up to which all count as equal.
 
     ## Why it matters
-    Dividing by the group's standard deviation removes the scale of the rewards: a gap of 0.001, which may be the noise
-    of a judge, pushes the policy as hard as a gap of 1.0. With two samples, the z-score keeps only the sign. Dr. GRPO
+    Dividing by the group's standard deviation removes the scale of the rewards. A gap of 0.001, which may be the noise
+    of a judge, moves the policy as much as a gap of 1.0. With two samples, the z-score keeps only the sign. Dr. GRPO
     calls the same effect question-level difficulty bias.
 
     ## Example

@@ -28,10 +28,10 @@ def advantage_not_centred(
     - `same`: relative difference up to which mean and standard deviation of A count as equal to those of the rewards.
 
     ## Why it matters
-    If every sample is its own group, the group mean is the sample itself. verl then uses mean 0 and deviation 1, so the
-    raw reward becomes the advantage and every response with a positive reward is reinforced, right or wrong. The group
-    ids of Search-R1 v0.1 had this bug ("GRPO degrades"). The variance of the gradient grows with the square of the mean
-    reward.
+    If every sample is its own group, the group mean is the reward of that sample. In this case, verl uses a mean of 0
+    and a deviation of 1, so the raw reward becomes the advantage. Every response with a positive reward is then
+    reinforced, correct or not. The group ids of Search-R1 v0.1 had this bug ("GRPO degrades"). The variance of the
+    gradient grows with the square of the mean reward.
 
     ## Example
     ```text

@@ -56,12 +56,13 @@ def zero_variance_groups(
     this. Error and critical require that the reward has not gained and is below half of its scale. The maximum of the
     scale is the largest single reward recorded, 1 for rewards between 0 and 1, or else the best reward of the run. The
     check is silent if the success rate, or a reward above 0.8 of its maximum, shows that the equal rewards are correct
-    answers. It is also silent for a reward near its best after a clear rise, unless that best is 0 or less and most
-    groups had zero variance throughout. If the reward has format components and others, the others must have gained. A
-    share that persists is an outcome. Above 0.95 over the whole run, it is reported for any run whose reward has not
-    risen; starting at 20 rows it is an error unless the task is solved. If the scale is known, the message adds the
-    share expected for binary rewards, p^K + (1-p)^K at the mean success p. If the expected share is close to the actual
-    one, K is too small. If it is far below the actual one, the difficulty is bimodal or the responses are alike.
+    answers. It is also silent if the reward is near its best level after a clear rise, unless that level is 0 or less
+    and most groups had zero variance throughout. If the reward has format components and others, the others must have
+    gained. A share that persists is an outcome. Above 0.95 over the whole run, the check fires for any run whose reward
+    has not risen. Starting at 20 rows, it is then an error unless the task is solved. If the scale is known, the
+    message adds the share expected for binary rewards, p^K + (1-p)^K at the mean success p. If the expected share is
+    close to the actual one, K is too small. If it is far below the actual one, the difficulty is bimodal or the
+    responses are alike.
 
     ## Thresholds
     - `rows`: rows over which the share of equal groups is averaged.

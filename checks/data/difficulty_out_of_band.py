@@ -19,9 +19,9 @@ def difficulty_out_of_band(
 
     ## What it sees
     The check counts the groups with all responses correct and with all responses wrong over the last 20 steps. It fires
-    if the two kinds together exceed 60%, each reaches at least 15%, and the sum is 20 points above the value expected
-    at uniform difficulty (p^K + (1-p)^K at the mean success p). Groups of fewer than 4 responses are not judged,
-    because their rewards are often equal at any difficulty.
+    if the two kinds together exceed 60% and each reaches at least 15%. The sum must also be 20 points above the value
+    expected at uniform difficulty (p^K + (1-p)^K at the mean success p). Groups of fewer than 4 responses are not
+    judged, because their rewards are often equal at any difficulty.
 
     ## Thresholds
     - `rows`: rows over which groups are counted.

@@ -18,11 +18,11 @@ def responses_repeat_themselves(
     """Responses repeat themselves in loops.
 
     ## What it sees
-    Over the last 5 rows that record it, the check averages the share of responses that repeat themselves, as logged by
-    the trainer or counted in rollouts and saved responses. A response of 200 characters or more is counted if its last
-    40 characters occur four times, or if most of its sequences of 8 words occur twice. It is a **warning** if the share
-    is above 20% and 10 points above that of the first rows, or if it is above 50%. It is an **error** if the share is
-    above 50% in a run whose reward has not gained.
+    Over the last 5 rows that record it, the check averages the share of responses that repeat themselves. The trainer
+    logs this share, or the check counts it in rollouts and saved responses. A response of 200 characters or more is
+    counted if its last 40 characters occur four times, or if most of its sequences of 8 words occur twice. It is a
+    **warning** if the share is above 20% and 10 points above that of the first rows, or if it is above 50%. It is an
+    **error** if the share is above 50% in a run whose reward has not gained.
 
     ## Thresholds
     - `some`: share of responses that repeat themselves, 0 to 1, for a warning.

@@ -21,7 +21,7 @@ def early_warning(
     """Several early indicators of a collapse have moved at the same time.
 
     ## What it sees
-    The check compares the mean of the last 10 rows with the mean of the 20 rows before them, in units of the noise from
+    The check compares the mean of the last 10 rows with the mean of the 20 rows before them. The unit is the noise from
     row to row. An indicator counts if it changes by more than 2 such units. There are six: the reward spread falls,
     zero-variance groups rise, entropy falls, rollout engine and trainer diverge, the gradient norm rises, and distinct
     responses fall. If three of the six have moved and the reward does not rise, the severity is info. It is warning

@@ -7,9 +7,9 @@ def ended_in_an_exception(step: Column, events: Column, *, rows: int = 8) -> Fir
     """The run ended with an exception.
 
     ## What it sees
-    The last lines of the log, after the last row of metrics, report a traceback, a dead worker or a timeout that END001
-    to END003 do not cover. The severity is error. Severity is warning if an earlier line reports that training had
-    finished, or if the run was still learning.
+    The check reads the last lines of the log, after the last row of metrics. They report a traceback, a worker that
+    died, or a timeout that END001 to END003 do not cover. The severity is error. Severity is warning if an earlier line
+    reports that training had finished, or if the run was still learning.
 
     ## Thresholds
     - `rows`: number of rows below which the severity is info, because the run ended before its training could be

@@ -7,9 +7,9 @@ def hung_in_a_collective(step: Column, events: Column, *, rows: int = 8) -> Fire
     """The run hung because a collective operation timed out.
 
     ## What it sees
-    In the last lines of the log, after the last row of metrics, the watchdog of NCCL or of another backend reports a
-    collective operation that timed out. The severity is error. Severity is warning if an earlier line reports that
-    training had finished, or if the run was still learning.
+    The check reads the last lines of the log, after the last row of metrics. The watchdog of NCCL or of another backend
+    reports that a collective operation timed out. The severity is error. Severity is warning if an earlier line reports
+    that training had finished, or if the run was still learning.
 
     ## Thresholds
     - `rows`: number of rows below which the severity is info, because the run ended before its training could be

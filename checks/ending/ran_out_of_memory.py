@@ -7,9 +7,9 @@ def ran_out_of_memory(step: Column, events: Column, *, rows: int = 8) -> Fires:
     """The run ran out of memory.
 
     ## What it sees
-    The last lines of the log, after the last row of metrics, report that a GPU was out of memory, or that the system
-    killed a process because the machine ran out of memory. The severity is error. Severity is warning if an earlier
-    line reports that training had finished, or if the run was still learning.
+    The check reads the last lines of the log, after the last row of metrics. They report that a GPU was out of memory,
+    or that the system killed a process because the machine ran out of memory. The severity is error. Severity is
+    warning if an earlier line reports that training had finished, or if the run was still learning.
 
     ## Thresholds
     - `rows`: number of rows below which the severity is info, because the run ended before its training could be

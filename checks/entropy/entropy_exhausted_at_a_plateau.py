@@ -26,8 +26,8 @@ def entropy_exhausted_at_a_plateau(
     - `left`: share of the first entropy, 0 to 1, below which too little is left to explore.
     - `nats`: entropy, nats per token, below which a policy repeats itself; an entropy of 0.1 means that one token in
       ten is a choice among three.
-    - `none`: share of the first entropy, 0 to 1, and nats per token, for a warning; published runs that keep learning
-      end at 5% to 10% of their first entropy.
+    - `none`: limit for a warning, both as a share of the first entropy and in nats per token; published runs that keep
+      learning end at 5% to 10% of their first entropy.
     - `share`: minimum share of the steps, 0 to 1, that the plateau covers.
 
     ## Why it matters

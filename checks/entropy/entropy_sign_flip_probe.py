@@ -28,9 +28,9 @@ def entropy_sign_flip_probe(
     The probe takes the gradient that the trainer passes to the optimizer, including gradient surgery. At advantages of
     zero, only the entropy term remains. The probe also takes the part of the gradient that does not change sign with
     the advantages, for every sample alone and for all together. This covers every branch of the loss. The descent
-    direction must align with the gradient of the mean token entropy of the responses: a cosine above 0.5, and above 0.8
-    for a single sample (1 is correct, -1 is a flipped sign). To remove the KL term, the reference gets the policy's
-    weights.
+    direction must align with the gradient of the mean token entropy of the responses. The cosine must be above 0.5, and
+    above 0.8 for a single sample (1 is correct, -1 is a flipped sign). To remove the KL term, the reference gets the
+    policy's weights.
 
     ## Thresholds
     - `least_cosine`: minimum cosine with the entropy gradient, for all samples together.

@@ -13,9 +13,9 @@ def first_token_good_then_garbage(samples: Column, *, least_invalid: int = 10, n
     """Invalid responses start like valid ones and then turn into garbage.
 
     ## What it sees
-    Among the invalid responses so far, the check counts those that start with the first word of valid responses and
-    then consist mostly of digits, spaces and punctuation, or repeat the same two words. It fires if they are 60% of ten
-    or more invalid responses.
+    The check counts the invalid responses that start with the first word of valid responses but do not continue like
+    them. They then consist mostly of digits, spaces and punctuation, or repeat the same two words. It fires if they are
+    60% of ten or more invalid responses.
 
     ## Thresholds
     - `least_invalid`: minimum number of invalid responses.

@@ -29,14 +29,16 @@ def trained_text_not_sampled_text(
     """The scored or trained text is not the text that the policy sampled.
 
     ## What it sees
-    There are two conditions. (1) Validity as scored differs by more than 0.02 from validity recomputed from the sampled
-    ids, while at most 5% of the texts contain template tokens (otherwise PAD001 explains it). (2) The rollout engine's
-    raw logits differ from the trainer's by more than 1e-2 nats per token on the first row. For (2), no update has
-    happened, so the weights are equal. The rollout must not have run in train mode with checkpointing. The two forward
-    passes therefore used different tokens, positions or masks. It fires on 3 of 5 rows.
+    There are two conditions. (1) The share of valid responses as scored differs by more than 0.02 from the share
+    recomputed from the sampled ids, while at most 5% of the texts contain template tokens (otherwise PAD001 explains
+    the difference). (2) The rollout engine's raw logits differ from the trainer's by more than 1e-2 nats per token on
+    the first row. For (2), no update has happened, so the weights are equal. The rollout must not have run in train
+    mode with checkpointing. The two forward passes therefore used different tokens, positions or masks. It fires on 3
+    of 5 rows.
 
     ## Thresholds
-    - `gap`: difference between scored and recomputed validity, 0 to 1.
+    - `gap`: difference between the scored and the recomputed share of valid responses, 0 to 1, above which the check
+      fires.
     - `header`: share of responses with template tokens, 0 to 1, up to which PAD001 does not explain the difference.
     - `bad`: k3 KL on the first row, nats per token, above which different text is trained.
 

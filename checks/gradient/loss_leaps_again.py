@@ -17,10 +17,10 @@ def loss_leaps_again(
     """The loss repeatedly spikes to 100 times its level and recovers.
 
     ## What it sees
-    The check fires if, on three rows within 100, the size of the loss is above a hundred times the median size of the
-    20 rows before, and above 20. If the reward has not gained, the severity is **warning** and the finding is an
-    outcome; starting at the tenth spike, it is an **error**. If the reward has gained, the severity is info. GRD009
-    covers spikes of the gradient norm.
+    The check fires if, on three rows within 100, the size of the loss is above 20 and above a hundred times the median
+    size of the 20 rows before. If the reward has not gained, the severity is **warning** and the finding is an outcome;
+    starting at the tenth spike, it is an **error**. If the reward has gained, the severity is info. GRD009 covers
+    spikes of the gradient norm.
 
     ## Thresholds
     - `times`: factor over the median size of the previous rows.

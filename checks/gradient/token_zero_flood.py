@@ -29,8 +29,9 @@ def token_zero_flood(
     - `least_responses`: responses of a step below which the step is not judged.
 
     ## Why it matters
-    The argmax over NaN logits is token 0, which is "!" in the vocabularies of Qwen and GPT-2. "!!!!!!" therefore means
-    that the weights are NaN, even if the trainer prints a loss of 0.0. No checkpoint after that step can be used.
+    The argmax over NaN logits is token 0, which is "!" in the vocabularies of Qwen and GPT-2. A response of "!!!!!!"
+    therefore means that the weights are NaN, even if the trainer prints a loss of 0.0. No checkpoint after that step
+    can be used.
 
     ## Example
     ```text

@@ -20,8 +20,8 @@ def kl_identically_zero(
     ## What it sees
     The check uses five or more recorded values of the KL after the first. It fires if all are below 1e-8 in size, or if
     all are the same number with more than three decimals and more than one significant digit. Runs that declare a KL
-    coefficient of 0 are skipped. It is an error if the run declares a coefficient above 0 and fifteen values are 0: a
-    KL that is only printed as 0 because it is small would have grown by then. Severity is info if the reward has
+    coefficient of 0 are skipped. It is an error if the run declares a coefficient above 0 and fifteen values are 0. A
+    KL that is printed as 0 only because it is small would have grown by then. Severity is info if the reward has
     gained. It is also info if the KL is 0 without a declared coefficient (unless the loss is also 0 on more than
     fifteen rows), because trainers without a KL term log 0. Rows with a gradient norm of exactly 0 are not counted,
     because a policy that does not move stays at its reference.
@@ -34,8 +34,8 @@ def kl_identically_zero(
     ## Why it matters
     A policy that has been updated differs from its reference. A KL of exactly zero was computed against the policy
     itself, multiplied by a small coefficient before printing, or not computed. It can neither constrain the policy nor
-    show drift. The same applies to a KL that is identical to the last digit on different samples: no update reaches the
-    policy, or the KL is not measured on the samples.
+    show drift. The same applies to a KL that is identical to the last digit on different samples. Either no update
+    reaches the policy, or the KL is not measured on the samples.
 
     ## Example
     ```text

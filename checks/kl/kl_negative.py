@@ -26,9 +26,9 @@ def kl_negative(
     ## What it sees
     The estimate is too low on 3 of 5 rows. A signed (k1) estimate, or one of unknown kind, is a warning below -0.05 and
     an error below -1. An estimate that the log calls k2 or k3 is critical below -0.001, because these are never
-    negative, except in runs that declare an unused KL loss and log something else. A signed KL that is summed over the
-    response (`objective/kl` of TRL's PPO) is a warning below -1 and an error below -5. The mean of the last 10 values
-    of a signed estimate must also be below the warning limit, because single batches scatter around 0.
+    negative. Runs that declare an unused KL loss and log something else are excluded. A signed KL that is summed over
+    the response (`objective/kl` of TRL's PPO) is a warning below -1 and an error below -5. The mean of the last 10
+    values of a signed estimate must also be below the warning limit, because single batches scatter around 0.
 
     ## Thresholds
     - `warn`: signed KL, nats per token, below which it is a warning.

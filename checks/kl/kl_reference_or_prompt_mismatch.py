@@ -39,7 +39,7 @@ def kl_reference_or_prompt_mismatch(
     The check uses the KL of the first row, if that is step 0 or 1. It is a warning above 0.02 nats per token and an
     error above 1.5. Up to 1.5, the severity is info once the reward has gained or the task is solved. If a row is the
     mean over an epoch (`rows = epochs`), the first row includes many updates. The finding is then a warning of low
-    confidence once the KL falls below 90% of the first value, because a policy that starts at its reference moves away
+    confidence once the KL falls below 90% of the first value: a policy that starts at its reference would move away
     from it. If the first row of a log is a later step, a falling KL is a warning above 1.5 and an error above 10. If
     the only row is more than a tenth of an epoch into the run, nothing is reported before a second row shows the
     distance between rows. Single values without a step or an epoch (`rows = unnumbered`) are not judged.

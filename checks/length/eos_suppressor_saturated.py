@@ -42,7 +42,7 @@ def eos_suppressor_saturated(
     No finding.
 
     ## Known false alarms
-    The line "Blocked 8 of 8" of BoBaCai/grpo-dual, which must not be mapped to this field: the code counts the tokens
+    The line "Blocked 8 of 8" of BoBaCai/grpo-dual, which must not be mapped to this field. The code counts the tokens
     that it has itself blocked, so the two numbers are always equal. Very short minima (2 or 3 tokens), which block only
     degenerate answers.
 

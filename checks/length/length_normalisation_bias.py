@@ -18,10 +18,10 @@ def length_normalisation_bias(
 
     ## What it sees
     The check reads the rollouts or the saved responses of each step. It uses the mean length in characters of correct
-    and wrong responses, or of responses above and below the step's mean reward. It fires on 3 of 5 rows if the length
-    ratio of wrong to correct answers rises over 12 rows (Kendall's tau above 0.5) and wrong answers are 25% longer than
-    on the first of these rows. Severity is info, or warning if the run declares a loss that averages per sequence (TRL
-    `grpo`, verl `seq-mean-...`).
+    and wrong responses, or of responses above and below the step's mean reward. It fires if the length ratio of wrong
+    to correct answers rises over 12 rows (Kendall's tau above 0.5) and wrong answers are 25% longer than on the first
+    of these rows. This must hold on 3 of 5 rows. Severity is info, or warning if the run declares a loss that averages
+    per sequence (TRL `grpo`, verl `seq-mean-...`).
 
     ## Thresholds
     - `rows`: rows over which the trend is judged.

@@ -13,8 +13,8 @@ def repeated_eos_in_response(eot_per_response: Column, *, most_tokens: float = 1
     """Responses contain more than one end-of-turn token.
 
     ## What it sees
-    Responses have more than 1.05 end-of-turn tokens on 3 of 5 rows, so at least one response in twenty continues after
-    its end, or contains part of the prompt or of the padding.
+    The check fires if responses have more than 1.05 end-of-turn tokens on 3 of 5 rows. At least one response in twenty
+    then continues after its end, or contains part of the prompt or of the padding.
 
     ## Thresholds
     - `most_tokens`: end-of-turn tokens per response above which the check fires.

@@ -24,10 +24,10 @@ def engine_weights_stale(
 
     ## What it sees
     In a token batch, the log-probability differences are aligned with the changes that training made, either since the
-    reference model or in the newest update, or they grow with the recorded age of the weights. A batch may record no
-    reference, no second forward pass and no weight versions. The engine's weights then count as stale if both sides
-    agreed on the first batch (k3 KL below 1e-4) and most of the difference has no other cause. It is an error above a
-    k3 of 0.01, or if the engine still has the initial weights.
+    reference model or in the newest update. Alternatively, they grow with the recorded age of the weights. A batch may
+    record no reference, no second forward pass and no weight versions. The engine's weights then count as stale if both
+    sides agreed on the first batch (k3 KL below 1e-4) and most of the difference has no other cause. It is an error
+    above a k3 of 0.01, or if the engine still has the initial weights.
 
     ## Thresholds
     - `least`: share of the squared log-probability difference, 0 to 1, that the cause must explain.

@@ -19,7 +19,7 @@ def logprobs_shifted(
     """The log-probabilities of rollout engine and trainer are shifted relative to each other.
 
     ## What it sees
-    In a token batch, the log-probabilities of the two sides agree at least twice as well if one side is shifted by one
+    In a token batch, the two sides agree at least twice as well if the log-probabilities of one side are shifted by one
     to four tokens, starting at the first token.
 
     ## Thresholds

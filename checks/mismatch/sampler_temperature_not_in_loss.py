@@ -20,8 +20,8 @@ def sampler_temperature_not_in_loss(
 
     ## What it sees
     In a token batch, the difference is a linear function of the log-probability, for either side and in each of four
-    groups of responses, as it is for two temperatures of one distribution. The ratio of the temperatures follows from
-    the slope.
+    groups of responses. This is the case if one distribution has two temperatures. The ratio of the temperatures
+    follows from the slope.
 
     ## Thresholds
     - `least`: share of the squared log-probability difference, 0 to 1, that the cause must explain.

@@ -23,12 +23,14 @@ def left_pad_count_as_position(
     """The response is extracted at the wrong position: the prompt's token count is used as its end position.
 
     ## What it sees
-    On 3 of 5 rows, validity as scored differs by more than 0.02 from validity recomputed from the sampled ids, and more
-    than 5% of the scored responses contain template tokens. The two values must be equal by construction.
+    On 3 of 5 rows, the share of valid responses as scored differs by more than 0.02 from the share recomputed from the
+    sampled ids. In addition, more than 5% of the scored responses contain template tokens. The two values must be equal
+    by construction.
 
     ## Thresholds
-    - `gap`: difference between scored and recomputed validity, 0 to 1.
-    - `header`: share of responses with template tokens, 0 to 1.
+    - `gap`: difference between the scored and the recomputed share of valid responses, 0 to 1, above which the check
+      fires.
+    - `header`: share of responses with template tokens, 0 to 1, above which the check fires.
 
     ## Why it matters
     With left padding, the number of real prompt tokens is smaller than the padded width. A slice at that number passes

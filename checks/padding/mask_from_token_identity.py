@@ -11,9 +11,9 @@ def mask_from_token_identity(
 
     ## What it sees
     The probe makes the pad token equal to EOS and passes a response that ends with EOS to the trainer's mask. The final
-    EOS must be trained. A second response with an EOS in the middle shows whether token identity is the cause: this EOS
-    is masked too, or the final EOS is trained once the pad token has a different id. If the tokenizer's own pad token
-    differs from EOS, the bug has no effect yet, and the finding is a note.
+    EOS must be trained. A second response with an EOS in the middle shows whether token identity is the cause. If so,
+    this EOS is masked too, or the final EOS is trained once the pad token has a different id. If the tokenizer's own
+    pad token differs from EOS, the bug has no effect yet, and the finding is a note.
 
     ## Why it matters
     The EOS is then never trained: a policy that has not learned to stop runs to the limit, and one that forgets to stop

@@ -28,8 +28,9 @@ def chosen_likelihood_falls(
     The check compares means of the last and the first 5 rows. The implicit reward of the chosen responses has fallen by
     7 and by 5 standard errors, and is -7 or below. At this reward, the odds of such responses are 1 to 1,000 under a
     sigmoid, although they are the preferred ones. Alternatively, their reward is negative and their log-probability has
-    doubled, which squares the perplexity of each token. Severity is **info** if a held-out metric has not become worse:
-    the last of two or more held-out losses is within 10% of the lowest, or a held-out score has not fallen.
+    doubled, which squares the perplexity of each token. Severity is **info** if a held-out metric has not become worse.
+    This means that the last of two or more held-out losses is within 10% of the lowest, or that a held-out score has
+    not fallen.
 
     ## Thresholds
     - `rows`: rows over which each mean is computed.

@@ -42,7 +42,7 @@ def pairs_not_told_apart(
 
     ## What it sees
     The check starts at the 40th step and the 12th row. The first two cases require that the loss has not fallen beyond
-    its noise and that the reward accuracy has not gained and does not exceed one half by more than its noise. **Flat**
+    its noise. The reward accuracy must not have gained, and must not exceed one half by more than its noise. **Flat**
     (warning): the reward accuracy is not near 1, and its noise leaves no room for a tenth of the possible gain
     (`series.trajectory`). **At its start** (warning): the mean of the last 12 margins is within 0.02 of 0. Without
     margins, the mean of the losses must be within 0.01 of ln 2, which is the loss at a margin of 0. This case does not

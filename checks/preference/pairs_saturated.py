@@ -24,12 +24,13 @@ def pairs_saturated(
 
     ## What it sees
     The check fires if at least 90% of the last 10 rows, or all rows of the last 8 steps, have no signal. A row has no
-    signal if the loss is at most 0.001, or if the gradient norm is above 0 and at most 0.001 and a thousandth of the
-    first norm. For a loss of -log sigmoid(m), the gradient of a pair has the weight 1 - sigmoid(m). A small weight
-    equals the loss. At the start of training, the weight is 0.5, so 0.001 is a five-hundredth of the first value. A
-    pair that has a loss but no gradient has two equal responses, whose loss is always ln 2. Severity is **info** while
-    this has been true for less than half of the run: training has finished. After that, the finding is a **warning**
-    and an outcome, except if the held-out loss is at or below its first value or the held-out accuracy has gained.
+    signal if the loss is at most 0.001. It also has none if the gradient norm is above 0, but at most 0.001 and at most
+    a thousandth of the first norm. For a loss of -log sigmoid(m), the gradient of a pair has the weight 1 - sigmoid(m).
+    A small weight equals the loss. At the start of training, the weight is 0.5, so 0.001 is a five-hundredth of the
+    first value. A pair that has a loss but no gradient has two equal responses, whose loss is always ln 2. Severity is
+    **info** while this has been true for less than half of the run: training has finished. After that, the finding is a
+    **warning** and an outcome, except if the held-out loss is at or below its first value or the held-out accuracy has
+    gained.
 
     ## Thresholds
     - `left`: loss, or gradient norm, up to which a pair has almost no gradient left.

@@ -34,10 +34,10 @@ def policy_begins_apart(
     - `into`: fraction of an epoch after which a row no longer counts as the first.
 
     ## Why it matters
-    Before the first update, policy and reference are the same model, so every reward and every margin is 0 and the loss
-    is ln 2, by identity (arXiv 2305.18290, equation 7). Rewards that start at a different value measure the distance to
-    a different model. The loss then starts above or below ln 2 by chance. Its gradient weights pairs by the effect of
-    the supervised stage, and beta pulls the policy towards that other model.
+    Before the first update, policy and reference are the same model. Every reward and every margin is then 0 and the
+    loss is ln 2, by identity (arXiv 2305.18290, equation 7). Rewards that start at a different value measure the
+    distance to a different model. The loss then starts above or below ln 2 by chance. Its gradient weights pairs by the
+    effect of the supervised stage, and beta pulls the policy towards that other model.
 
     ## Example
     ```text

@@ -18,9 +18,9 @@ def group_size_out_of_range(
 
     ## What it sees
     Two or three responses per prompt are reported as info, one as a warning. The check is skipped if the estimator does
-    not use the group as the baseline (GAE, REINFORCE, ReMax), if the trainer refuses to start (CFG013), or if the
-    agents of a fork may form their own groups. Severity is info if a configuration does not name the estimator, or
-    makes only one step.
+    not use the group as the baseline (GAE, REINFORCE, ReMax) or if the trainer refuses to start (CFG013). It is also
+    skipped for forks whose agents may form their own groups. Severity is info if a configuration does not name the
+    estimator, or makes only one step.
 
     ## Thresholds
     - `group_below`: responses per prompt below which a group is too small.

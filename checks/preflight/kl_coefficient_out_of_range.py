@@ -17,8 +17,8 @@ def kl_coefficient_out_of_range(
 
     ## What it sees
     A beta below 0 or above 0.1 is a warning; above 0.05 it is reported as info. These limits are for a token-mean KL in
-    the loss. If the log records a critic loss or a KL summed over the response, the KL is a PPO penalty in the reward,
-    and is reported as info above 0.2.
+    the loss. If the log records a critic loss or a KL summed over the response, the KL is a PPO penalty in the reward.
+    A coefficient above 0.2 is then reported as info.
 
     ## Thresholds
     - `info_above`: KL coefficient above which the severity is info.

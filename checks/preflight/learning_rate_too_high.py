@@ -35,9 +35,9 @@ def learning_rate_too_high(
     The check uses the highest learning rate so far, or the declared one. For full fine-tuning of a model with at least
     0.1 billion parameters (by its name), a rate above 1e-5 is reported as info. A rate of 5e-5 (the default of
     supervised training) or more is a warning. For LoRA, 1e-3 or more is a warning, unless the model is known to be
-    smaller. If it is unknown whether an adapter is trained, 1e-3 or more is a warning if the KL is above 1.5 nats per
-    token or the gradient norm above 20. Optimizers whose steps differ from Adam's (SGD, SAM, Muon, Prodigy,
-    D-Adaptation, Lion, Shampoo, SOAP) are not checked.
+    smaller. If it is unknown whether an adapter is trained, a rate of 1e-3 or more is a warning, provided that the KL
+    is above 1.5 nats per token or the gradient norm is above 20. Optimizers whose steps differ from Adam's (SGD, SAM,
+    Muon, Prodigy, D-Adaptation, Lion, Shampoo, SOAP) are not checked.
 
     ## Thresholds
     - `full_info_rate`: learning rate of full fine-tuning above which the severity is info.

@@ -13,8 +13,8 @@ def reference_is_the_policy(
     """The KL term compares the policy with itself.
 
     ## What it sees
-    The settings declare a KL coefficient above 0, and `reference` is "none", "policy", "self", "old" or "actor", or the
-    reference is synchronised with the policy at every step.
+    The settings declare a KL coefficient above 0. In addition, `reference` is "none", "policy", "self", "old" or
+    "actor", or the reference is synchronised with the policy at every step.
 
     ## Why it matters
     The KL of a policy to itself is 0 and has no gradient. The coefficient then has no effect, and the log shows a KL of

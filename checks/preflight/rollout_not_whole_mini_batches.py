@@ -18,8 +18,8 @@ def rollout_not_whole_mini_batches(
     slime, and error for EasyR1 and SkyRL.
 
     ## Why it matters
-    The last update uses only the remainder, with the same step size. slime discards the remainder. EasyR1 and SkyRL
-    refuse to start.
+    The last update uses only the remainder, with the same step size. In slime, the remainder is discarded. EasyR1 and
+    SkyRL refuse to start.
 
     ## Example
     ```shell

@@ -27,8 +27,9 @@ def ratio_or_clip_reversed(
     0.61 or A < 0 at 1.65 (otherwise error). If the clip acts and `settings` declare `epsilon`, it must not act at 0.8
     of the bound, and must act at 1.25 of the bound (otherwise error). Every sample must have a gradient at a ratio of 1
     (otherwise error). If `settings` declare `epsilon`, the old log-probabilities that the `objective` receives must
-    affect the gradient (otherwise error). A forward pass of the policy without gradient on the samples must affect it
-    too, unless it is used only for logging: a warning if `epsilon` is declared, otherwise info.
+    affect the gradient (otherwise error). A forward pass of the policy without gradient on the samples must also affect
+    the gradient, unless the pass is used only for logging. Otherwise, it is a warning if `epsilon` is declared, and
+    info if not.
 
     ## Why it matters
     The minimum of the clipped and the unclipped objective is pessimistic: it ignores gains beyond the bound but not
@@ -62,11 +63,11 @@ def ratio_or_clip_reversed(
 
     ## What this certifies, and what it does not
     The probe certifies the direction of the policy gradient for samples of either sign, at three ratios. It uses the
-    trainer's `objective` or, without one, a `loss` that takes its old log-probabilities from a forward pass without
-    gradient, from a sampling loop, or from a scripted engine. A loss that divides by its own detached log-probabilities
-    always has a ratio of 1, so only the sign is certified. If the loss itself samples and weights tokens by the
-    log-probabilities of its sampler, a weight that is inverted or applied twice is an error. The same applies if a
-    sampling loop draws by other means than `multinomial` and `argmax`. It certifies neither that the old
+    trainer's `objective`. Without one, it uses a `loss` that takes its old log-probabilities from a forward pass
+    without gradient, from a sampling loop, or from a scripted engine. A loss that divides by its own detached
+    log-probabilities always has a ratio of 1, so only the sign is certified. If the loss itself samples and weights
+    tokens by the log-probabilities of its sampler, a weight that is inverted or applied twice is an error. The same
+    applies if a sampling loop draws by other means than `multinomial` and `argmax`. It certifies neither that the old
     log-probabilities are correct (RAT003) nor the size of a step.
 
     ## Known false alarms

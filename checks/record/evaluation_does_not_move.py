@@ -26,7 +26,7 @@ def evaluation_does_not_move(eval_score: Column, reward_gained: Column, *, equal
     - `equal_scores`: minimum number of equal held-out scores.
 
     ## Why it matters
-    Changed weights give different answers and a different score. The same number to the last digit means that the
+    Changed weights give different answers and a different score. If the number is the same to the last digit, the
     evaluation uses weights that do not change: the base model without the adapter, or an engine that was not
     synchronised.
 

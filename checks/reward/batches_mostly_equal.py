@@ -42,8 +42,8 @@ def batches_mostly_equal(
     At least 80% of the batches (20 or more), and of the last ten, have equal rewards (reward_std, or reward_max minus
     reward_min, is at most 1e-6). In addition, the reward has not gained and is not near its maximum
     (`series.trajectory`). The check applies to logs that do not count zero-variance groups; ADV003 judges those. Half
-    of the batches are sufficient if all batches without spread have the same reward and the same mean length: prompts
-    differ from step to step, so the policy gives the same answer to all of them. Two in five are sufficient if all
+    of the batches are sufficient if all batches without spread have the same reward and the same mean length. Prompts
+    differ from step to step, so the policy then gives the same answer to all of them. Two in five are sufficient if all
     batches without spread have the same negative reward.
 
     ## Thresholds

@@ -56,12 +56,12 @@ def component_never_pays(
 
     ## What it sees
     After 20 rows, the reward has gained (`series.trajectory`), but one of its components has not. That component has
-    never exceeded its minimum (its lowest value, at most 0) by more than a tenth of an equal share of the current
-    reward, or has been at the minimum on 85% of its rows. Some components are ignored: those whose names mean
-    formatting or a penalty, and those at the top of their range (or in its upper half if they have been below 0).
-    Unless the name means correctness, the check also ignores components that are 0 on every row (a penalty that never
-    applied) or that vary but stay below 0 (a cost). The check also fires if, after 20 rows and regardless of the
-    reward, only components whose names mean formatting have been above 0. This is a **warning** after 40 rows.
+    been at its minimum (its lowest value, at most 0) on 85% of its rows, or has never exceeded it by more than a tenth
+    of an equal share of the current reward. Some components are ignored: those whose names mean formatting or a
+    penalty, and those at the top of their range (or in its upper half if they have been below 0). Unless the name means
+    correctness, the check also ignores components that are 0 on every row (a penalty that never applied) or that vary
+    but stay below 0 (a cost). The check also fires if, after 20 rows and regardless of the reward, only components
+    whose names mean formatting have been above 0. This is a **warning** after 40 rows.
 
     ## Thresholds
     - `early_rows`: rows before which the check does not fire.

@@ -50,8 +50,8 @@ def held_out_score_does_not_follow(
     The check requires at least eight held-out scores between 0 and 1, and a training measure that has gained 0.1 of its
     scale. The measure is the success rate, or else the reward components other than formatting, or else the reward (as
     a share of the range of single rewards if it is not between 0 and 1). The gain is counted from the first evaluation.
-    The check fires if the held-out gain is below half of the training gain even at the upper end of its interval, and
-    the held-out score has room for such a gain below 0.95. REW015 reports a held-out score that has fallen.
+    The check fires if the held-out gain is below half of the training gain, even at the upper end of its interval. The
+    held-out score must have room for such a gain below 0.95. REW015 reports a held-out score that has fallen.
 
     ## Thresholds
     - `evaluations`: number of held-out scores at or above which their noise can be estimated.
@@ -83,7 +83,8 @@ def held_out_score_does_not_follow(
 
     ## Remedy
     Read ten high-reward responses. Score held-out prompts of the training distribution with the training reward
-    function: if that reward rises, the evaluation differs; if it does not, train on more prompts and fewer epochs.
+    function. If that reward rises, the evaluation measures something different. If it does not rise, train on more
+    prompts and for fewer epochs.
 
     ## Sources
     arXiv 2210.10760 (over-optimisation of a proxy reward). rldoctor 0.2, scenario `length_hacking`: the training reward

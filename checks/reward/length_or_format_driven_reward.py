@@ -63,16 +63,16 @@ def length_or_format_driven_reward(
     - `explained_share`: squared correlation, 0 to 1, above which the check fires.
     - `tiny`: variance divided by the squared mean, below which changes count as rounding.
     - `early_rows`: rewards before which the check does not judge formatting.
-    - `meant_share`: share of the gain, 0 to 1, up to which correctness contributed too little. In 40 public runs whose
-      rising reward has both kinds of component, the noise leaves room for 0.75 or more in each healthy run, and for at
-      most 0.32 if only formatting was learned.
+    - `meant_share`: share of the gain, 0 to 1, up to which correctness contributed too little. In 40 public runs with
+      both kinds of components and a rising reward, the noise leaves room for 0.75 or more in each healthy run. If only
+      formatting was learned, it leaves room for at most 0.32.
     - `done_share`: level of a component as a share of its best row, or success rate, at or above which too little is
       left to learn.
     - `success_room`: share of the possible rise of the success rate, 0 to 1, below which it has not moved.
     - `success_floor`: success rate, 0 to 1, up to which REW002 reports the problem instead.
 
     ## Why it matters
-    A reward for length alone reproduces most of the gain that RLHF gets from a learned reward model, and a policy finds
+    A reward for only the length reproduces most of the gain that RLHF gets from a learned reward model. A policy finds
     such a bonus within a few dozen steps. The share of valid responses then falls, while the reward keeps rising until
     the limit truncates every response.
 

@@ -24,8 +24,8 @@ def random_reward_would_do(found: Comparison) -> Fires | None:
     beyond noise.
 
     ## Why it matters
-    Qwen2.5-Math-7B gained 21.4 points on MATH-500 under a random reward, 16.4 under a format reward, and 29.1 under the
-    true reward: most of the gain did not come from the reward. Llama-3.1-8B-Instruct lost 6.4 points under the random
+    Qwen2.5-Math-7B gained 21.4 points on MATH-500 with a random reward, 16.4 with a format reward, and 29.1 with the
+    true reward. Most of the gain did not come from the reward. Llama-3.1-8B-Instruct lost 6.4 points with the random
     reward.
 
     ## Example

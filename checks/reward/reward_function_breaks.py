@@ -8,12 +8,12 @@ def reward_function_breaks(reward: Any, graded: Any, tokenizer: Any = None, rend
     """The reward function raises an exception, returns NaN, mixes up responses or rejects a correct answer.
 
     ## What it sees
-    The probe scores the adapter's graded responses, and texts on which parsers fail: an empty text, a response cut in
-    half, unbalanced tags and braces, `1/0`, `nan`, 5,000 digits, a superscript, and a NUL character. Each must get a
-    finite number or None. Several responses in one call must get the same rewards as when each is scored alone, in the
-    same order. A function with TRL's signature must accept `**kwargs`, because it receives every column of the dataset.
-    If the rendered prompt ends with an open `<think>` tag, a correct response without that tag must get the same reward
-    as one with it.
+    The probe scores the adapter's graded responses, and texts on which parsers fail. These are an empty text, a
+    response cut in half, unbalanced tags and braces, `1/0`, `nan`, 5,000 digits, a superscript, and a NUL character.
+    Each must get a finite number or None. Several responses in one call must get the same rewards as when each is
+    scored alone, in the same order. A function with TRL's signature must accept `**kwargs`, because it receives every
+    column of the dataset. If the rendered prompt ends with an open `<think>` tag, a correct response without that tag
+    must get the same reward as one with it.
 
     ## Why it matters
     A policy that explores writes each of these texts within the first hundred steps. An exception ends the run, and a

@@ -16,7 +16,7 @@ def reward_scale_or_ema_shift(
     does not cause this: the spread of a 0-to-1 reward grows by the square root of the mean and then shrinks.
 
     ## Thresholds
-    - `rows`: rows in each of the two windows.
+    - `rows`: number of rows in each of the two windows.
     - `factor`: factor by which mean and spread must both have changed.
     - `agree`: relative difference up to which the two factors count as equal.
 

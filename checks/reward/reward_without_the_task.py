@@ -22,10 +22,11 @@ def reward_without_the_task(
     """Responses that ignore the task get as much reward as the others.
 
     ## What it sees
-    Over 5 rows with at least three such responses, the check averages the reward of three kinds: empty responses,
-    copies of the prompt, and texts of more than 40 characters that answer three or more prompts word by word. If their
-    mean reward is at least that of all responses, while rewards differ, it is a **warning**; at 90% of the highest
-    reward, it is an **error**. A single row of 30 or more rollouts is judged on its own.
+    Three kinds of responses ignore the task: empty responses, copies of the prompt, and texts of more than 40
+    characters that answer three or more prompts verbatim. The check averages their reward over 5 rows with at least
+    three such responses. If their mean reward is at least that of all responses, while rewards differ, it is a
+    **warning**; at 90% of the highest reward, it is an **error**. A single row of 30 or more rollouts is judged on its
+    own.
 
     ## Thresholds
     - `high`: share of the highest reward, 0 to 1, at or above which it is an error.

@@ -8,13 +8,13 @@ def wrong_answer_paid(reward: Any, graded: Any) -> Fires | None:
     """The reward function scores a wrong response like a correct one.
 
     ## What it sees
-    The probe scores the adapter's own correct and wrong responses (`graded`), and responses derived from them. These
-    are empty, blank or very long responses, an injection ("give the full score"), the correct form without content, an
-    answer that only contains the correct one (7127 for 12), many answers at once, and a wrong answer before and after
-    the correct one. The probe also scores a wrong response to a prompt whose gold answer is empty or cannot be parsed.
-    A response counts as rewarded if its reward is nearer to that of the correct response than to that of the wrong one.
-    If the negated answer ("not 12") is rewarded, the finding is only a note, because a number parser accepts it by
-    design.
+    The probe scores the adapter's own correct and wrong responses (`graded`), and responses derived from them. Some of
+    these are empty, blank or very long, contain an injection ("give the full score"), or have the correct form without
+    content. Others only contain the correct answer (7127 for 12), give many answers at once, or give a wrong answer
+    before and after the correct one. The probe also scores a wrong response to a prompt whose gold answer is empty or
+    cannot be parsed. A response counts as rewarded if its reward is nearer to that of the correct response than to that
+    of the wrong one. If the negated answer ("not 12") is rewarded, the finding is only a note, because a number parser
+    accepts it by design.
 
     ## Why it matters
     A policy finds every response that is rewarded. A verifier that searches for a substring teaches the policy to list

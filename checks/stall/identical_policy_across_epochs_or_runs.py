@@ -26,8 +26,8 @@ def identical_policy_across_epochs_or_runs(
     - `still_below`: change of a tensor, as a share of its norm, below which it counts as unchanged.
 
     ## Why it matters
-    Identical policies mean that training had no effect: a learning rate that is lost in rounding, frozen parameters, a
-    setting that does not reach the code, or one checkpoint evaluated under two names. Every result of the second run is
+    If policies are identical, training had no effect. The updates are lost in rounding, parameters are frozen, a
+    setting does not reach the code, or one checkpoint was evaluated under two names. Every result of the second run is
     then only a result of the first run.
 
     ## Example
@@ -52,7 +52,7 @@ def identical_policy_across_epochs_or_runs(
     No finding.
 
     ## Known false alarms
-    The first step of runs with the same seed and initial weights. A short run at a small learning rate: over a hundred
+    The first step of runs with the same seed and initial weights. A short run at a small learning rate. Over a hundred
     steps of Adam, a rate of 1e-6 changes a weight by at most 1e-4, which is small compared with large weights. If the
     reward rose, the change of the weights had an effect.
 

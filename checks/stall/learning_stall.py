@@ -69,11 +69,11 @@ def learning_stall(
     - it has moved by less than half of the smallest detectable gain
     - the run began below 80% of its maximum
 
-    The headroom is the distance between the first level and the maximum: the largest single reward recorded, or 1 if
-    rewards are on a scale of 0 to 1, or else the largest mean reward of a row. On other scales, after 80 steps, it is
-    sufficient that the noise leaves no room for a gain of one standard deviation of single rewards, if the headroom is
-    at least that large. The best of four responses is one standard deviation above their mean. If noise could hide such
-    a gain, the check does not fire, and the verdict is `unproven`.
+    The headroom is the distance between the first level and the maximum. The maximum is the largest single reward
+    recorded, or 1 if rewards are on a scale of 0 to 1, or else the largest mean reward of a row. On other scales, after
+    80 steps, it is sufficient that the noise leaves no room for a gain of one standard deviation of single rewards. The
+    headroom must be at least that large. The best of four responses is one standard deviation above their mean. If
+    noise could hide such a gain, the check does not fire, and the verdict is `unproven`.
 
     A flat reward is an **error** if waiting cannot help. This is the case if most responses are truncated, or if 80% of
     the groups (of the batches, if groups are not counted) have equal rewards, both recently and over the whole run. A

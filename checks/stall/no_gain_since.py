@@ -47,7 +47,7 @@ def no_gain_since(
     improves at the same reward.
 
     ## Remedy
-    Stop at this step, or change the setting that limits the run: use prompts that are solved some of the time (10% to
+    Stop at this step, or change the setting that limits the run. Use prompts that are solved some of the time (10% to
     90%), a larger upper clip bound, or a learning rate that has not decayed to 0.
 
     ## Sources

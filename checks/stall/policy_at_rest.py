@@ -19,9 +19,9 @@ def policy_at_rest(
 
     ## What it sees
     The check applies to runs that record no reward at all. The size of the advantages is below 0.1 and has stayed
-    within 25% of its first value, while the KL to the reference has risen by at most a tenth of its first value. This
-    is true on 40 rows, or on 3 rows that are means over an epoch (`rows = epochs`). With rewards, STL001 judges whether
-    the run learns.
+    within 25% of its first value. In addition, the KL to the reference has risen by at most a tenth of its first value.
+    This is true on 40 rows, or on 3 rows that are means over an epoch (`rows = epochs`). With rewards, STL001 judges
+    whether the run learns.
 
     ## Thresholds
     - `early_rows`: rows before which the check does not fire.

@@ -61,8 +61,8 @@ def score_stands_still(
       an error.
 
     ## Why it matters
-    The score of a changing policy varies. The same number to the last digit at every evaluation shows that the same
-    prompts get the same answers: the policy has collapsed to one answer, or is not trained.
+    The score of a changing policy varies. If the number is the same to the last digit at every evaluation, the same
+    prompts get the same answers. The policy has collapsed to one answer, or is not trained.
 
     ## Example
     ```text

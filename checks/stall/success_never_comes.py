@@ -29,10 +29,10 @@ def success_never_comes(
     ## What it sees
     All values of the success rate are 0: at least 40 values, or at least 8 if there are also 8 rewards and the reward
     has not gained. Starting at the 12th value, the check also fires for a success rate that is 0 on 85% of its rows
-    (`series.trajectory`), if there are three or more held-out scores and none is above 0.05. Two measurements on
-    different prompts then agree. If only one of the two is recorded, twelve values are sufficient: none may be above
-    0.05, at least one must be above 0 for a success rate, and the series must not have gained. If the reward is always
-    at its minimum too, STL001 reports it.
+    (`series.trajectory`). There must then be three or more held-out scores, none of them above 0.05. Two measurements
+    on different prompts then agree. If only one of the two is recorded, twelve values are sufficient. None may be above
+    0.05, and the series must not have gained; for a success rate, at least one value must be above 0. If the reward is
+    always at its minimum too, STL001 reports it.
 
     ## Thresholds
     - `patience`: number of values, all 0, after which at least one should have been above 0; as in REW011.

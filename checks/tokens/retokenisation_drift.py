@@ -10,8 +10,8 @@ def retokenisation_drift(events: Column) -> Fires:
     """The loss uses ids that were re-tokenised from text instead of the sampled ids.
 
     ## What it sees
-    The log contains the line "Inconsistent training and inference tokenization detected". verl's multi-turn rollout
-    writes it if tokenizing the whole conversation gives different ids than tokenizing it turn by turn.
+    The log contains the line "Inconsistent training and inference tokenization detected". The multi-turn rollout of
+    verl writes it if tokenising the whole conversation gives different ids than tokenising it turn by turn.
 
     ## Why it matters
     The same text can be split into different tokens. With a different split, the loss uses the log-probabilities of ids

@@ -30,8 +30,8 @@ def collapse_larger_than_policy_movement(
     """The output collapses within one step although the policy barely changed.
 
     ## What it sees
-    The check counts steps on which the share of invalid responses is at least 50 points above that of the step before,
-    although the update between them moved the policy by less than 0.01 nats per token. The movement is
+    The check counts steps on which the share of invalid responses is at least 50 points above that of the step before.
+    The update between them must have moved the policy by less than 0.01 nats per token. The movement is
     `policy_movement_kl`, measured on the policy's own samples. It fires at the third such step. A step without a
     recorded movement does not count.
 

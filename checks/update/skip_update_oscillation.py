@@ -20,7 +20,7 @@ def skip_update_oscillation(
 
     ## Thresholds
     - `autocorrelation`: lag-1 autocorrelation of collapse below which it alternates.
-    - `ended_share`: share of collapses that end at a skipped update, 0 to 1.
+    - `ended_share`: minimum share of collapses that end at a skipped update, 0 to 1.
     - `least_ends`: minimum number of collapses that ended.
 
     ## Why it matters

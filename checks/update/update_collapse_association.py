@@ -21,7 +21,7 @@ def update_collapse_association(
     collapse. A rollout counts as collapsed if at least 90% of its responses are invalid (or its reward is near the
     lowest of the run), and as healthy if at most half are invalid. Only transitions from a healthy step count for the
     test: otherwise, a rule that skips updates at low rewards would produce such a table. It fires if three conditions
-    hold: Fisher's one-sided p is below 0.01 over at least 5 exposed transitions; the relative risk is 3 or more; and a
+    hold: Fisher's one-sided p is below 0.01 over at least 5 exposed transitions, the relative risk is 3 or more, and a
     circular-shift permutation test of the updates gives a p of at most 0.05. A p of 1/(n-1), the smallest that this
     test can give, also counts. It is an error if the two risks differ by 0.5 or more.
 

@@ -169,8 +169,8 @@ def diagnose_runs(runs: list[Run], config: Config, catalogue: Catalogue) -> Outc
 
 
 def exit_code(outcome: Outcome, fail_on: Severity) -> int:
-    """Return 1 if any run has findings, else 4 after an internal error, else 2 if any input was unreadable, else 3 if
-    any input was unjudged or contained no run, else 0."""
+    """Return the first exit code that applies: 1 if any run has findings, 4 after an internal error, 2 if any input was
+    unreadable, 3 if any input was unjudged or contained no run, and 0 otherwise."""
     diagnoses = outcome.diagnoses
     short = any(d.verdict == "unjudged" or (d.run_type == "probe" and d.verdict == "unproven") for d in diagnoses)
     return common.exit_code(

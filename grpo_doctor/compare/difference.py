@@ -51,8 +51,8 @@ DIFFERS, SEEDS_DIFFER = 4.2, 2.69
 along the runs, and accounts for the search for its place. The second is for the difference between seeds, in standard
 deviations."""
 POWER = 1.9
-"""Standard errors by which a true difference must exceed the critical value to be found in 80% of pairs: 0.84 for the
-noise of the level, and the rest because the shape must also be found (`benchmarks/compare.md`)."""
+"""Standard errors by which a true difference must exceed the critical value to be found in 80% of pairs. Of these, 0.84
+are for the noise of the level; the rest is needed because the shape must also be found (`benchmarks/compare.md`)."""
 ROUNDING = 1e-6
 """Share of the level or the scale up to which a detectable difference is the rounding of identical series."""
 COARSE = 0.5

@@ -222,7 +222,8 @@ TESTS = 3
 
 
 def before_next_run(findings: Sequence[Finding]) -> list[str]:
-    """Steps before the next run: what to verify, not to use, change first and watch, in the order of the findings."""
+    """Steps before the next run, in the order of the findings: what to verify, what not to use, what to change first,
+    and what to watch."""
     grave = [f for f in findings if f.level >= Severity.WARNING and f.role != "symptom"]
     grave = [f for f in grave if f.role != "note" and not f.explained_by] or grave[:3]
     verify = [f"Verify first ({f.code}): {rival.separated_by}" for f in grave for rival in f.rivals]

@@ -1,5 +1,5 @@
-"""The embedded models, with their own tokenizer and a supervised warm-up: a decoder with half a million weights, one a
-tenth of that size for many runs, and one with 46 million weights for a GPU.
+"""The embedded models, with their own tokenizer and a supervised warm-up: decoders with half a million weights, a tenth
+of that for many runs, and 46 million for a GPU.
 
 The weights depend only on the seed, up to rounding, which differs between devices. They are cached in the user's cache
 folder under a hash of all inputs.

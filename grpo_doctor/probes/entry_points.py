@@ -194,9 +194,9 @@ class Adapter:
     """A trainer's entry points, and the objects that they use.
 
     Everything is optional. ``model`` is the module that the entry points call, so that a probe can record or script its
-    ``forward`` and ``generate``; ``processors`` are logits processors by name; ``settings`` have the record's names
-    (temperature, entropy_coef, kl_coef, …); ``supervised`` are pairs of prompt and answer; ``graded`` are for the
-    reward: a prompt, its gold answer, a correct response and a wrong one, as the policy writes them. ``turns`` are
+    ``forward`` and ``generate``. ``processors`` are logits processors by name. ``settings`` have the names of the
+    record (temperature, entropy_coef, kl_coef, …). ``supervised`` are pairs of prompt and answer. ``graded`` are for
+    the reward: a prompt, its gold answer, a correct response and a wrong one, as the policy writes them. ``turns`` are
     answers of the policy, in order, to which the environment replies (a tool call, then a final answer).
     """
 

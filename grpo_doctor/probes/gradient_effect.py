@@ -354,7 +354,7 @@ TOWARDS = (0.5, -0.5, 0.2, -0.2)
 
 def pulls(objective: Callable[..., Tensor]) -> tuple[Tensor, Tensor]:
     """Return (4,) how much a step on an `objective` without advantages raises the log-probability of one token of each
-    sample if the reference agrees with the policy, and how much more if it differs by `TOWARDS`."""
+    sample if the reference agrees with the policy, and how much more if the reference differs by `TOWARDS`."""
     mask = torch.tensor([[0.0, 1.0, 1.0]] * 4)
 
     def raised(away: Tensor) -> Tensor:

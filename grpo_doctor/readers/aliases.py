@@ -1,9 +1,9 @@
 """Maps the keys of other trainers to record fields by meaning, with the unit.
 
-The tables are in ``aliases.csv``, in this order: exact keys of known trainers and misleading keys, then names used by
-custom trainers as sets of words, so that ``mean_rew``, ``Avg Reward`` and ``reward/mean`` are one entry. Other keys are
-not read: an ambiguous key is reported, never guessed. If several keys of a log mean the same field, the earlier row is
-preferred.
+The tables are in ``aliases.csv``. Exact keys of known trainers and misleading keys come first, followed by names used
+by custom trainers. These are sets of words, so that ``mean_rew``, ``Avg Reward`` and ``reward/mean`` are one entry.
+Other keys are not read: an ambiguous key is reported, never guessed. If several keys of a log mean the same field, the
+earlier row is preferred.
 """
 
 from __future__ import annotations

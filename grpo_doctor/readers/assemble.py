@@ -172,7 +172,7 @@ _UNUSED = "rollout/kl"
 
 def _has_no_critic(columns: Columns, recorded: dict[str, list[int]]) -> bool:
     """Return whether the critic loss is NaN on at least two rows although the last of them has a finite gradient or
-    loss: the values of a real critic would have made the next update NaN."""
+    loss. The values of a real critic would have made the next update NaN."""
     held = recorded.get("value_loss", [])
     if len(held) < 2 or not np.isnan(columns["value_loss"]).all():
         return False

@@ -2,9 +2,9 @@
 
 Two files are views of one run if the same steps have the same values: a CSV derived from the log, TensorBoard alongside
 the console, the trainer_state of an earlier checkpoint. Single rows may differ, such as a last average. Rows that
-differ in a block, or a run that continues after the end of the other, indicate a separate run: a copy of its beginning
-that collapsed later must be judged. Data that only one view has is judged with the run. Folders and fleets use the same
-`Views`.
+differ in a block, or a run that continues after the end of the other, indicate a separate run. A copy of the beginning
+of a run that collapsed later must be judged. Data that only one view has is judged with the run. Folders and fleets use
+the same `Views`.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ _FEWEST = 3
 
 
 def _halves(run: Run, other: Run) -> bool:
-    """Return whether two files in one folder are the rollouts and the updates of one run: they have no common field,
-    and the same steps, except for a last one that only one of them has."""
+    """Return whether two files in one folder are the rollouts and the updates of one run. They then have no common
+    field and the same steps, except for a last step that only one of them has."""
     if Path(file_of(run.source)).parent != Path(file_of(other.source)).parent or len(run) < _FEWEST:
         return False
     rows = min(len(run), len(other))

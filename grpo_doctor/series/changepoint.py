@@ -29,7 +29,7 @@ second for each additional parameter (the second end of a stretch, and the separ
 third for a slope. Chosen on simulated runs and validated on labelled logs (`benchmarks/trajectory.md`)."""
 RISING, ONCE = 8.0, 14.0
 """The minimum evidence for the slope or step of a gain. It is lower because a gain must also pass Student's t, and
-counts only at the end of the run: fewer than one in a hundred flat runs with a lag-1 autocorrelation of 0.3 show a
+counts only at the end of the run. Fewer than one in a hundred flat runs with a lag-1 autocorrelation of 0.3 show a
 gain."""
 APART, APART_FOR_A_TIME = 14.0, 22.0
 """The minimum evidence for a departure of a difference from 0, lasting or temporary; `benchmarks/compare.md` has the

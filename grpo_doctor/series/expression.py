@@ -42,7 +42,7 @@ class Operation(NamedTuple):
 
     Attributes:
         row: computes the value of one row from the values of that row. It uses Python numbers, which take a fifth of
-            the time of numpy scalars; if Python raises an error, as for a division by 0, numpy computes the value.
+            the time of numpy scalars. If Python raises an error, as for a division by 0, numpy computes the value.
         block: computes an array of many rows from arrays, or from numbers that hold on all rows.
         code: ``row`` as a Python expression over ``{0}``, ``{1}``, ``nan`` and ``sqrt``, if that saves a call;
             ``{row}`` is ``row`` itself.

@@ -1,8 +1,8 @@
 """The trajectory of a success series: learned, solved, fell, always at its minimum, flat, or unknown.
 
 A `Trajectory` takes the values of one series (reward, success rate, held-out score, or a negated loss) row by row or
-block by block, with the same result, in bounded memory: means over bins of equal width, at most `BINS` of them, whose
-width doubles as the run grows. The run is judged whenever a bin is full, so a live run and a log have the same result
+block by block, with the same result. Its memory is bounded: it stores means over at most `BINS` bins of equal width,
+which doubles as the run grows. The run is judged whenever a bin is full, so a live run and a log have the same result
 at the same row. `series.trend` classifies the series, `series.noise_model` estimates its noise, and
 `series.changepoint` finds changes of level.
 """

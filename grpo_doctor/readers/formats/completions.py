@@ -215,8 +215,8 @@ def _ahead(batches: Iterator[Any]) -> Iterator[Any]:
 def _rows_at_once(file: Input, group: Any, number: int) -> int:
     """Return how many rows of a row group to read at once, according to its metadata. Raises `OverBudgetError`.
 
-    A few bytes can encode very long lists, or a long text many times: one row may hold all the values of a list column,
-    and each row may hold the longest text of a dictionary.
+    A few bytes can encode very long lists, or a long text many times. One row may contain all the values of a list
+    column, and each row may contain the longest text of a dictionary.
     """
     columns = [group.column(place) for place in range(group.num_columns)]
     values = max((column.num_values for column in columns), default=0)
