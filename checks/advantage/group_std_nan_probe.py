@@ -2,7 +2,7 @@ from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
 
-_FAILED = ("a NaN reward in another group", "a group with a NaN reward")
+_FAILED = ("a NaN reward in a different group", "a group with a NaN reward")
 
 
 @probe("ADV013", severity="critical", explains=("GRD001", "ADV005"))

@@ -52,8 +52,8 @@ def entropy_sign_flip_probe(
         policy = -(advantages[:, None] * logprobs * mask).sum() / mask.sum()
         return policy + 0.05 * (entropy * mask).sum() / mask.sum()
     ```
-    Critical: A step on the entropy term alone lowers entropy in 8 of 8 cases (sample 3 alone, even part): its
-    cosine with the entropy gradient is -1.00.
+    Critical: A step on the entropy term alone lowers entropy in 8 of 8 cases (sample 3 alone, even part): the
+    gradient of the term has a cosine of -1.00 with the entropy gradient.
 
     ```python
     from my_trainer import batch, model, prompts, render, scores, tokenizer
@@ -101,8 +101,8 @@ def entropy_sign_flip_probe(
         )
     return fires(
         bool(bad),
-        "A step on the entropy term alone {does} entropy in {flipped} of {cases} cases ({where}): its cosine with "
-        "the entropy gradient is {cosine:.2f}.",
+        "A step on the entropy term alone {does} entropy in {flipped} of {cases} cases ({where}): the "
+        "gradient of the term has a cosine of {cosine:.2f} with the entropy gradient.",
         does="lowers" if worst.cosine < -least_cosine else "does not raise",
         cosine=worst.cosine,
         flipped=len(bad),

@@ -37,8 +37,8 @@ def entropy_surrogate_without_gradient(
         policy = -(advantages[:, None] * logprobs * mask).sum() / mask.sum()
         return policy - 0.05 * (-logprobs * mask).sum() / mask.sum()
     ```
-    Error: The entropy term is the mean log-probability of the sampled tokens: its cosine is 1.00 with that gradient
-    and -0.39 with the entropy gradient.
+    Error: The gradient of the entropy term is that of the mean log-probability of the sampled tokens (cosine 1.00), not
+    that of the entropy (cosine -0.39).
 
     ```python
     from my_trainer import batch, model, prompts, render, scores, tokenizer
@@ -87,8 +87,8 @@ def entropy_surrogate_without_gradient(
         raise probes.Unjudged("the gradient at zero advantages is 0: the entropy term is off")
     return fires(
         abs(first.surrogate) > max(0.95, abs(first.cosine) + 0.1),
-        "The entropy term is the mean log-probability of the sampled tokens: its cosine is {surrogate:.2f} with "
-        "that gradient and {cosine:.2f} with the entropy gradient.",
+        "The gradient of the entropy term is that of the mean log-probability of the sampled tokens (cosine "
+        "{surrogate:.2f}), not that of the entropy (cosine {cosine:.2f}).",
         cosine=first.cosine,
         surrogate=first.surrogate,
     )

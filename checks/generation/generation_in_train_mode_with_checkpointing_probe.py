@@ -21,10 +21,10 @@ def probe_mode(
     else by `model.train()`, with the model's own setting of gradient checkpointing. A trainer that never leaves eval
     mode samples correctly. The finding is therefore a warning if neither `step` nor `loss` shows that the trainer calls
     `train()`, and the model was not passed in train mode. The probe fires if fewer than 90% of the tokens are equal.
-    The probe certifies that generation does not depend on the mode, for prompts and lengths like its own. It cannot
-    detect a mode that another part of the trainer sets between `step` and `sample`, so `sample` must contain everything
-    that the trainer does around generation. Active dropout also triggers the finding, correctly: the text is then not
-    sampled from the policy. A sampler that is not reproducible with a fixed random seed is not judged.
+    The probe certifies that generation does not depend on the mode, for prompts and lengths like its own. The probe
+    cannot detect a mode that another part of the trainer sets between `step` and `sample`, so `sample` must contain
+    everything that the trainer does around generation. Active dropout also triggers the finding, correctly: the text is
+    then not sampled from the policy. A sampler that is not reproducible with a fixed random seed is not judged.
 
     ## Thresholds of the probe
     - `limit`: share of equal tokens, 0 to 1, below which generation depends on the mode.

@@ -12,7 +12,7 @@ from grpo_doctor.series import Column, baseline, each, is_any, latest, row, wher
     confidence="medium",
     explains=("KL001",),
     explains_from="error",
-    invalidates=("the KL penalty: it pulls towards a model that the run did not start from",),
+    invalidates=("the KL penalty: it pulls the policy towards a model that the run did not start from",),
 )
 def kl_reference_or_prompt_mismatch(
     kl: Column,

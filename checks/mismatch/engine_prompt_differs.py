@@ -9,7 +9,7 @@ from grpo_doctor.series.mismatch_parts import EXPLAINS, effect_of, share_of
     severity="error",
     confidence="medium",
     explains=EXPLAINS,
-    invalidates=("updates since step {onset}: their responses answer another prompt",),
+    invalidates=("updates since step {onset}: their responses answer a different prompt",),
 )
 def engine_prompt_differs(
     mismatch_causes: Column,

@@ -41,7 +41,7 @@ def engine_rounding(
     No finding.
 
     ## Known false alarms
-    Int8 weights and mild staleness, whose effect can be as small; at this level, the cause makes no difference.
+    Int8 weights and mild staleness, because their effect can be as small; at this size, the cause does not matter.
 
     ## Remedy
     No change is needed. To remove it, compute the output head in float32 on both sides, or train and sample in fp16.

@@ -36,7 +36,7 @@ def engine_weights_differ(
     mismatch_causes: {"other-weights": [0.9, 0.2]}
     rollout_mismatch_kl: 0.01
     ```
-    Warning at step 1: The rollout engine computes with other weights (another checkpoint, adapter or choice of
+    Warning at step 1: The rollout engine uses different weights (another checkpoint, adapter or choice of
     experts, or undeclared quantisation): this explains 90% of the log-probability difference (0.2 nats).
 
     ```text
@@ -58,7 +58,7 @@ def engine_weights_differ(
     share = each(share_of("other-weights"), mismatch_causes)
     return fires(
         share > least,
-        "The rollout engine computes with other weights (another checkpoint, adapter or choice of experts, or "
+        "The rollout engine uses different weights (another checkpoint, adapter or choice of experts, or "
         "undeclared quantisation): this explains {share:.0%} of the log-probability difference ({size:.2g} nats).",
         hold=(1, 1),
         error=(share > least) & (rollout_gap > bad),

@@ -9,7 +9,7 @@ from grpo_doctor.series.mismatch_parts import EXPLAINS, effect_of, share_of
     severity="warning",
     confidence="medium",
     explains=EXPLAINS,
-    invalidates=("importance ratios since step {onset}: for some tokens, other experts computed them",),
+    invalidates=("importance ratios since step {onset}: the two sides used different experts for some tokens",),
 )
 def expert_routing_differs(
     mismatch_causes: Column,

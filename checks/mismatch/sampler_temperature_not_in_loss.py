@@ -16,7 +16,7 @@ def sampler_temperature_not_in_loss(
     *,
     least: float = 0.15,
 ) -> Fires:
-    """The loss uses another temperature than the sampler.
+    """The loss uses a different temperature from the sampler.
 
     ## What it sees
     In a token batch, the difference is a linear function of the log-probability, for either side and in each of four

@@ -67,9 +67,11 @@ def probe_mask(
 def _refuse_other_terms(
     mask: Any, whole: tuple[Any, Any, Any, Any, Any, Any], declared: dict[str, Any], count: dict[str, Any]
 ) -> None:
-    """Raise `Unjudged` if tokens are left out by their entropy, or if another term of the loss trains more of them."""
+    """Raise `Unjudged` if tokens are excluded by their entropy, or if another term of the loss trains more of them."""
     if float(declared.get("top_entropy_quantile") or 1.0) < 1 and count["missed"] and not count["extra"]:
-        raise probes.Unjudged("settings['top_entropy_quantile'] leaves tokens out by their entropy: probe without it")
+        raise probes.Unjudged(
+            "settings['top_entropy_quantile'] excludes tokens by their entropy: probe without this setting"
+        )
     if not declared.get("entropy_coef") or not count["extra"] or count["missed"]:
         return
     if probes.from_loss.derived(mask):

@@ -9,7 +9,7 @@ from grpo_doctor.series.mismatch_parts import sudden, unchanged
     severity="warning",
     confidence="medium",
     explains=("RAT003", "RAT005", "RAT008", "MIS015", "KL001", "GRD002"),
-    invalidates=("updates since step {onset}: their tokens come from another distribution",),
+    invalidates=("updates since step {onset}: their tokens come from a different distribution",),
 )
 def rollout_trainer_logprob_mismatch(
     rollout_gap: Column,

@@ -52,7 +52,7 @@ def batches_mostly_equal(
     - `mostly_share`: share of batches without spread, 0 to 1, at or above which rewards are mostly equal.
     - `pinned_share`: the same share, if all those batches have the same reward below 0.
     - `many`: minimum number of rewards for an error (REW001 judges a constant reward).
-    - `alike_share`: the same share, if reward and length do not differ between those batches either.
+    - `alike_share`: the same share, if all those batches have the same reward and the same mean length.
 
     ## Why it matters
     The advantage is the reward minus the group's mean, so equal rewards make it zero for every response, by identity. A

@@ -52,7 +52,7 @@ def component_never_pays(
     never_paid_share: float = 0.1,
     patience: int = 40,
 ) -> Fires:
-    """A reward component stays at its minimum although the reward rises, or all but the formatting ones do.
+    """A reward component, or every one except formatting, stays at its minimum although the reward rises.
 
     ## What it sees
     After 20 rows, the reward has gained (`series.trajectory`), but one of its components has not. That component has

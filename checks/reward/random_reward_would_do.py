@@ -36,7 +36,7 @@ def random_reward_would_do(found: Comparison) -> Fires | None:
     new.reward_mean: 0.2->0.8x60
     ```
     Info: Qwen/Qwen2.5-Math-7B also improves under a random reward: run one control with a random reward to measure
-    the effect of this one.
+    the effect of the actual reward.
 
     ```text
     base.settings.model: meta-llama/Llama-3.1-8B
@@ -67,7 +67,7 @@ def random_reward_would_do(found: Comparison) -> Fires | None:
     return fires(
         found.learns and bool(MODEL.search(model)),
         "{model} also improves under a random reward: run one control with a random reward to measure the effect of "
-        "this one.",
+        "the actual reward.",
         model=model,
     )
 

@@ -72,7 +72,7 @@ def probe_step(
         up = probes.loss_trials.cosine(moved, probes.loss_trials.towards(model, render, tokenizer, *samples)) < -0.02
     # several steps of an optimizer that scales each one need not follow the gradient of their sum
     if fresh and up and len(steps) < 2:
-        return fires(True, "An update increases the loss: the weights move along its gradient.")
+        return fires(True, "An update increases the loss: the weights move along the gradient instead of against it.")
     given = frozenset[int]().union(*steps)
     expected = [(name, p) for name, p in _reached(named, down) if steps and name not in missing]
     return _partly([name for name, p in expected if id(p) not in given], named)

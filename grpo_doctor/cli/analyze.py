@@ -53,8 +53,8 @@ def analyze(
 ) -> None:
     """Diagnoses logs: what happened, when it began, why, how certain that is, and what to change.
 
-    Exit codes: 0 no finding at or above --fail-on, 1 findings, 2 wrong usage or unreadable input, 3 nothing could be
-    judged, 4 internal error of grpo-doctor.
+    Exit codes: 0 no finding at or above --fail-on, 1 findings, 2 wrong usage or unreadable input, 3 an input
+    could not be judged, 4 internal error of grpo-doctor.
     """
     with common.plain_errors():
         options = common.options(

@@ -49,8 +49,8 @@ def compare(
 ) -> None:
     """Compares runs: changed settings, where they diverge, how much they differ, findings that appeared or disappeared.
 
-    Exit codes: 0 NEW is not worse, 1 it is worse or has new findings at or above --fail-on, 2 wrong usage or unreadable
-    input, 3 nothing could be compared, 4 internal error of grpo-doctor.
+    Exit codes: 0 NEW is not worse, 1 NEW is worse or has new findings at or above --fail-on, 2 wrong usage or
+    unreadable input, 3 nothing could be compared, 4 internal error of grpo-doctor.
     """
     from ..compare.summary import render
 

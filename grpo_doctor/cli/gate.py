@@ -86,8 +86,9 @@ def gate(
 ) -> None:
     """Fails a build on findings at or above --fail-on. Prints one line per run and can write reports.
 
-    Exit codes: 0 all runs pass, 1 findings or a skipped required check, 2 wrong usage or unreadable input, 3 nothing
-    could be judged, 4 internal error of grpo-doctor. If $GITHUB_STEP_SUMMARY is set, a summary is written to it.
+    Exit codes: 0 all runs pass, 1 findings or a skipped required check, 2 wrong usage or unreadable input, 3 an input
+    could not be judged, 4 internal error of grpo-doctor. If $GITHUB_STEP_SUMMARY is set, the gate writes a summary to
+    it.
     """
     with common.plain_errors():
         required = _known_codes(require or [], settings)

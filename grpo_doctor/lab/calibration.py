@@ -23,7 +23,7 @@ Z = 1.96
 
 
 class Case(NamedTuple):
-    """One run whose headline names a cause: its project or fault, and whether the cause is right."""
+    """One run whose headline names a cause: its project or fault, and whether the cause is correct."""
 
     of: str
     confidence: str
@@ -31,7 +31,7 @@ class Case(NamedTuple):
 
 
 def cases_of_lab(rows: Iterable[Row]) -> Iterator[Case]:
-    """Return the runs of the experiments: a cause is right if it is one of the checks that should name the fault.
+    """Return the runs of the experiments: a cause is correct if it is one of the checks that should name the fault.
 
     Reference runs under the conditions of a fault are not counted, because these settings may themselves be a
     problem.
@@ -44,7 +44,7 @@ def cases_of_lab(rows: Iterable[Row]) -> Iterator[Case]:
 
 
 def cases_of_logs(folder: Path) -> Iterator[Case]:
-    """Return the labelled logs of a folder with ``labels.csv``: a cause is right if the label contains its family.
+    """Return the labelled logs of a folder with ``labels.csv``: a cause is correct if the label contains its family.
 
     Columns: ``file``, ``repo``, ``expect`` (verdicts, separated by ``|``), ``families`` (prefixes of codes) and
     ``label_confidence``. Logs with an uncertain label, or that fail for an unknown reason, are not counted. Raises
@@ -70,7 +70,7 @@ def cases_of_logs(folder: Path) -> Iterator[Case]:
 
 
 def calibrated(cases: Iterable[Case]) -> dict[str, Share]:
-    """For each confidence, count the projects and faults for which every cause was right.
+    """For each confidence, count the projects and faults for which every cause was correct.
 
     Runs of one project resemble each other, as do the seeds of one fault, so they count as one case; a single wrong
     cause makes the case wrong.

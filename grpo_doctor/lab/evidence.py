@@ -235,7 +235,7 @@ def _treatments(cells: Cells, faults: Iterable[str]) -> tuple[list[str], list[li
 
 
 def _brought_back(cells: Cells) -> str:
-    """List the faults that the right remedy fixed, and the reason for the others."""
+    """List the faults that the correct remedy fixed, and the reason for the others."""
     fixed = [fault for fault, arm in cells if arm == FIXED]
     lost = [fault for fault in fixed if cells[fault, FIXED][0].verdict != "recovers"]
     back = [fault for fault in lost if any(row.verdict == "recovers" for row in cells.get((fault, ROLLED_BACK), []))]

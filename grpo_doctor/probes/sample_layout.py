@@ -23,7 +23,7 @@ class Sample(NamedTuple):
     forward: Forward
     row: int
     start: int
-    """Position of its first token, which belongs to the prompt."""
+    """Position of the first token of the sample, which belongs to the prompt."""
     said: int
     """Position of the first token of its response; if that is cut off, one past the last token of the row."""
     response: Ids

@@ -222,7 +222,7 @@ class Head:
 
     @property
     def binary(self) -> bool:
-        """Return whether it contains bytes that do not occur in text logs."""
+        """Return whether the input contains bytes that do not occur in text logs."""
         looked = self.raw[:4096]
         return len(looked) - len(looked.translate(None, _CONTROL)) > len(looked) / 50
 

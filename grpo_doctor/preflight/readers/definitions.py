@@ -329,8 +329,8 @@ class Definitions(Gathered):
         return None
 
     def _made(self, name: str) -> tuple[int, ast.expr] | None:
-        """Return where a name was last assigned a dictionary before the current line, or else any value, and that
-        value."""
+        """Return the last assignment of a dictionary to a name before the current line, or else of any value: its place
+        and its value."""
         given = [(line, value) for line, value, _ in self._values_of(name) if line < self.at]
         plain = [(line, value) for line, value in given if isinstance(value, ast.Dict) or is_dict(value)]
         return (plain or given)[-1] if given else None

@@ -103,7 +103,7 @@ class Template:
         self._divisors = None if set(divisors) <= {1.0} else divisors
 
     def numbers(self, raw: bytes) -> list[float]:
-        """Return the numbers of one of its lines, or nothing if they are not written as on the first line."""
+        """Return the numbers of one line of the template, or nothing if they are not written as on the first line."""
         tokens = figures(raw)
         if len(tokens) != self._count:
             return []
