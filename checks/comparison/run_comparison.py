@@ -23,7 +23,7 @@ def run_comparison(found: Comparison) -> Fires | None:
     two such scores is 2.5 points. Detecting a difference with 80% power at the 5% level requires a difference of 2.8
     standard errors, 7 points. A gain of 0.38 points (published by yunsoft2019/Lever-Plus after a fix without effect) is
     noise, and so is 1.6. Comparing the two runs prompt by prompt is more sensitive: only prompts that exactly one run
-    gets right count (McNemar's test).
+    answers correctly count (McNemar's test).
 
     ## Example
     ```text
@@ -40,7 +40,7 @@ def run_comparison(found: Comparison) -> Fires | None:
 
     ## Known false alarms
     One run per side. The variation between seeds is then estimated as a share of the range of the metric. With three
-    seeds per side (`--base`, or a folder), it is measured. If the reward function changed, the two figures measure
+    seeds per side (`--base`, or a folder), it is measured. If the reward function changed, the two values measure
     different quantities; only the reward components show this.
 
     ## Remedy

@@ -33,7 +33,7 @@ def entropy_dose_response_inverted(entropy_mean: Column, entropy_coef: Column, *
     - `raises`: consecutive raises of the coefficient without an increase of entropy.
 
     ## Why it matters
-    Raising the coefficient is the cheapest test of its sign: with the right sign, entropy must eventually rise. In
+    Raising the coefficient is the cheapest test of its sign: with the correct sign, entropy must eventually rise. In
     BoBaCai/grpo-dual, a flipped sign was the reason that repeated raises had no effect.
 
     ## Example

@@ -67,9 +67,9 @@ def entropy_explosion(
     No finding.
 
     ## Known false alarms
-    Reasoning runs may rise from 0.3 to 0.8 nats while they learn, which the limit of 1.0 excludes. If the reward gains,
-    the severity stays warning. A base model whose entropy starts above 1.0; its entropy must double. Entropy that is
-    logged at a sampling temperature above 1, which is larger than at temperature 1.
+    The entropy of reasoning runs may rise from 0.3 to 0.8 nats while they learn, which the limit of 1.0 excludes. If
+    the reward gains, the severity stays warning. A base model whose entropy starts above 1.0; its entropy must double.
+    Entropy that is logged at a sampling temperature above 1, which is larger than at temperature 1.
 
     ## Remedy
     Set the entropy coefficient to 0, fix the mismatch of the rollout engine, and halve the learning rate. None of

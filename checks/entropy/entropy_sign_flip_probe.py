@@ -37,7 +37,7 @@ def entropy_sign_flip_probe(
     - `alone`: minimum cosine for a single sample.
 
     ## Why it matters
-    The log can be correct while the gradient is wrong. In grpo-dual, the printed loss has the right sign, but the
+    The log can be correct while the gradient is wrong. In grpo-dual, the printed loss has the correct sign, but the
     applied gradient has the wrong one. The coefficient was raised from 0.2 to 6 although the term itself made the
     entropy fall. At coefficients up to 0.1, the records of a single run do not reveal a flipped sign.
 

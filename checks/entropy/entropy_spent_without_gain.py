@@ -54,7 +54,7 @@ def entropy_spent_without_gain(
     Logs whose entropy is 0 from the first row do not measure it and are skipped too.
 
     ## Remedy
-    First find the cause of the loss: the sign of the entropy term, one-sided clipping, or a format reward that every
+    First find what removed the entropy: the sign of the entropy term, one-sided clipping, or a format reward that every
     response gets. Then raise the upper clip bound or use an entropy target.
 
     ## Sources

@@ -14,8 +14,8 @@ def first_token_good_then_garbage(samples: Column, *, least_invalid: int = 10, n
 
     ## What it sees
     The check counts the invalid responses that start with the first word of valid responses but do not continue like
-    them. They then consist mostly of digits, spaces and punctuation, or repeat the same two words. It fires if they are
-    60% of ten or more invalid responses.
+    them. After the first word, these responses consist mostly of digits, spaces and punctuation, or repeat the same two
+    words. The check fires if they are 60% of ten or more invalid responses.
 
     ## Thresholds
     - `least_invalid`: minimum number of invalid responses.

@@ -28,7 +28,8 @@ def probe_seams(
 
     ## What the probe does
     The probe changes every trainable weight, calls the adapter's `sync` if there is one, else its own `step`, and runs
-    the sampler again from the same random state. If it draws exactly the same tokens, it uses different weights.
+    the sampler again from the same random state. If the sampler draws exactly the same tokens, it uses different
+    weights.
     """
     craft = probes.crafted_inputs
     pairs = craft.rendered(render, prompts)

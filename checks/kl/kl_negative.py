@@ -40,8 +40,8 @@ def kl_negative(
 
     ## Why it matters
     k1 is unbiased only for samples of the policy itself. A mean clearly below 0 shows that the samples come from a
-    different distribution: sampling filters, another temperature, forced tokens, or stale weights. A penalty on this
-    estimate then rewards the policy for moving away from the reference.
+    different distribution: sampling filters, a different temperature, forced tokens, or stale weights. A penalty on
+    this estimate then rewards the policy for moving away from the reference.
 
     ## Example
     ```text

@@ -143,8 +143,8 @@ def truncation_excess(
     Runs that start with 70% of the responses truncated and recover. Runs that keep a reward of 0.9 with every response
     truncated; the severity is then warning. Frameworks that check only one of several limits and log 0 although
     responses are truncated, or that count responses which end exactly at the limit. Masking of truncated responses is
-    disputed: Skywork-OR1 found training without masking to be better. It leaves a group without a gradient if all of
-    its responses are truncated.
+    disputed: Skywork-OR1 found training without masking to be better. Masking leaves a group without a gradient if all
+    of its responses are truncated.
 
     ## Remedy
     Raise the limit to the 95th percentile of the lengths of supervised answers. Give truncated responses no reward. Add

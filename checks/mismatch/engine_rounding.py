@@ -44,7 +44,8 @@ def engine_rounding(
     Int8 weights and mild staleness, because their effect can be as small; at this size, the cause does not matter.
 
     ## Remedy
-    No change is needed. To remove it, compute the output head in float32 on both sides, or train and sample in fp16.
+    No change is needed. To remove the rounding difference, compute the output head in float32 on both sides, or train
+    and sample in fp16.
 
     ## Sources
     arXiv 2510.26788; arXiv 2506.13585 (MiniMax-M1, float32 head); batch `precision` of benchmarks/mismatch.md.

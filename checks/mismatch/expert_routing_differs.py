@@ -31,8 +31,8 @@ def expert_routing_differs(
     - `bad`: k3 KL, nats per token, for an error: RAT004's.
 
     ## Why it matters
-    A router selects experts by rank. A difference of one rounding step selects other experts, and the token is then
-    scored by a different network, so its importance weight can have any value.
+    A router selects experts by rank. A difference of one rounding step can select different experts, and the token is
+    then scored by a different network, so its importance weight can have any value.
 
     ## Example
     ```text

@@ -123,7 +123,7 @@ def _of_masks(mask: Any, own: list[list[int]], words: list[int], eos: int | None
                 continue
             except probes.from_loss.NoGradientError:
                 if not told[0][1] or len(rows) == 1:
-                    break  # truncated responses are left out by design, and a lone sample may have no gradient
+                    break  # truncated responses are excluded by design, and a lone sample may have no gradient
                 raise
             except probes.Unjudged:
                 if len(rows) == 1:

@@ -67,7 +67,7 @@ def ratio_or_clip_reversed(
     without gradient, from a sampling loop, or from a scripted engine. A loss that divides by its own detached
     log-probabilities always has a ratio of 1, so only the sign is certified. If the loss itself samples and weights
     tokens by the log-probabilities of its sampler, a weight that is inverted or applied twice is an error. The same
-    applies if a sampling loop draws by other means than `multinomial` and `argmax`. It certifies neither that the old
+    applies if a sampling loop draws by means other than `multinomial` and `argmax`. It certifies neither that the old
     log-probabilities are correct (RAT003) nor the size of a step.
 
     ## Known false alarms

@@ -65,7 +65,7 @@ def length_or_format_driven_reward(
     - `early_rows`: rewards before which the check does not judge formatting.
     - `meant_share`: share of the gain, 0 to 1, up to which correctness contributed too little. In 40 public runs with
       both kinds of components and a rising reward, the noise leaves room for 0.75 or more in each healthy run. If only
-      formatting was learned, it leaves room for at most 0.32.
+      formatting was learned, the noise leaves room for at most 0.32.
     - `done_share`: level of a component as a share of its best row, or success rate, at or above which too little is
       left to learn.
     - `success_room`: share of the possible rise of the success rate, 0 to 1, below which it has not moved.

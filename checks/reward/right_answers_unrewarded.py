@@ -57,7 +57,7 @@ def right_answers_unrewarded(
     math-verify, and accept every form that the prompt allows.
 
     ## Sources
-    arXiv 2505.14625 (TinyV: more than 38% of the responses that a rule marks wrong are right).
+    arXiv 2505.14625 (TinyV: more than 38% of the responses that a rule marks wrong are correct).
     """
     missed = lately(right_unrewarded_rate, responses)
     often = missed >= some

@@ -31,7 +31,7 @@ def wrong_answer_paid(reward: Any, graded: Any) -> Fires | None:
     def reward(prompts, responses, answers):
         return [float(answer in response) for response, answer in zip(responses, answers)]
     ```
-    Error: The reward function gives a wrong, the correct and a wrong response in a row a reward of 1; the correct
+    Error: The reward function gives a wrong, the correct and a wrong answer in one response a reward of 1; the correct
     response gets 1.
 
     ```python
@@ -72,7 +72,7 @@ def wrong_answer_paid(reward: Any, graded: Any) -> Fires | None:
         _, gold, right, wrong = example
         good, bad = verifier.score(reward, example, right), verifier.score(reward, example, wrong)
         if good is None or bad is None:
-            continue  # left out by design
+            continue  # excluded by design
         if not bad < good:
             return _paid("its wrong response", wrong, bad, good, True)
         made = verifier.attacks(example, others[n - 1])

@@ -9,8 +9,8 @@ def lora_b_zero(model: Any, render: Any, tokenizer: Any, step: Any, prompts: Any
 
     ## What it sees
     The probe makes two of the trainer's own steps on samples of both signs, and then reads every `lora_B` of the active
-    adapter. The probe fires if all of them are zero. A zero gradient of A at the first step is normal, because it is
-    proportional to B.
+    adapter. The probe fires if all of them are zero. A zero gradient of A at the first step is normal, because this
+    gradient is proportional to B.
 
     ## Why it matters
     The policy remains the base model, regardless of the loss, and evaluation repeats the base model's scores.

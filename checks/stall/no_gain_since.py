@@ -24,7 +24,7 @@ def no_gain_since(
     ## Thresholds
     - `rewards`: number of rewards before which a plateau cannot be distinguished from a slow gain.
     - `share`: minimum share of the steps, 0 to 1, that the plateau covers; below that share, the run has learned for
-      about as long.
+      about as long as it has not.
 
     ## Why it matters
     The steps after the plateau began cost as much as the earlier ones and did not improve the reward. Keep the

@@ -22,7 +22,7 @@ def probe_step(
     rest of the model was not frozen. The advantages must change the gradient and reach every parameter that affects the
     log-probabilities (otherwise error). This must also be true of the gradient that the optimizer receives. The
     trainer's own step, on samples of both signs, must change the weights along the negative gradient. A learning rate
-    of 0 at the first step (warm-up) is accepted if the second step changes them. The probe certifies neither the
+    of 0 at the first step (warm-up) is accepted if the second step changes the weights. The probe certifies neither the
     direction of the gradient (RAT007) nor the size of a step (STL001, STL003). It does not cover sharded optimizers
     (ZeRO-3, FSDP), whose parameters are separate objects by design.
     """

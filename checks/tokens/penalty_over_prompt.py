@@ -17,8 +17,8 @@ def penalty_over_prompt(
 
     ## Why it matters
     A presence or frequency penalty over the prompt penalises the words that the task requires. Relative to these words,
-    it raises EOS, which is rare in the prompt. A penalty of 8 nats makes EOS 2,981 times as likely. Answers shrink to
-    one token.
+    the penalty raises the probability of EOS, which is rare in the prompt. A penalty of 8 nats makes EOS 2,981 times as
+    likely. Answers shrink to one token.
 
     ## Example
     ```python

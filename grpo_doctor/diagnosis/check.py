@@ -323,7 +323,7 @@ class Check:
 
     @cached_property
     def page(self) -> str:
-        """The docstrings of its functions, one after the other."""
+        """The docstrings of the check's functions, one after the other."""
         return "\n\n".join(map(inspect.cleandoc, self._docs))
 
     @cached_property
@@ -458,8 +458,8 @@ class Check:
 
     @property
     def preview(self) -> bool:
-        """Whether only synthetic test columns have ever triggered it; it is then a remark, unless previews are enabled.
-        Findings proven by a probe or by the log itself (confidence high) need no such evidence."""
+        """Whether only synthetic test columns have ever triggered the check; it is then a remark, unless previews are
+        enabled. Findings proven by a probe or by the log itself (confidence high) need no such evidence."""
         proven = self.probe is not None or self.confidence is Confidence.HIGH
         return self.seen is not None and not self.seen and not proven
 

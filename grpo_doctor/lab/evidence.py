@@ -364,7 +364,7 @@ def _step(step: float | None) -> str:
 
 def _calibration(found: Mapping[str, Share]) -> tuple[list[str], list[list[str]]]:
     lines = [[kind, f"{s.right} of {s.of}", f"{s.low:.0%} to {s.high:.0%}"] for kind, s in found.items()]
-    return ["confidence", "right", "95% interval (Wilson)"], lines
+    return ["confidence", "correct", "95% interval (Wilson)"], lines
 
 
 def draw(path: Path, rows: Sequence[Row]) -> None:

@@ -221,7 +221,7 @@ def last_layers(model: torch.nn.Module, backward: Callable[..., Any]) -> Iterato
 def _nearest_to_logits(model: torch.nn.Module) -> list[Tensor]:
     """Return the parameters next to the logits in the autograd graph, with at least `DIRECTION` values.
 
-    Embeddings are left out: a gradient on tied weights needs a backward pass through every layer.
+    Embeddings are omitted: a gradient on tied weights needs a backward pass through every layer.
     """
     embedded = {id(m.weight) for m in model.modules() if isinstance(m, torch.nn.Embedding)}
     one = torch.ones(1, 1, dtype=torch.long, device=device_of(model))

@@ -67,7 +67,7 @@ def scripts(text: str) -> Mapping[str, int]:
 
 
 OWN = 0.1
-"""Share of the prompts' letters at or above which a script counts as theirs."""
+"""Share of the letters in the prompts at or above which a script counts as a script of the prompts."""
 
 
 def foreign(written: Mapping[str, int], asked: Mapping[str, int]) -> float:
