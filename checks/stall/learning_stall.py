@@ -61,8 +61,8 @@ def learning_stall(
     mean of 0.01.
 
     **Flat** (warning): more than 20 rewards on a scale other than 0 to 1 are within 1% of each other and below the
-    largest single reward. It is also flat if, starting at the 40th step of a log that contains the start of the run,
-    all of this is true:
+    largest single reward. The reward is also flat if, starting at the 40th step of a log that contains the start of the
+    run, all of this is true:
 
     - the reward has neither gained nor fallen, and the task is not solved
     - its noise leaves no room for a gain of a tenth of the headroom

@@ -244,7 +244,7 @@ def _brought_back(cells: Cells) -> str:
     if back:
         told.append(f"Exceptions: {_listed(back)}. Their weights stay damaged, and only a rollback restores the run.")
     if never:
-        told.append(f"Neither fixes {_listed(never)} within the run.")
+        told.append(f"Neither a fix nor a rollback restores {_listed(never)} within the run.")
     return " ".join(told)
 
 

@@ -97,8 +97,8 @@ def attacks(example: Graded, other: str) -> list[Crafted]:
     first, last = _decoys(answer, other)
     return [
         *made,
-        Crafted("the right form without content", _emptied(right, answer)),
-        Crafted("an answer that only contains the right one", _put(right, answer, wide)),
+        Crafted("the correct form without content", _emptied(right, answer)),
+        Crafted("an answer that only contains the correct one", _put(right, answer, wide)),
         Crafted("many answers at once", _put(right, answer, f"{first}, {answer}, {last}")),
         Crafted("the correct answer negated", _put(right, answer, f"not {answer}"), sure=False),
     ]

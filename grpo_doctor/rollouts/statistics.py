@@ -206,7 +206,7 @@ class _Step:
             "no tool call": measured["tool_calls_per_response"] == 0,
             "failed tool call": measured["failed"] > 0,
             "environment failure": measured["environment"] == 1,
-            "right but not rewarded": agreed == 1 and paid == 0,
+            "correct but not rewarded": agreed == 1 and paid == 0,
             "wrong but rewarded": agreed == 0 and paid == 1,
             "wrong and long": paid == 0 and measured["chars"] > _LONGER * self._right_chars(paid, measured["chars"]),
         }

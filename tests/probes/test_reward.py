@@ -167,7 +167,7 @@ PAID: list[tuple[Each, str]] = [
     (empty_is_fine, "an empty response"),
     (long_is_good, "40,000 characters"),
     (obeys, "an injection"),
-    (form_is_all, "right form without content"),
+    (form_is_all, "correct form without content"),
     (upside_down, "its wrong response"),
     (constant, "its wrong response"),
 ]
