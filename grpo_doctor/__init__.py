@@ -37,7 +37,7 @@ def diagnose(
 
     Raises:
         ReadError: the path cannot be read.
-        ValueError: it contains several runs, or none.
+        ValueError: the path contains several runs, or none.
         OverBudgetError: the diagnosis needs more time or memory than `grpo_doctor.limits` allows.
     """
     if isinstance(target, Run):

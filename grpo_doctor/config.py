@@ -76,8 +76,8 @@ class Config(msgspec.Struct, kw_only=True):
         )
 
     def suppressions(self) -> list[Suppression]:
-        """Return everything that can hide a finding; an expired acceptance hides nothing, and its description says
-        so."""
+        """Return everything that can hide a finding; an expired acceptance hides nothing, and its description states
+        this."""
         named = {"select": "only these checks ran", "ignore": "these checks did not run"}
         lists = [(kind, getattr(self, kind), why) for kind, why in named.items()]
         found = [Suppression(kind, f"{', '.join(words)}: {why}") for kind, words, why in lists if words]
@@ -129,7 +129,7 @@ def _own_table(project: Path) -> dict[str, Any] | None:
 
 
 def _refuse_foreign(path: Path) -> Path:
-    """Return the path if it belongs to this user, also for root. Raises `ConfigError`."""
+    """Return the path if it belongs to this user; root gets no exception. Raises `ConfigError`."""
     if os.name == "posix" and (owner := path.stat().st_uid) != os.geteuid():
         raise ConfigError(
             f"{path}: belongs to another user (uid {owner}, and you are uid {os.geteuid()}), so it is not used; "
@@ -183,7 +183,7 @@ def plugins(group: str) -> Iterator[tuple[str, Any]]:
     `importlib.metadata` takes half as long to import as numpy, so it is imported only if a package has the group.
 
     Raises:
-        PluginError: one cannot be imported.
+        PluginError: an object cannot be imported.
     """
     if f"[{group}]".encode() not in _entry_points(tuple(sys.path)):
         return

@@ -1,4 +1,4 @@
-"""Names what an import lacks, and the command that installs the packages of an extra."""
+"""Names the module that an import lacks, and the command that installs the packages of an extra."""
 
 
 def install(extra: str) -> str:
@@ -7,5 +7,5 @@ def install(extra: str) -> str:
 
 
 def lacking(error: ImportError) -> str:
-    """Return why an import failed: the missing module, or what an installed package reported, for example its needs."""
+    """Return why an import failed: the missing module, or the error that an installed package reported."""
     return f"{error.name} is not installed" if isinstance(error, ModuleNotFoundError) else str(error).splitlines()[0]

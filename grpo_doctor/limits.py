@@ -20,7 +20,7 @@ if sys.platform != "win32":
 _PEAK_UNIT = 1 if sys.platform == "darwin" else 1024
 """Unit in bytes of the peak memory that the system reports."""
 _LOOK = 0.02
-"""Seconds between checks of the memory, because each is a system call, and `spent` runs for every row and check."""
+"""Seconds between checks of the memory: each check is a system call, and `spent` runs for every row and check."""
 _PARSED = 8
 """Memory of a parsed document as a multiple of its size; measured on JSON with short rows."""
 

@@ -1,8 +1,8 @@
 """One training step as one flat record, and its JSONL codec.
 
 A missing value is unknown, never 0. JSON has no NaN, and fast encoders write it as ``null``, which would lose the
-information; so non-finite numbers are written as the strings ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``. The decoder
-also accepts bare ``NaN``.
+information. Non-finite numbers are therefore written as the strings ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``. The
+decoder also accepts bare ``NaN``.
 """
 
 import json
@@ -32,7 +32,7 @@ class Event(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Everything known about one training step. Every field but ``step`` may be unknown (``None``)."""
+    """Everything known about one training step. Every field except ``step`` may be unknown (``None``)."""
 
     step: Annotated[int, "the trainer's own step number", msgspec.Meta(ge=-(2**62), le=2**62)]
 
@@ -260,7 +260,7 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
         Number, "mean reward of responses that do not depend on the prompt: empty, copied or one text for many prompts"
     ] = None
 
-    # the same fields for each task, and what happened
+    # the same fields for each task, and the events of the step
     by_task: Annotated[dict[str, dict[str, Any]] | None, "the same fields for each task, by task name"] = None
     events: Annotated[list[Event] | None, "what happened at this step"] = None
 
@@ -317,7 +317,7 @@ def encode(record: StepRecord) -> bytes:
     document = {"schema": SCHEMA, **known}
     try:
         return _encoder.encode(document)
-    except UnicodeEncodeError:  # a log's escape of half a character, which JSON can only contain as an escape
+    except UnicodeEncodeError:  # an escape of half a character in the log, which JSON can contain only as an escape
         return json.dumps(msgspec.to_builtins(document), separators=(",", ":"), ensure_ascii=True).encode()
 
 

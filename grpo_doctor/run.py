@@ -31,7 +31,7 @@ CORE = frozenset(
     "loss policy_loss kl_loss value_loss grad_norm kl kl_k1 kl_k3 entropy_mean reward_mean ratio_mean "
     "advantage_mean advantage_std reward_margin weight_delta".split()
 )
-"""Fields in which a NaN or an infinity is an event; elsewhere it is a gap in an auxiliary metric."""
+"""Fields in which a NaN or an infinity is an event; in other fields, it is a gap in an auxiliary metric."""
 
 WORDED = frozenset(
     "adv_estimator advisories algorithm cache_precision cannot_run engine_load eos_token evaluation framework "
@@ -76,7 +76,8 @@ class Sample(msgspec.Struct, kw_only=True, omit_defaults=True):
     Attributes:
         response: the policy's own text; results of tools are in ``calls``.
         reference: accepted answers, if the dump has them.
-        finish: ``stop``, ``length``, ``loop`` (the engine stopped one), ``aborted`` or ``environment`` (it failed).
+        finish: ``stop``, ``length``, ``loop`` (the engine stopped a loop), ``aborted`` or ``environment`` (the
+            environment failed).
         tokens: length of the response in tokens.
         turns: number of model turns in it.
         calls: its tool calls; None if unknown.
@@ -109,7 +110,7 @@ class Reading(msgspec.Struct, kw_only=True):
         why: the reason for this reader.
         rows: rows that it read.
         other_rows: rows of the second reading of a custom trainer's console; None if there is none.
-        pace: share of step increments equal to the most frequent one; None for fewer than three rows.
+        pace: share of step increments that equal the most frequent increment; None for fewer than three rows.
         out_of_range: columns with impossible values.
         unused: unread series that may be a reward, the most likely first, with their number of values.
         decides: whether the two readings differ in the reward, so the verdict depends on the choice.
@@ -217,7 +218,7 @@ class Run:
     def column(self, name: str, start: int = 0, stop: int | None = None) -> np.ndarray | None:
         """Return rows ``start:stop`` of a recorded, derived or declared field; None if nothing is known.
 
-        A declared value applies to rows that do not record it.
+        A declared value applies to rows on which the field is not recorded.
         """
         stop = len(self) if stop is None else stop
         recorded = self.columns[name][start:stop] if name in self.columns else None
@@ -392,8 +393,8 @@ class RunBuilder:
     ) -> None:
         """Adds many rows at once: columns of record fields, NaN (None in object columns) if unknown.
 
-        ``recorded`` names for each field the rows, counted from 0 here, with a recorded non-finite value; ``events``
-        contains the events of these rows; a row in ``again`` starts a new row for the same step.
+        ``recorded`` names for each field the rows, counted from 0, with a recorded non-finite value. ``events``
+        contains the events of these rows. A row in ``again`` starts a new row for the same step.
         """
         start = len(self._steps)
         self._steps.frombytes(np.ascontiguousarray(steps, np.int64).tobytes())

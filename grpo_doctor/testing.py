@@ -125,8 +125,7 @@ def find(
 
 
 def _essence(finding: Finding | None) -> str:
-    """Return the parts of a result that must not depend on how a run was processed, as text, in which NaN equals
-    NaN."""
+    """Return the parts of a result that must not depend on how a run was processed, as text, so that NaN equals NaN."""
     if finding is None:
         return ""
     return repr(

@@ -241,9 +241,9 @@ of these errors.
 
 {first_sight}
 
-## How often the cause is right
+## How often the cause is correct
 
-How often the named cause was right, by confidence, over the faults of the [experiments](lab.md) and the
+How often the named cause was correct, by confidence, over the faults of the [experiments](lab.md) and the
 labelled logs (`grpo-doctor lab --evidence docs/evidence --logs FOLDER`):
 
 | confidence | cause |

@@ -56,7 +56,7 @@ def test_the_page_of_mismatches_quotes_the_confusion_matrix() -> None:
     right = sum(int(row["batches"]) * int(row["right"].rstrip("%")) // 100 for row in faults)
     of = {row["pairs"]: row["batches"] for row in pairs}
     quoted = page("docs/mismatch.md")
-    assert f"In generated batches of {len(faults)} kinds of fault, the first cause was right in {right} of" in quoted
+    assert f"In generated batches with {len(faults)} kinds of faults, the first cause was correct in" in quoted
     assert f"{right} of {batches} batches with one fault" in quoted
     assert f"in {of['first cause is one of the two']} of {of['all pairs']} batches with two faults" in quoted
 

@@ -101,8 +101,8 @@ def sentence(rows: list[dict[str, str]]) -> str:
     """The verdicts on all sets together, as the README quotes them."""
     allowed = sum(log["verdict"] in log["expect"].split("|") for log in rows)
     return (
-        f"On {len(rows)} logs of {len({log['repo'] for log in rows})} repositories that no rule had met, "
-        "each labelled before it was read, the verdict was one that the label allows in "
+        f"On {len(rows)} logs of {len({log['repo'] for log in rows})} repositories that were not used to write the "
+        "checks, each labelled before it was read, the verdict agreed with the label in "
         f"{allowed} ({allowed / len(rows):.0%})."
     )
 

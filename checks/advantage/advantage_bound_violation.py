@@ -16,19 +16,19 @@ def advantage_bound_violation(
     """An advantage exceeds the maximum for its group size, so advantages are not normalised as declared.
 
     ## What it sees
-    The largest |A| exceeds (K-1)/sqrt(K) (one degree of freedom: TRL, verl, OpenRLHF) or sqrt(K-1) (ddof 0, or unknown:
-    numpy), on 3 of 5 rows. K = 2: 0.707 / 1; 4: 1.5 / 1.73; 8: 2.47 / 2.65; 16: 3.75 / 3.87. It is an error if the run
-    declares division by the group's standard deviation. Without a declaration the severity is info, or warning if the
-    bound is exceeded tenfold.
+    The check fires if the largest |A| exceeds (K-1)/sqrt(K) (one degree of freedom: TRL, verl, OpenRLHF) or sqrt(K-1)
+    (ddof 0, or unknown: numpy), on 3 of 5 rows. K = 2: 0.707 / 1; 4: 1.5 / 1.73; 8: 2.47 / 2.65; 16: 3.75 / 3.87. It is
+    an error if the run declares division by the group's standard deviation. Without a declaration the severity is info,
+    or warning if the bound is exceeded tenfold.
 
     ## Thresholds
     - `slack`: excess of |A| over the bound that counts as rounding.
     - `absurd`: factor by which |A| exceeds the bound, for a warning without a declared normaliser.
 
     ## Why it matters
-    The bound is an identity, so if it is exceeded, one of the assumptions is false: the normalisation runs over the
-    batch, groups are mixed up, something is scaled twice, or a standard deviation is a rounding error. NeMo-RL reported
-    an advantage of 7428 and a loss of -26 from a group whose rewards differed in the last bit.
+    The bound is an identity, so if it is exceeded, one of the assumptions is false. The normalisation runs over the
+    batch, groups are mixed up, something is scaled twice, or a standard deviation is a rounding error. A NeMo-RL user
+    reported an advantage of 7428 and a loss of -26 for a group whose rewards differed only in the last bit.
 
     ## Example
     ```text
@@ -46,8 +46,8 @@ def advantage_bound_violation(
     No finding.
 
     ## Known false alarms
-    A declared K that differs from the K of the log (filtered or padded groups). Intentional batch normalisation, which
-    should be declared.
+    Logs whose group size differs from the declared K, because groups are filtered or padded. Intentional batch
+    normalisation, which should be declared.
 
     ## Remedy
     Centre and scale per prompt. Treat a group as zero-variance if the range of its rewards is below 1e-8, not if its

@@ -11,12 +11,12 @@ def advantage_clip_no_op(
     """The advantage clip has no effect, because no group of this size reaches it.
 
     ## What it sees
-    A declared clip of the advantages at or above the largest value that a group of K can have: (K-1)/sqrt(K) with ddof
-    1, sqrt(K-1) with ddof 0 (the larger of the two if unknown).
+    The check fires if advantages are clipped at or above the largest value that a group of K can have: (K-1)/sqrt(K)
+    with ddof 1, or sqrt(K-1) with ddof 0 (the larger of the two if unknown).
 
     ## Why it matters
-    A setting without effect is misleading: BoBaCai/grpo-dual lists a clip at 3 among its fixes for K = 2, where no
-    advantage can exceed 1. A clip at 3 has an effect only for K of 11 or more.
+    A setting without effect is misleading. For example, BoBaCai/grpo-dual lists a clip at 3 among its fixes for K = 2,
+    where no advantage can exceed 1. A clip at 3 has an effect only for K of 11 or more.
 
     ## Example
     ```text

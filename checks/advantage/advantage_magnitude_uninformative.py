@@ -25,9 +25,9 @@ def advantage_magnitude_uninformative(
     """The size of an advantage does not reflect the size of the reward difference.
 
     ## What it sees
-    Over ten rows: at least 20 groups whose rewards differ, with a coefficient of variation of the reward gap (largest
-    minus smallest reward of a group) above 0.5, while all absolute advantages of these groups are within 2% of each
-    other. Severity is info, or warning for groups of two or three.
+    The check needs at least 20 groups with differing rewards over ten rows. It fires if the coefficient of variation of
+    the reward gap (largest minus smallest reward of a group) is above 0.5 while all absolute advantages of these groups
+    are within 2% of each other. Severity is info, or warning for groups of two or three.
 
     ## Thresholds
     - `rows`: rows over which groups are counted.
@@ -36,9 +36,9 @@ def advantage_magnitude_uninformative(
     - `equal_factor`: factor between the largest and the smallest |A| up to which all count as equal.
 
     ## Why it matters
-    Dividing by the group's standard deviation removes the scale of the rewards: a gap of 0.001, which may be the
-    noise of a judge, pushes the policy as hard as a gap of 1.0. For two samples the z-score keeps only the sign.
-    Dr. GRPO calls the same effect question-level difficulty bias.
+    Dividing by the group's standard deviation removes the scale of the rewards. A gap of 0.001, which may be the noise
+    of a judge, moves the policy as much as a gap of 1.0. With two samples, the z-score keeps only the sign. Dr. GRPO
+    calls the same effect question-level difficulty bias.
 
     ## Example
     ```text
@@ -58,8 +58,8 @@ def advantage_magnitude_uninformative(
 
     ## Known false alarms
     Standardisation does this by design. It is a defect only if the size of the reward carries meaning. No run is known
-    to have collapsed because of it: runs with K = 2 learn, but more slowly because they have fewer samples (0.27 to
-    0.50, against 0.63 for K = 8 in the same steps).
+    to have collapsed because of this. Runs with K = 2 learn, but more slowly because they have fewer samples (0.27 to
+    0.50, against 0.63 for K = 8 in the same number of steps).
 
     ## Remedy
     Remove the division (TRL `scale_rewards="none"`, verl `algorithm.norm_adv_by_std_in_grpo=False`, OpenRLHF

@@ -19,18 +19,19 @@ def advantage_not_centred(
     """Advantages are not centred within the prompt's group, so every response is reinforced by its raw reward.
 
     ## What it sees
-    One of these is true on 3 of 5 rows. All advantages have the same sign (and differ from 0), which is impossible in
-    centred groups. The mean of the advantages is further from 0 than their standard deviation. The mean and standard
-    deviation equal those of the rewards within 2%, so that A = r. It is an error if the run declares a group-relative
-    normaliser, and a warning otherwise.
+    The check fires if one of these conditions holds on 3 of 5 rows. All advantages have the same sign (and differ from
+    0), which is impossible in centred groups. The mean of the advantages is further from 0 than their standard
+    deviation. The mean and standard deviation equal those of the rewards within 2%, so that A = r. It is an error if
+    the run declares a group-relative normaliser, and a warning otherwise.
 
     ## Thresholds
     - `same`: relative difference up to which mean and standard deviation of A count as equal to those of the rewards.
 
     ## Why it matters
-    If every sample is its own group, the group mean is the sample itself. verl then uses mean 0 and deviation 1, so the
-    raw reward becomes the advantage and every response with a positive reward is reinforced, right or wrong. Search-R1
-    v0.1 had this bug in its uids ("GRPO degrades"). The gradient's variance grows with the square of the mean reward.
+    If every sample is its own group, the group mean is the reward of that sample. In this case, verl uses a mean of 0
+    and a deviation of 1, so the raw reward becomes the advantage. Every response with a positive reward is then
+    reinforced, correct or not. The group ids of Search-R1 v0.1 had this bug ("GRPO degrades"). The variance of the
+    gradient grows with the square of the mean reward.
 
     ## Example
     ```text
@@ -48,7 +49,7 @@ def advantage_not_centred(
     ## Known false alarms
     Intentional REINFORCE without a baseline, or training on positives only. Overlong masking or filtering after the
     normalisation leaves a small remainder, far below the limit. Uncentred advantages alone did not make a run collapse
-    (0.65 against 0.63, 3 seeds), so this is reported as a note unless it explains another finding.
+    (score 0.65 against 0.63, 3 seeds), so the finding is reported as a note unless it explains another one.
 
     ## Remedy
     Set one uid per prompt before the batch is repeated K times, and compute advantages before any shuffle. TRL needs no

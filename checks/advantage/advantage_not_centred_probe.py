@@ -8,8 +8,8 @@ def probe_centring(advantages: Any, *, limit: float = 0.05) -> Fires | None:
     """## What this certifies, and what it does not
     The probe passes groups with very different means to the trainer's own function. The advantages of every group must
     sum to zero within 5% of the largest, must rise with the rewards, and must not all be zero. It certifies grouping
-    and centring for complete groups in order. It does not certify that the trainer passes its groups in that order
-    (ADV006 checks this on the records), nor the scale.
+    and centring for complete groups in order. It certifies neither that the trainer passes its groups in that order
+    (ADV006 checks this on the records) nor the scale.
 
     ## Thresholds of the probe
     - `limit`: sum of a group's advantages, as a share of the largest, up to which the group is centred.

@@ -27,8 +27,8 @@ def advantage_of_another_sample(
     the advantages of other responses. Reward and loss curves look normal, but the reward does not rise.
 
     ## What this certifies, and what it does not
-    It certifies the path from prompt and response to the applied advantage, for these prompts in one batch. It does not
-    certify the reward function (REW012), nor the size of the advantages (ADV007, ADV014).
+    The probe certifies the path from prompt and response to the applied advantage, for these prompts in one batch. It
+    certifies neither the reward function (REW012) nor the size of the advantages (ADV007, ADV014).
 
     ## Known false alarms
     Trainers that replace a response's reward by design, for example by the reward of the best response of its group.

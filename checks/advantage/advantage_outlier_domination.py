@@ -14,8 +14,8 @@ def advantage_outlier_domination(
     """Single outliers dominate batch-normalised advantages.
 
     ## What it sees
-    The largest |A| above 5 (and above 5 standard deviations if that is recorded) on 5 of 10 rows, in runs that declare
-    normalisation over the batch.
+    The check applies to runs that declare normalisation over the batch. It fires if the largest |A| is above 5 (and
+    above 5 standard deviations if these are recorded) on 5 of 10 rows.
 
     ## Thresholds
     - `limit`: |A|, in standard deviations if those are recorded, above which one sample dominates.

@@ -17,9 +17,9 @@ def global_norm_difficulty_leak(
     """Advantages are normalised over the batch without centring per prompt, so easy prompts are reinforced as a whole.
 
     ## What it sees
-    The run declares normalisation over the batch, and the advantages of zero-variance groups have a root mean square
-    above 0.3 on 3 of 5 rows. This root mean square follows from the identity mean(A^2) = (1 - z) x rms_live^2 + z x
-    rms_tied^2, where z is the share of zero-variance groups. For centred groups it is 0.
+    The check applies to runs that declare normalisation over the batch. It fires if the advantages of zero-variance
+    groups have a root mean square above 0.3 on 3 of 5 rows. This root mean square follows from the identity mean(A^2) =
+    (1 - z) x rms_live^2 + z x rms_tied^2, where z is the share of zero-variance groups. For centred groups it is 0.
 
     ## Thresholds
     - `leak`: root-mean-square advantage of zero-variance groups above which batch statistics leak into them.
@@ -50,7 +50,7 @@ def global_norm_difficulty_leak(
 
     ## Known false alarms
     TRL's `scale_rewards="batch"` and OpenRLHF's `reinforce_baseline` subtract the group mean first: zero-variance
-    groups then have A = 0, and the check stays silent. In the built-in engine (fault `global-norm-uncentred`) it did no
+    groups then have A = 0, and the check stays silent. In the built-in engine, the fault `global-norm-uncentred` did no
     visible harm.
 
     ## Remedy

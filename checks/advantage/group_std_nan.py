@@ -29,8 +29,8 @@ def group_std_nan(
     NaN, because TRL silently replaces such NaN with 0.
 
     ## Why it matters
-    The standard deviation of a single value with ddof 1 is 0 / 0. So is the z-score of equal rewards without an
-    epsilon. A single NaN advantage makes the loss and the gradient NaN, and the next update makes every weight NaN.
+    The standard deviation of a single value with ddof 1 is 0 / 0. The z-score of equal rewards without an epsilon is
+    also 0 / 0. A single NaN advantage makes the loss and the gradient NaN, and the next update makes every weight NaN.
 
     ## Example
     ```text
@@ -44,7 +44,7 @@ def group_std_nan(
     No finding.
 
     ## Known false alarms
-    Logs that print NaN for a step without groups, such as a skipped step.
+    Logs that print NaN for steps without groups, such as skipped steps.
 
     ## Remedy
     Use K of at least 2, add an epsilon to the divisor, and set A = 0 if the range of the rewards is below 1e-8. Never

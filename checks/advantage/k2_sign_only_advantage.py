@@ -26,8 +26,8 @@ def k2_sign_only_advantage(
     - `hold`: minimum number of steps with differing rewards.
 
     ## Why it matters
-    For two samples the z-score keeps only the sign: a reward gap of 0.001 has the same weight as a gap of 1. With
-    graded rewards, signal is lost. It is **not** a cause of collapse: the bound on |A| increases with K. If a K=2 run
+    With two samples, the z-score keeps only the sign: a reward gap of 0.001 has the same weight as a gap of 1. With
+    graded rewards, signal is lost. This is **not** a cause of collapse: the bound on |A| increases with K. If a K=2 run
     collapses, look for another cause.
 
     ## Example

@@ -26,13 +26,13 @@ def no_advantage_so_far(
     """Every advantage so far is 0, because no response scored better than another in its group.
 
     ## What it sees
-    On every row so far, the smallest and largest advantages are 0. If no advantage is recorded: every group has equal
-    rewards, or the batch rewards have no spread (reward_std, or reward_max minus reward_min, at most 1e-6) and a
-    constant mean. Severity is info on the first two rows and warning starting at the third. It is also a warning if all
-    recorded advantages are 0 on 80% of 20 or more rows. It is an error starting at row 20 if advantages are 0 although
-    the rewards of the batch differ. REW001 covers rewards that are identical for that long. The check is silent once
-    the reward has gained. It does not judge rewards without spread if the baseline is a critic (`adv_estimator` gae),
-    because identical rewards can then have nonzero advantages.
+    The check fires if the smallest and largest advantages are 0 on every row so far. If no advantages are recorded, it
+    fires if every group has equal rewards. It also fires if the batch rewards have no spread (reward_std, or reward_max
+    minus reward_min, is at most 1e-6) and a constant mean. Severity is info on the first two rows and warning starting
+    at the third. It is also a warning if all recorded advantages are 0 on 80% of 20 or more rows. It is an error
+    starting at row 20 if advantages are 0 although the rewards of the batch differ. REW001 covers rewards that are
+    identical for that long. The check is silent once the reward has gained. It does not judge rewards without spread if
+    the baseline is a critic (`adv_estimator` gae), because identical rewards can then have nonzero advantages.
 
     ## Thresholds
     - `rows`: rows without any advantage for a warning; the first rows of a hard task may have none.
@@ -57,7 +57,7 @@ def no_advantage_so_far(
     No finding.
 
     ## Known false alarms
-    The first steps of a task with rare success, and batches of one prompt, whose rewards are often equal.
+    The first steps of a task with rare success. Batches of one prompt, whose rewards are often equal.
 
     ## Remedy
     Score one correct and one wrong answer manually. If their rewards differ, print the responses to one prompt with

@@ -15,7 +15,8 @@ def normaliser_not_as_declared(advantages: Any, settings: Any = None, *, limit: 
     `group` or `none`, the group's advantages must not depend on the other group; if it is `batch`, they must.
 
     ## Thresholds
-    - `limit`: change of an advantage, as a share of the group's largest, above which the other group affects it.
+    - `limit`: change of an advantage, as a share of the group's largest advantage, above which the other group counts
+      as affecting it.
 
     ## Why it matters
     The scale of a group's update then depends on the rest of its batch, and comparisons with other runs use the wrong
@@ -42,11 +43,11 @@ def normaliser_not_as_declared(advantages: Any, settings: Any = None, *, limit: 
     No finding.
 
     ## What this certifies, and what it does not
-    It certifies the scope of the normaliser, but neither centring (ADV006) nor size (ADV007). Without a declaration the
-    probe judges nothing, because either scope is valid.
+    It certifies the scope of the normaliser, but neither the centring (ADV006) nor the size (ADV007) of the advantages.
+    Without a declaration the probe judges nothing, because either scope is valid.
 
     ## Known false alarms
-    A normaliser with moving statistics over batches, declared as `batch`, on its first two batches.
+    A normaliser with moving statistics over batches that is declared as `batch`, on the first two batches.
 
     ## Remedy
     Declare the scope that the code uses, or change the code to the declared scope.

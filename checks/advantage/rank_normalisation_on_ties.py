@@ -22,10 +22,10 @@ def rank_normalisation_on_ties(
     """Rank normalisation gives tied rewards different advantages, so zero-variance groups push the policy at random.
 
     ## What it sees
-    The root-mean-square advantage of zero-variance groups, which should be 0, follows from the identity mean(A^2) = (1
-    - z) x rms_live^2 + z x rms_tied^2, where z is the share of zero-variance groups. The value is above 0.3 on 3 of 5
-    rows, and either the run declares `normaliser = rank`, or the advantages reach exactly -1 and 1 with more than two
-    samples per group. It is an error while more than half of the groups have zero variance.
+    The root-mean-square advantage of zero-variance groups should be 0. The check computes it from the identity
+    mean(A^2) = (1 - z) x rms_live^2 + z x rms_tied^2, where z is the share of zero-variance groups. It fires if the
+    value is above 0.3 on 3 of 5 rows, and either the run declares `normaliser = rank`, or the advantages reach exactly
+    -1 and 1 with more than two samples per group. It is an error while more than half of the groups have zero variance.
 
     ## Thresholds
     - `noise`: root-mean-square advantage of zero-variance groups above which ties are ranked at random.
@@ -33,8 +33,8 @@ def rank_normalisation_on_ties(
 
     ## Why it matters
     `argsort(argsort(r))` breaks ties by position: a zero-variance group gets advantages from -1 to 1 that are unrelated
-    to its responses. While rewards differ, this costs little (0.61 against 0.63). Once most groups have zero variance,
-    it destroys the policy; z-scores do not.
+    to its responses. While rewards differ, this costs little (a final score of 0.61 instead of 0.63). Once most groups
+    have zero variance, such ranks destroy the policy; z-scores do not.
 
     ## Example
     ```text
@@ -58,8 +58,8 @@ def rank_normalisation_on_ties(
 
     ## Known false alarms
     The check needs the number of groups and the standard deviation of the advantages over the whole batch. Rounding in
-    logs distorts both, hence the wide limit of 0.3 (index ranks of eight give 0.65). The opposite claim, that ranks
-    compress advantages to 0.006, is arithmetically impossible: untied ranks in [-1, 1] have a standard deviation of
+    logs distorts both, so the limit of 0.3 is wide (index ranks of eight responses give 0.65). Ranks cannot compress
+    advantages to 0.006, as is sometimes claimed: untied ranks in [-1, 1] have a standard deviation of
     sqrt((n+1)/(3(n-1))) > 0.577.
 
     ## Remedy

@@ -25,21 +25,21 @@ def std_floor_dominates(
     The check compares the root-mean-square advantage over groups with differing rewards with sqrt((K-1)/K), the value
     after dividing by the group's standard deviation. It uses `advantage_rms_live`, or else the batch's standard
     deviation corrected for zero-variance groups. It fires below 0.5 of that value on 5 of 10 rows if the run declares
-    `normaliser = group`. Without a declaration it fires below 0.1 if the advantages exceed the standard deviation of
+    `normaliser = group`. Without a declaration, it fires below 0.1 if the advantages exceed the standard deviation of
     the rewards. It is an error below 0.1 if the KL term also contributes more than half of the gradient norm (median of
     its last three records).
 
     ## Thresholds
-    - `small_share`: root mean square of A, as a share of what a group standard deviation gives, below which it is too
-      small.
-    - `tiny_share`: the same share without a declared normaliser, and for an error.
+    - `small_share`: root mean square of A, as a share of the value that division by the group's standard deviation
+      gives, below which it is too small.
+    - `tiny_share`: the same share for runs without a declared normaliser, and for an error.
     - `kl_share`: share of the KL term in the gradient norm, 0 to 1, above which small advantages are an error.
 
     ## Why it matters
     `clamp(std, min=0.1)`, or a large epsilon, turns z-scores into r / 0.1. Lever-Plus logged standard deviations of
-    0.0062, from a raw deviation of 6e-4 over a floor of 0.1. Adam cancels the scale, so this alone does no harm. With a
-    KL term (fault `std-floor` of the built-in engine), the KL gradient is not scaled down, pulls the policy back to the
-    reference and stalls the run.
+    0.0062, from a raw deviation of 6e-4 over a floor of 0.1. Adam cancels the scale, so small advantages alone do no
+    harm. A KL gradient is not scaled down with them: it pulls the policy back to the reference and stalls the run
+    (fault `std-floor` of the built-in engine).
 
     ## Example
     ```text
@@ -54,9 +54,9 @@ def std_floor_dominates(
     No finding.
 
     ## Known false alarms
-    Dr. GRPO and other estimators that do not divide: declare `normaliser = none`. Rewards whose differences are only
-    noise: a floor is then correct, and the rewards are the defect. Rank normalisation cannot give such values: its
-    smallest standard deviation is 0.577.
+    Dr. Estimators that do not divide by the standard deviation: declare `normaliser = none`. Rewards whose differences
+    are only noise: the floor is then correct, and the rewards need fixing. Rank normalisation cannot give such values:
+    its smallest standard deviation is 0.577.
 
     ## Remedy
     First make the rewards more fine-grained, and set the floor to at most 1e-4. If the floor has to stay, lower the KL

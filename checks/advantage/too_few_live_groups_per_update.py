@@ -39,8 +39,8 @@ def too_few_live_groups_per_update(
     No finding.
 
     ## Known false alarms
-    A solved task has few groups with differing rewards. Trainers that accumulate several rollouts per update: the count
-    here is per rollout, so multiply it by the number of rollouts.
+    A solved task has few groups with differing rewards. Trainers that accumulate several rollouts per update: the check
+    counts groups per rollout, so multiply the count by the number of rollouts.
 
     ## Remedy
     Use at least 32 / (1 - share of zero-variance groups) prompts per step, or accumulate until an update has 8 groups

@@ -18,15 +18,17 @@ def variance_lost_at_a_plateau(
     """Most groups lost their reward variance during the run, and the reward has plateaued.
 
     ## What it sees
-    The share of zero-variance groups (all rewards equal), averaged over 10 rows, is above 70% after starting below 50%,
-    in a run whose reward has gained and then settled. Severity is **info**, or **warning** above 85% if neither the
-    success rate nor the reward components other than formatting are near their top.
+    The check averages the share of zero-variance groups (all rewards equal) over 10 rows. It fires if the share is
+    above 70% after starting below 50%, in a run whose reward has gained and then settled. Severity is **info**, or
+    **warning** above 85% if neither the success rate nor the reward components other than formatting are near their
+    top.
 
     ## Thresholds
     - `rows`: rows over which the share is averaged.
     - `once`: share of zero-variance groups, 0 to 1, below which the run must have started.
     - `most`: share of zero-variance groups, 0 to 1, for an info.
-    - `nearly_all`: share of zero-variance groups, 0 to 1, for a warning: one group in seven still has signal.
+    - `nearly_all`: share of zero-variance groups, 0 to 1, for a warning; at 0.85, one group in seven still has a
+      signal.
 
     ## Why it matters
     A zero-variance group has advantage 0. It costs as much as any other group, but only the other groups train, so the

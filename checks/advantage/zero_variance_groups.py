@@ -52,16 +52,17 @@ def zero_variance_groups(
     ## What it sees
     Over 10 steps, the check averages the share of groups whose largest and smallest rewards are equal. Above 0.5 the
     severity is info. It is a warning above 0.8, or above 0.5 if the share has been 0.8 over the whole run or on most
-    rows. It is an error above 0.8, and critical if every group of ten steps has zero variance, unless chance explains
-    it. Error and critical require that the reward has not gained and is below half of its scale. The scale ends at the
-    largest single reward recorded, at 1 for rewards between 0 and 1, or else at the run's best. The check is silent if
-    the success rate, or a reward above 0.8 of its maximum, shows that the equal rewards are correct answers. It is also
-    silent for a reward near its best after a clear rise, unless that best is 0 or less and most groups had zero
-    variance throughout. If the reward has format components and others, the others must have gained. A share that lasts
-    is an outcome. Above 0.95 over the whole run, it is reported for any run whose reward has not risen; starting at 20
-    rows it is an error unless the task is solved. If the scale is known, the message adds the share expected for binary
-    rewards, p^K + (1-p)^K at the mean success p. If it is close to the actual share, K is too small. If the expected
-    share is far below the actual one, difficulty is bimodal or the responses are alike.
+    rows. It is an error above 0.8, and critical if every group in ten steps has zero variance, unless chance explains
+    this. Error and critical require that the reward has not gained and is below half of its scale. The maximum of the
+    scale is the largest single reward recorded, 1 for rewards between 0 and 1, or else the best reward of the run. The
+    check is silent if the success rate, or a reward above 0.8 of its maximum, shows that the equal rewards are correct
+    answers. It is also silent if the reward is near its best level after a clear rise, unless that level is 0 or less
+    and most groups had zero variance throughout. If the reward has format components and others, the others must have
+    gained. A share that persists is an outcome. Above 0.95 over the whole run, the check fires for any run whose reward
+    has not risen. Starting at 20 rows, it is then an error unless the task is solved. If the scale is known, the
+    message adds the share expected for binary rewards, p^K + (1-p)^K at the mean success p. If the expected share is
+    close to the actual one, K is too small. If it is far below the actual one, the difficulty is bimodal or the
+    responses are alike.
 
     ## Thresholds
     - `rows`: rows over which the share of equal groups is averaged.
@@ -91,8 +92,9 @@ def zero_variance_groups(
     No finding.
 
     ## Known false alarms
-    Solved tasks: 0.8 to 0.9 is normal at a reward of 0.9. Binary rewards with K=2: at least half of the groups have
-    zero variance at any difficulty. TRL's flag with batch scaling is 0 or 1 for the whole batch.
+    Solved tasks: a share of 0.8 to 0.9 is normal at a reward of 0.9. Binary rewards with K=2: at least half of the
+    groups have zero variance at any difficulty. TRL with batch scaling, whose logged share is 0 or 1 for the whole
+    batch.
 
     ## Remedy
     Use dynamic sampling (verl, OpenRLHF) or filter prompts by difficulty. Sample at temperature 1. Then raise K.

@@ -14,15 +14,16 @@ def run_comparison(found: Comparison) -> Fires | None:
 
     ## What it sees
     The check compares success over the last half of the steps that both runs share, or since the runs diverged. Success
-    is the held-out score, else the success rate, the reward or the share of invalid responses. It is an error if NEW is
-    worse beyond noise, and an info otherwise.
+    is measured by the held-out score, or else by the success rate, the reward or the share of invalid responses, in
+    this order. It is an error if NEW is worse beyond noise, and an info otherwise.
 
     ## Why it matters
-    A change without effect looks like a small gain as often as like a small loss. A score on 800 samples at 48%
-    accuracy has a standard error of sqrt(0.48 · 0.52 / 800) = 1.8 points, and the difference of two such scores has one
-    of 2.5 points. Detecting a difference with 80% power at the 5% level requires 2.8 times that, 7 points. A gain of
-    0.38 points (published by yunsoft2019/Lever-Plus after a fix without effect) is noise, and so is 1.6. Comparing the
-    two runs prompt by prompt is more sensitive: only prompts that exactly one run gets right count (McNemar's test).
+    A change without an effect looks like a small gain as often as it looks like a small loss. At 48% accuracy, a score
+    on 800 samples has a standard error of sqrt(0.48 · 0.52 / 800) = 1.8 points. The standard error of the difference of
+    two such scores is 2.5 points. Detecting a difference with 80% power at the 5% level requires a difference of 2.8
+    standard errors, 7 points. A gain of 0.38 points (published by yunsoft2019/Lever-Plus after a fix without effect) is
+    noise, and so is 1.6. Comparing the two runs prompt by prompt is more sensitive: only prompts that exactly one run
+    answers correctly count (McNemar's test).
 
     ## Example
     ```text
@@ -38,8 +39,8 @@ def run_comparison(found: Comparison) -> Fires | None:
     No finding.
 
     ## Known false alarms
-    One run per side. The variation between seeds is then estimated as a share of the range of the metric; with three
-    seeds per side (`--base`, or a folder) it is measured. If the reward function changed, the two figures measure
+    One run per side. The variation between seeds is then estimated as a share of the range of the metric. With three
+    seeds per side (`--base`, or a folder), it is measured. If the reward function changed, the two values measure
     different quantities; only the reward components show this.
 
     ## Remedy

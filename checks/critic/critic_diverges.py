@@ -27,12 +27,12 @@ def critic_diverges(
     if the value loss is ten times that of the first rows.
 
     ## Thresholds
-    - `fitted`: explained variance, at most 1, above which the critic had learned.
+    - `fitted`: explained variance, at most 1, at or above which the critic had learned.
     - `times`: factor by which the value loss exceeds its first value, for a warning.
     - `with_loss`: factor by which the value loss exceeds its lowest value, for an error.
 
     ## Why it matters
-    The advantage is the return minus the critic's prediction. A critic with negative explained variance adds noise to
+    The advantage is the return minus the critic's prediction. A critic with a negative explained variance adds noise to
     every advantage, and the policy follows the noise.
 
     ## Example

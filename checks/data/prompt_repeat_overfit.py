@@ -17,16 +17,16 @@ def prompt_repeat_overfit(
     """The policy memorises its training prompts.
 
     ## What it sees
-    After 10 passes over the prompts, the reward has gained since the start, but the held-out score has not gained
-    beyond its noise (`series.trajectory`, at least 6 scores). A held-out score of at least 0.9 (of 1) has little room
-    to rise, so it is not judged.
+    The check fires after 10 passes over the prompts if the reward has gained since the start, but the held-out score
+    has not gained beyond its noise (`series.trajectory`, at least 6 scores). A held-out score of at least 0.9 (of 1)
+    has little room to rise, so it is not judged.
 
     ## Thresholds
     - `passes`: epochs over the prompts after which the run is judged.
 
     ## Why it matters
-    Reward on prompts that were used ten times measures memorisation. The checkpoint with the best reward is then not
-    the best checkpoint.
+    The reward on prompts that were used ten times measures memorisation. The checkpoint with the best reward is then
+    not the best checkpoint.
 
     ## Example
     ```text

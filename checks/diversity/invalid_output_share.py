@@ -29,11 +29,11 @@ def invalid_output_share(
     """Many responses are invalid or were replaced by a default.
 
     ## What it sees
-    The check averages the share of invalid or replaced responses over 10 steps: a warning above 0.1, an error above
-    0.3, critical above 0.8. The share must exceed its value at the start of the run (median of 5 rows) by at least 0.1
-    (0.2 for an error). If the number of responses per step is known, it must also exceed it by three standard errors.
-    If a share above 0.3 has neither grown nor improved by 0.05 after 40 steps, the format is not being learned: a
-    warning, and an error above 0.8.
+    The check averages the share of invalid or replaced responses over 10 steps. The severity is warning above 0.1,
+    error above 0.3, and critical above 0.8. The share must exceed its value at the start of the run (median of 5 rows)
+    by at least 0.1 (0.2 for an error). If the number of responses per step is known, the share must also exceed that
+    value by three standard errors. If a share above 0.3 has neither grown nor fallen by 0.05 after 40 steps, the format
+    is not being learned. This is a warning, or an error if the share is above 0.8.
 
     ## Thresholds
     - `rows`: rows over which the share is averaged.
@@ -45,7 +45,7 @@ def invalid_output_share(
 
     ## Why it matters
     Invalid responses teach only that they are invalid. If a default replaces them, the reward belongs to the default.
-    In a run that alternates between two states, the mean describes neither, so split it by event.
+    If a run alternates between two states, the mean describes neither of them, so split the share by event.
 
     ## Example
     ```text
@@ -60,8 +60,8 @@ def invalid_output_share(
     No finding.
 
     ## Known false alarms
-    The first steps, while the policy learns the format: a falling share is not reported. A format without a reward,
-    which may never be learned although the reward rises; this is a warning at most.
+    The first steps, while the policy learns the format; a falling share is not reported. A format that is not rewarded,
+    which may never be learned although the reward rises; the severity is at most warning.
 
     ## Remedy
     Split the share by the preceding event (update or none), read the invalid responses, and look for the cause: GEN001,

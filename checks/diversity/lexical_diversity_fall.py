@@ -21,10 +21,11 @@ def lexical_diversity_fall(
     """Lexical diversity falls: responses use fewer and fewer distinct word pairs.
 
     ## What it sees
-    The share of distinct word pairs among all word pairs of a step's samples (distinct-2) has fallen below half of its
-    value on the first step with samples. The check averages it over 5 such steps, and fires on 3 of 5 rows. Severity is
-    info, or warning if the reward is known and has not gained. Steps with fewer than 50 pairs, or whose amount of text
-    differs from the first by more than a factor of 1.5, are left out.
+    The check measures distinct-2: the share of distinct word pairs among all word pairs of a step's samples. It looks
+    for a fall below half of the value on the first step with samples. The share is averaged over 5 steps with samples,
+    and must be low on 3 of 5 rows. Severity is info, or warning if the reward is known and has not gained. Steps with
+    fewer than 50 pairs are skipped, and so are steps whose amount of text differs from that of the first step by more
+    than a factor of 1.5.
 
     ## Thresholds
     - `fallen_below_share`: share of the first distinct-2 below which diversity counts as fallen.

@@ -30,7 +30,7 @@ def pattern_concentration(
     ## Thresholds
     - `rows`: rows over which the share is averaged.
     - `half`: share of the most frequent valid response, 0 to 1, for a warning.
-    - `nearly_all`: the same share for an error.
+    - `nearly_all`: share of the most frequent valid response, 0 to 1, for an error.
     - `gain`: rise of the reward, as a share of its first value, that silences the check.
 
     ## Why it matters
@@ -51,13 +51,13 @@ def pattern_concentration(
     No finding.
 
     ## Known false alarms
-    A solved task with one best answer, whose reward is high; the check is silent then. Figures over a whole run, which
-    hide changes: the run of beita6969/colab-grpo has a top share of 34% with 20 distinct responses among 326, and is
-    not concentrated.
+    A solved task with one best answer, whose reward is high; the check is silent then. Numbers over a whole run, which
+    hide changes. For example, the run of beita6969/colab-grpo has a top share of 34% with 20 distinct responses among
+    326, and is not concentrated.
 
     ## Remedy
-    Compare the reward per response. If the most frequent one scores no higher than others, raise the temperature to 1
-    and check whether rewards within groups differ again.
+    Compare the reward per response. If the most frequent response scores no higher than others, raise the temperature
+    to 1 and check whether rewards within groups differ again.
 
     ## Sources
     beita6969/colab-grpo; healthy runs of the engine (`grpo-doctor run`), which end with few patterns.

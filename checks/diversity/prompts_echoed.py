@@ -16,10 +16,10 @@ def prompts_echoed(
     """Responses repeat their prompt instead of answering it.
 
     ## What it sees
-    Over the last 5 rows that record it, the check averages the share of responses that repeat their prompt, as logged
-    by the trainer or counted in rollouts and saved responses. A response is counted if four fifths of its first 600
-    characters occur word for word in its prompt. Above 20%, and 10 points above the share of the first rows: a
-    **warning**. Above 50% in a run whose reward has not gained: an **error**.
+    Over the last 5 rows that record it, the check averages the share of responses that repeat their prompt. The trainer
+    logs this share, or the check counts it in rollouts and saved responses. A response is counted if four fifths of its
+    first 600 characters occur word for word in its prompt. It is a **warning** if the share is above 20% and 10 points
+    above that of the first rows. It is an **error** if the share is above 50% in a run whose reward has not gained.
 
     ## Thresholds
     - `some`: share of responses that repeat the prompt, 0 to 1.
@@ -27,7 +27,7 @@ def prompts_echoed(
     - `most`: share of responses, 0 to 1, above which the policy mostly copies.
 
     ## Why it matters
-    A copy has no answer. It is a safe text for a policy that is rewarded for length or for words of the prompt, or that
+    A copy has no answer. A policy copies its prompt if it is rewarded for length or for words of the prompt, or if it
     is trained on its prompt tokens.
 
     ## Example
@@ -45,7 +45,8 @@ def prompts_echoed(
     Tasks whose answer is the prompt itself: copying, editing, formatting.
 
     ## Remedy
-    Check that prompt tokens are outside the loss mask. Score one copied prompt yourself: its reward must be the lowest.
+    Check that prompt tokens are outside the loss mask. Score one copied prompt with the reward function: its reward
+    must be the lowest.
 
     ## Sources
     PAD002 tests the usual cause: a policy that is trained on prompt tokens writes prompts.

@@ -18,17 +18,18 @@ def responses_ignore_the_prompt(
 
     ## What it sees
     Prompt recovery is how often the most similar other response, by shared words, answers the same prompt. It is scaled
-    from 0, the share under a random permutation of the prompts, to 1, always. It is computed on the first 64 responses
-    of a step if several of them answer one prompt. If the mean of the last 5 rows is at most a quarter of the first
-    rows' mean, which was 0.4 or more, it is a **warning**, and an **error** if the reward has not gained.
+    so that 0 is the share under a random permutation of the prompts, and 1 means always. It is computed on the first 64
+    responses of a step, provided that several of them answer one prompt. It is a **warning** if the mean of the first
+    rows is 0.4 or more and the mean of the last 5 rows is at most a quarter of it. It is an **error** if the reward has
+    not gained either.
 
     ## Thresholds
     - `before`: prompt recovery of the first rows at or above which responses depended on their prompts.
-    - `left`: share of that recovery, 0 to 1, up to which it counts as lost.
+    - `left`: share of the prompt recovery of the first rows, 0 to 1, up to which it counts as lost.
 
     ## Why it matters
-    Entropy within a prompt can stay high although all prompts get the same reasoning in other words. The reward then
-    measures luck, and neither entropy nor distinct responses show it.
+    Entropy within a prompt can stay high although all prompts get the same reasoning in different words. The reward
+    then measures luck, and neither entropy nor distinct responses show it.
 
     ## Example
     ```text
@@ -43,11 +44,11 @@ def responses_ignore_the_prompt(
     No finding.
 
     ## Known false alarms
-    Prompts that become more alike during a curriculum. Answers of one word.
+    A curriculum whose prompts become more alike. Answers of one word.
 
     ## Remedy
     Read the responses to three different prompts. Filter prompts by the spread of their rewards, so that the gradient
-    depends on the prompt, and roll back to the checkpoint before the fall.
+    depends on the prompt. Roll back to a checkpoint from before the fall.
 
     ## Sources
     RAGEN-2, arXiv 2604.06268 (template collapse: mutual information of prompt and response against a permutation).

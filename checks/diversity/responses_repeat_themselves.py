@@ -18,16 +18,16 @@ def responses_repeat_themselves(
     """Responses repeat themselves in loops.
 
     ## What it sees
-    Over the last 5 rows that record it, the check averages the share of responses that repeat themselves, as logged by
-    the trainer or counted in rollouts and saved responses. A response of 200 characters or more is counted if its last
-    40 characters occur four times, or if most of its sequences of 8 words occur twice. Above 20% and 10 points above
-    the share of the first rows, or above 50%: a **warning**. Above 50% in a run whose reward has not gained: an
-    **error**.
+    Over the last 5 rows that record it, the check averages the share of responses that repeat themselves. The trainer
+    logs this share, or the check counts it in rollouts and saved responses. A response of 200 characters or more is
+    counted if its last 40 characters occur four times, or if most of its sequences of 8 words occur twice. It is a
+    **warning** if the share is above 20% and 10 points above that of the first rows, or if it is above 50%. It is an
+    **error** if the share is above 50% in a run whose reward has not gained.
 
     ## Thresholds
-    - `some`: share of repeating responses, 0 to 1.
+    - `some`: share of responses that repeat themselves, 0 to 1, for a warning.
     - `risen`: rise of that share since the first rows, because some models produce loops from the start.
-    - `most`: share of repeating responses, 0 to 1, above which loops make up most of the batch.
+    - `most`: share of responses that repeat themselves, 0 to 1, above which they make up most of the batch.
 
     ## Why it matters
     A loop fills the response up to the limit, so it costs the most tokens and contains no answer. Loops spread
@@ -49,7 +49,7 @@ def responses_repeat_themselves(
 
     ## Remedy
     Give loops the lowest reward. Check that EOS is inside the loss mask and that the reward does not favour length.
-    Roll back to the checkpoint before the share rose.
+    Roll back to a checkpoint from before the rise.
 
     ## Sources
     slime, `repetition_frac`; SkyRL-Agent, `stuck_in_a_loop_ratio`. rlprobe 0.1, pathology `repetition_spiral`.

@@ -14,16 +14,17 @@ def script_drifts(
 
     ## What it sees
     Over the last 5 rows that record it, the check averages the share of letters in a script that the prompts do not
-    use, as logged by the trainer or else counted in rollouts and saved responses with their prompts. A **warning** if
-    it has risen by 10 points since the first rows, an **error** above 50%.
+    use. The trainer logs this share, or the check counts it in rollouts and saved responses with their prompts. It is a
+    **warning** if the share has risen by 10 points since the first rows, and an **error** above 50%.
 
     ## Thresholds
-    - `share`: rise of the share of such letters, 0 to 1; single symbols, names and quotations stay below it.
+    - `share`: rise of the share of such letters, 0 to 1, for a warning; single symbols, names and quotations stay below
+      it.
     - `most`: share of letters, 0 to 1, above which the responses count as being in another language.
 
     ## Why it matters
-    The reward scores the answer, not the language. Users cannot read a policy that mixes languages. A drift into many
-    scripts is the first visible sign that the policy generates noise.
+    The reward function usually scores the answer, not the language. Users cannot read a policy that mixes languages. A
+    drift into many scripts is the first visible sign that the policy generates noise.
 
     ## Example
     ```text
@@ -41,8 +42,8 @@ def script_drifts(
     Translation tasks. Mathematics with Greek letters, which count as another script but stay far below the limit.
 
     ## Remedy
-    Read ten responses. If they make sense, add a small reward for the language of the prompt. If they are noise,
-    check the entropy and roll back.
+    Read ten responses. If the responses make sense, add a small reward for the language of the prompt. If the responses
+    are noise, check the entropy and roll back.
 
     ## Sources
     DeepSeek-R1, arXiv 2501.12948 (language mixing in R1-Zero, and the reward against it).

@@ -17,17 +17,17 @@ def within_group_duplicates(
     """Most responses are duplicates, without a gain in reward.
 
     ## What it sees
-    Over 5 rows, the check averages the ratio of distinct responses to all responses of a step. Below 0.5 it is a
-    warning, below 0.25 an error, on 10 of 15 rows. It is silent while the reward gains or is near its maximum. Without
-    a reward it stays a warning. The ratio is counted over the whole step; within a group, distinct responses are at
-    least as rare.
+    Over 5 rows, the check averages the ratio of distinct responses to all responses of a step. A ratio below 0.5 on 10
+    of 15 rows is a warning, and a ratio below 0.25 is an error. It is silent while the reward gains or is near its
+    maximum. Without a recorded reward, the severity stays warning. The ratio is counted over the whole step; within a
+    group, distinct responses are at least as rare.
 
     ## Thresholds
     - `warn`: distinct responses divided by all responses, 0 to 1, below which it is a warning.
-    - `bad`: the same share for an error.
+    - `bad`: distinct responses divided by all responses, 0 to 1, below which it is an error.
 
     ## Why it matters
-    Duplicates get equal rewards, so their group has no advantage and no gradient, and the rollouts are wasted.
+    Duplicates get equal rewards, so their group has no advantage and no gradient. The rollouts are wasted.
 
     ## Example
     ```text

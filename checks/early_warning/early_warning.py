@@ -21,15 +21,15 @@ def early_warning(
     """Several early indicators of a collapse have moved at the same time.
 
     ## What it sees
-    The check compares the mean of the last 10 rows with the mean of the 20 rows before them, in units of the noise from
-    row to row. Six indicators count if they change by more than 2 such units: reward spread falls, zero-variance groups
-    rise, entropy falls, rollout engine and trainer drift apart, gradient norm rises, distinct responses fall. If three
-    of the six have moved, the severity is info while the reward does not rise, and warning while the reward also falls
-    by more than 2 units. It fires on 3 of 5 rows.
+    The check compares the mean of the last 10 rows with the mean of the 20 rows before them. The unit is the noise from
+    row to row. An indicator counts if it changes by more than 2 such units. There are six: the reward spread falls,
+    zero-variance groups rise, entropy falls, rollout engine and trainer diverge, the gradient norm rises, and distinct
+    responses fall. If three of the six have moved and the reward does not rise, the severity is info. It is warning
+    while the reward also falls by more than 2 units. It fires on 3 of 5 rows.
 
     ## Thresholds
     - `moved_sigmas`: change, in units of the noise from row to row, above which an indicator counts as moved.
-    - `least_moved`: number of the six indicators that must have moved.
+    - `least_moved`: minimum number of indicators that must have moved.
 
     ## Why it matters
     These changes precede a collapse by ten to fifty steps, early enough to save a checkpoint or lower the learning
@@ -55,10 +55,10 @@ def early_warning(
 
     ## Known false alarms
     Convergence moves three of the indicators in the same direction, so the check also requires that the reward does not
-    rise. The lead time is a heuristic.
+    rise. The lead time of ten to fifty steps is a heuristic.
 
     ## Remedy
-    Save a checkpoint now. Then look at the first indicator that moved. Mismatch or gradient norm point to the update,
+    Save a checkpoint now. Then look at the first indicator that moved. Mismatch and gradient norm point to the update,
     entropy and duplicates to the policy, and zero-variance groups to the data.
 
     ## Sources

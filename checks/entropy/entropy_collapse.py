@@ -50,11 +50,11 @@ def entropy_collapse(
 
     ## What it sees
     The check compares the token-mean entropy H, in nats, with H0 on the first row, before any update. *Low from the
-    start*: H0 is below 0.15 and H below 0.1. *Collapsed*: H0 is at least 0.15, and H is below a tenth of it or below
-    0.05. Severity is info, or warning if the reward has not gained and is not near its maximum. In a run that started
-    low, it stays info if, after ten rewards, more than half of the groups are known to have differing rewards. A
-    collapse is an error, and an outcome, if the reward has fallen from its best level. It is also an error if H has
-    been below 0.05 on more than half of at least ten rows and the reward has not increased, because the run could no
+    start*: H0 is below 0.15, and H is below 0.1. *Collapsed*: H0 is at least 0.15, and H is below a tenth of it or
+    below 0.05. Severity is info, or warning if the reward has not gained and is not near its maximum. In a run that
+    started low, the severity stays info if, after ten rewards, more than half of the groups are known to have differing
+    rewards. A collapse is an error, and an outcome, if the reward has fallen from its best level. It is also an error
+    if H has been below 0.05 on more than half of at least ten rows and the reward has not increased: the run could no
     longer explore. Zero-variance groups and duplicate, short or invalid responses have separate checks, whose findings
     this check explains. It fires on 3 of 5 rows and clears after 5 rows without the condition. The onset is the step at
     which entropy fell below 30% of its first value.
@@ -68,8 +68,8 @@ def entropy_collapse(
     - `rows`: minimum number of rows and of recorded rewards at which the lack of a gain counts.
 
     ## Why it matters
-    Without entropy the K responses to a prompt are copies: their rewards are equal, the groups have zero variance, and
-    there is no gradient. The drop per update is about lr x Cov(log p, A): high-probability tokens with a positive
+    Without entropy, the K responses to a prompt are identical: their rewards are equal, the groups have zero variance,
+    and there is no gradient. The drop per update is about lr x Cov(log p, A): high-probability tokens with a positive
     advantage reduce entropy.
 
     ## Example
@@ -86,16 +86,16 @@ def entropy_collapse(
     No finding.
 
     ## Known false alarms
-    Low entropy alone is not a problem. A CS336 run ends at 0.023 nats with its best accuracy, a TRL run starts at 0.05
-    and learns (11 → 37%), and a finished small task has 0.08 nats with half of its groups at zero variance. Therefore
-    a gain in reward, or a reward above 0.8 of its maximum (of 1, on a scale of 0 to 1), silences the check. Some
-    trainers print an entropy of exactly 0 if all responses are truncated and masked, or if they do not compute entropy;
-    such rows are skipped. Entropies below 0 are summed log-probabilities and are skipped too.
+    Low entropy alone is not a problem. A CS336 run ends at 0.023 nats with its best accuracy, and a TRL run starts at
+    0.05 nats and learns (11 → 37%). A finished small task has 0.08 nats, with zero variance in half of its groups.
+    Therefore a gain in reward, or a reward above 0.8 of its maximum (of 1, on a scale of 0 to 1), silences the check.
+    Some trainers print an entropy of exactly 0 if all responses are truncated and masked, or if they do not compute
+    entropy; such rows are skipped. Entropies below 0 are summed log-probabilities and are skipped too.
 
     ## Remedy
-    Try these in order: verify the sign of the entropy term; raise the upper clip bound (only with more than one update
-    per rollout); use covariance clipping; use an adaptive bonus; fill the batch with groups of differing rewards;
-    sample at temperature 1; lower the learning rate (first, if another finding asks for it too). If entropy was already
+    Verify the sign of the entropy term first. Then try these in order: a higher upper clip bound (only with more than
+    one update per rollout), covariance clipping, an adaptive bonus, a batch filled with groups of differing rewards,
+    temperature 1. Lower the learning rate last, or first if another finding also recommends it. If entropy was already
     low at step 0 or 1, check the supervised stage and the template first, because RL did not cause it. A collapsed
     policy does not recover in place: roll back to a checkpoint before the onset.
 

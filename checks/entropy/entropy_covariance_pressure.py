@@ -19,7 +19,7 @@ def entropy_covariance_pressure(
 
     ## What it sees
     The covariance of token log-probability and advantage is positive on 8 of the last 10 rows and rises over the last
-    20 (Kendall's tau above 0.4), while entropy is still above half of its first value. The check extrapolates entropy
+    20 (Kendall's tau above 0.4). Entropy must still be above half of its first value. The check extrapolates entropy
     over the next 50 rows from its current slope. A forecast below a tenth of the first entropy is a warning, unless the
     reward gains. It fires on 3 of 5 rows.
 
@@ -28,8 +28,8 @@ def entropy_covariance_pressure(
     - `tau`: Kendall's tau of the covariance above which it counts as rising.
 
     ## Why it matters
-    The change of entropy per update is about -lr x Cov(log p, A). The covariance leads entropy by tens of steps, so
-    there is still time to act.
+    The change of entropy per update is about -lr x Cov(log p, A). The covariance rises tens of steps before entropy
+    falls, so there is still time to act.
 
     ## Example
     ```text
@@ -46,7 +46,7 @@ def entropy_covariance_pressure(
     No finding.
 
     ## Known false alarms
-    Runs that learn, all of which have a positive covariance for a while; this is why the severity is info. The forecast
+    Runs that learn, all of which have a positive covariance for a while; therefore the severity is info. The forecast
     is linear.
 
     ## Remedy

@@ -24,16 +24,17 @@ def entropy_dose_response_inverted(entropy_mean: Column, entropy_coef: Column, *
     """The entropy coefficient was raised repeatedly, but entropy did not increase.
 
     ## What it sees
-    A raise is a coefficient at least 1.5 times that of the last raise (or of the first row). A raise has no effect if
-    entropy on none of the next 20 rows is 5% above its value at the raise. Two raises without effect are a warning;
-    one with an effect resets the count. `grpo-doctor compare` compares runs that differ only in the coefficient.
+    A raise is a coefficient that is at least 1.5 times that of the last raise (or of the first row). A raise has no
+    effect if entropy stays below 105% of its value at the raise on all of the next 20 rows. Two raises without an
+    effect are a warning; a raise with an effect resets the count. `grpo-doctor compare` compares runs that differ only
+    in the coefficient.
 
     ## Thresholds
     - `raises`: consecutive raises of the coefficient without an increase of entropy.
 
     ## Why it matters
-    Raising the coefficient is the cheapest test of its sign: with the right sign, entropy must eventually rise. In
-    BoBaCai/grpo-dual, repeated raises without effect came from a flipped sign.
+    Raising the coefficient is the cheapest test of its sign: with the correct sign, entropy must eventually rise. In
+    BoBaCai/grpo-dual, a flipped sign was the reason that repeated raises had no effect.
 
     ## Example
     ```text
@@ -91,11 +92,12 @@ def _watch(state: list[Any], entropy: float, coef: float) -> tuple[list[Any], fl
 
 @across("ENT005")
 def dose_and_response(found: Comparison, *, factor: float = 1.5) -> Fires | None:
-    """## Across runs The two runs differ only in the entropy coefficient, by a factor of 1.5 or more, and the run with
-    the larger coefficient has lower entropy, beyond noise: an error. A working bonus raises entropy.
+    """## Across runs
+    The two runs differ only in the entropy coefficient, by a factor of 1.5 or more. It is an error if the run
+    with the larger coefficient has lower entropy, beyond noise. A working bonus raises entropy.
 
     ## Thresholds across runs
-    - `factor`: ratio of the two coefficients.
+    - `factor`: minimum ratio of the two coefficients.
     """
     doses = [arm.settings.get("entropy_coef") for arm in (found.base, found.new)]
     answer = found.difference("entropy_mean")

@@ -23,16 +23,16 @@ def entropy_exhausted_at_a_plateau(
     **info**. It is a **warning** if the entropy is below 3% of its first value and below 0.03 nats per token.
 
     ## Thresholds
-    - `left`: share of the first entropy, 0 to 1, up to which too little is left.
-    - `nats`: entropy, nats per token, below which a policy repeats itself; at 0.1, one token in ten is a choice among
-      three.
-    - `none`: share of the first entropy, 0 to 1, and nats per token, for a warning; published runs that keep learning
-      end at 5% to 10% of their first entropy.
+    - `left`: share of the first entropy, 0 to 1, below which too little is left to explore.
+    - `nats`: entropy, nats per token, below which a policy repeats itself; an entropy of 0.1 means that one token in
+      ten is a choice among three.
+    - `none`: limit for a warning, both as a share of the first entropy and in nats per token; published runs that keep
+      learning end at 5% to 10% of their first entropy.
     - `share`: minimum share of the steps, 0 to 1, that the plateau covers.
 
     ## Why it matters
     Rewards are compared within a group. A policy without entropy gives the same response K times, so groups have no
-    variance, and prompts that it gets wrong are never solved. More steps do not help.
+    variance, and it never solves the prompts that it gets wrong. More steps do not help.
 
     ## Example
     ```text
@@ -52,8 +52,8 @@ def entropy_exhausted_at_a_plateau(
     Tasks with one correct answer of a few tokens, where low entropy is the goal.
 
     ## Remedy
-    Roll back to a checkpoint from before the plateau and keep exploration: a larger upper clip bound, temperature 1, an
-    entropy coefficient of 0.001 to 0.01, or prompts that are solved some of the time.
+    Roll back to a checkpoint from before the plateau. Preserve exploration: raise the upper clip bound, sample at
+    temperature 1, set the entropy coefficient to 0.001 to 0.01, or use prompts that the model solves some of the time.
 
     ## Sources
     arXiv 2505.22617 (the gain ends when the entropy does). rldoctor 0.2, scenario `entropy_collapse`; rlprobe 0.1,

@@ -34,17 +34,17 @@ def entropy_explosion(
     """Entropy exploded: the policy spreads its probability over more and more tokens.
 
     ## What it sees
-    Token-mean entropy is above twice that of the first row and above 1.0 nat, on 5 of 10 rows: a warning. It is an
-    error if the reward has fallen from its best level, is below its start by half of the detectable difference, or is
-    known while half of the responses are truncated or invalid. It is critical if, in addition, responses are 50%
-    longer than on the first row, or the truncated or invalid share rose by 0.2. Severity stays info if entropy is at
-    most 3 nats, responses more than doubled in length, and either the truncated share rose by 0.15 or the reward fell.
-    In that case the length explosion (LEN002) is the cause, and entropy only rises with the longer contexts. Above 3
-    nats, the text is noise that does not end by itself. The onset is the last crossing of the geometric mean of the
-    lowest entropy and the limit.
+    It is a warning if the token-mean entropy is above twice that of the first row and above 1.0 nat, on 5 of 10 rows.
+    It is an error if the reward has fallen from its best level or is below its first level by half of the detectable
+    difference. It is also an error if the reward is known and half of the responses are truncated or invalid. It is
+    critical if, in addition, responses are 50% longer than on the first row, or the truncated or invalid share rose by
+    0.2. Severity stays info if entropy is at most 3 nats, responses more than doubled in length, and either the
+    truncated share rose by 0.15 or the reward fell. In that case, the length explosion (LEN002) is the cause, and
+    entropy only rises with the longer contexts. Above 3 nats, the text is noise that does not end by itself. The onset
+    is the last step at which entropy crossed the geometric mean of its lowest value and the limit.
 
     ## Thresholds
-    - `grown_factor`: factor over the first entropy, and over the first length.
+    - `grown_factor`: factor over the first entropy and over the first length.
     - `least_nats`: entropy, nats per token, below which the check is silent.
     - `longer`: factor over the first response length for a critical finding.
     - `broken_rise`: rise of the share of truncated or invalid responses for a critical finding.
@@ -52,8 +52,8 @@ def entropy_explosion(
     - `mostly`: share of truncated or invalid responses, 0 to 1, above which most of the text is broken.
 
     ## Why it matters
-    Above about 1 nat per token, text becomes incoherent: answers run to the limit and become invalid, every group has
-    equal rewards at the lowest value, and no gradient remains for recovery.
+    Above about 1 nat per token, text becomes incoherent: answers run to the limit and become invalid. Every group then
+    has equal rewards at the lowest value, and no gradient remains for recovery.
 
     ## Example
     ```text
@@ -67,9 +67,9 @@ def entropy_explosion(
     No finding.
 
     ## Known false alarms
-    Reasoning runs may rise from 0.3 to 0.8 nats while they learn, which the limit of 1.0 excludes. If the reward gains,
-    the severity stays warning. The entropy of a base model that starts above 1.0 must double. Entropy at a sampling
-    temperature above 1 is larger than at T=1.
+    The entropy of reasoning runs may rise from 0.3 to 0.8 nats while they learn, which the limit of 1.0 excludes. If
+    the reward gains, the severity stays warning. A base model whose entropy starts above 1.0; its entropy must double.
+    Entropy that is logged at a sampling temperature above 1, which is larger than at temperature 1.
 
     ## Remedy
     Set the entropy coefficient to 0, fix the mismatch of the rollout engine, and halve the learning rate. None of

@@ -18,16 +18,16 @@ def entropy_measurement_inconsistent(
     ## What it sees
     With a mean top-1 probability p and V tokens, the mean entropy must be between -ln p and h(p) + (1 - p) ln(V - 1),
     where h is the entropy of a biased coin. By Jensen's inequality, both bounds also apply to means. The check fires if
-    entropy is more than 10% outside these bounds on 5 of 10 rows. V is the declared `vocab_size`, else 300,000. Rows
-    with p above 0.99 are skipped, because rounding dominates there.
+    entropy is more than 10% outside these bounds on 5 of 10 rows. V is the declared `vocab_size`, or 300,000 without a
+    declaration. Rows with p above 0.99 are skipped, because rounding dominates there.
 
     ## Thresholds
-    - `slack`: tolerated relative distance outside the bounds.
+    - `slack`: tolerated distance outside the bounds, as a share of the bound.
     - `sharp`: probability of the most likely token above which rows are skipped.
 
     ## Why it matters
-    Every rule about entropy collapse uses this number. An entropy over padding, in bits, or after top-k does not
-    describe the policy.
+    Every check of entropy collapse uses the logged entropy. An entropy that is averaged over padding, measured in bits,
+    or computed after top-k does not describe the policy.
 
     ## Example
     ```text
@@ -46,8 +46,8 @@ def entropy_measurement_inconsistent(
     No finding.
 
     ## Known false alarms
-    Trainers that print the first token's probability together with the entropy over the whole response, which is
-    harmless if known. Strong rounding.
+    Trainers that log the top-1 probability of the first token together with the entropy over the whole response, which
+    is harmless. Strong rounding.
 
     ## Remedy
     Take entropy and probabilities from the same raw logits, over the same response tokens, at temperature 1, in nats.

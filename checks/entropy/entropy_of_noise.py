@@ -7,14 +7,15 @@ def entropy_of_noise(entropy_mean: Column, *, noise: float = 5.0, largest: float
     """The policy generates noise: its entropy equals a uniform choice among 150 or more tokens at every position.
 
     ## What it sees
-    A token-mean entropy above 5 nats, as a mean over five rows, or on any row while there are fewer: a **warning**. The
-    check needs no earlier rows, so it works on the last lines of a log and on a run that started from a broken
-    checkpoint. ENT003 reports when entropy rose, and whether the reward fell with it.
+    A token-mean entropy above 5 nats is a **warning**. The check uses the mean over five rows, or any row while there
+    are fewer. The check needs no earlier rows, so it also works on the last lines of a log and on a run that started
+    from a broken checkpoint. ENT003 reports when entropy rose, and whether the reward fell with it.
 
     ## Thresholds
-    - `noise`: entropy, nats per token, above which the output is not text; e^5 means 148 equally likely tokens, while
+    - `noise`: entropy, nats per token, above which the output is not text; 5 nats are 148 equally likely tokens, while
       language models have 0.2 to 2 nats at temperature 1.
-    - `largest`: entropy, nats per token, above which the value is a sum: ln of a vocabulary of 440,000.
+    - `largest`: entropy, nats per token, above which the value must be a sum over tokens; 13 is ln of a vocabulary of
+      440,000.
 
     ## Why it matters
     Such samples contain no answer, the reward is 0, and no gradient leads to recovery.
@@ -31,7 +32,7 @@ def entropy_of_noise(entropy_mean: Column, *, noise: float = 5.0, largest: float
     No finding.
 
     ## Known false alarms
-    A sampling temperature far above 1, and entropies in another unit.
+    A sampling temperature far above 1. Entropies in a different unit.
 
     ## Remedy
     Roll back to a checkpoint from before the rise in entropy. Reset the optimizer state, remove the entropy bonus and

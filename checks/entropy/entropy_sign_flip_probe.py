@@ -25,21 +25,21 @@ def entropy_sign_flip_probe(
     """The entropy bonus lowers entropy: its gradient has the wrong sign or covers the wrong tokens.
 
     ## What it sees
-    The probe takes the gradient that the trainer passes to the optimizer, including gradient surgery, at advantages of
-    zero, where only the entropy term remains. It also takes the part of the gradient that does not change sign with the
-    advantages, for every sample alone and for all together, so that it covers every branch of the loss. The descent
-    direction must align with the gradient of the mean token entropy of the responses: a cosine above 0.5, and above 0.8
-    for a single sample (1 is correct, -1 is a flipped sign). To remove the KL term, the reference gets the policy's
-    weights.
+    The probe takes the gradient that the trainer passes to the optimizer, including gradient surgery. At advantages of
+    zero, only the entropy term remains. The probe also takes the part of the gradient that does not change sign with
+    the advantages, for every sample alone and for all together. This covers every branch of the loss. The descent
+    direction must align with the gradient of the mean token entropy of the responses. The cosine must be above 0.5, and
+    above 0.8 for a single sample (1 is correct, -1 is a flipped sign). To remove the KL term, the reference gets the
+    policy's weights.
 
     ## Thresholds
     - `least_cosine`: minimum cosine with the entropy gradient, for all samples together.
     - `alone`: minimum cosine for a single sample.
 
     ## Why it matters
-    The log can be right while the gradient is wrong. In grpo-dual, the printed loss has the right sign and the applied
-    gradient the wrong one; the coefficient was raised from 0.2 to 6 while it caused the entropy to fall. At
-    coefficients up to 0.1, records of a single run do not reveal the flip.
+    The log can be correct while the gradient is wrong. In grpo-dual, the printed loss has the correct sign, but the
+    applied gradient has the wrong one. The coefficient was raised from 0.2 to 6 although the term itself made the
+    entropy fall. At coefficients up to 0.1, the records of a single run do not reveal a flipped sign.
 
     ## Example
     ```python
@@ -52,8 +52,8 @@ def entropy_sign_flip_probe(
         policy = -(advantages[:, None] * logprobs * mask).sum() / mask.sum()
         return policy + 0.05 * (entropy * mask).sum() / mask.sum()
     ```
-    Critical: A step on the entropy term alone lowers entropy in 8 of 8 cases (sample 3 alone, even part): its
-    cosine with the entropy gradient is -1.00.
+    Critical: A step on the entropy term alone lowers entropy in 8 of 8 cases (sample 3 alone, even part): the
+    gradient of the term has a cosine of -1.00 with the entropy gradient.
 
     ```python
     from my_trainer import batch, model, prompts, render, scores, tokenizer
@@ -68,13 +68,13 @@ def entropy_sign_flip_probe(
     No finding.
 
     ## What this certifies, and what it does not
-    It certifies the direction of the entropy term, at the current weights and for the branches that zero, positive and
-    negative advantages and single samples reach. It does not certify that the coefficient has a sensible size (ENT008),
-    or branches for other settings, which need a separate adapter.
+    The probe certifies the direction of the entropy term at the current weights, for the branches that it reaches with
+    zero, positive and negative advantages and with single samples. It does not certify that the coefficient has a
+    sensible size (ENT008). Branches for other settings need a separate adapter.
 
     ## Known false alarms
-    Entropy terms that cover only a few tokens by design (a quantile, a covariance). A coefficient of 0, which is not
-    judged; declare `settings["entropy_coef"]`.
+    Entropy terms that cover only some tokens by design (selected by quantile or covariance). A coefficient of 0, which
+    is not judged; declare `settings["entropy_coef"]`.
 
     ## Remedy
     Use `-coef * H` in the loss, or subtract the gradient of H in gradient surgery. Then check the size of the
@@ -101,8 +101,8 @@ def entropy_sign_flip_probe(
         )
     return fires(
         bool(bad),
-        "A step on the entropy term alone {does} entropy in {flipped} of {cases} cases ({where}): its cosine with "
-        "the entropy gradient is {cosine:.2f}.",
+        "A step on the entropy term alone {does} entropy in {flipped} of {cases} cases ({where}): the "
+        "gradient of the term has a cosine of {cosine:.2f} with the entropy gradient.",
         does="lowers" if worst.cosine < -least_cosine else "does not raise",
         cosine=worst.cosine,
         flipped=len(bad),

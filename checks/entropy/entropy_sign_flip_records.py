@@ -28,11 +28,11 @@ def entropy_sign_flip_records(
     """Entropy falls despite a strong entropy bonus, as if the bonus had the wrong sign.
 
     ## What it sees
-    All of these are true: the coefficient is above 0 on at least 8 rows and at least 0.05; entropy falls over the last
-    12 rows (Kendall's tau below -0.6); and the logit gap or the top-1 probability rises over them (tau above 0.4). The
-    policy loss is not used, because on-policy it is about 0. That is a warning. It is an error if entropy has also
-    fallen below 30% of its first value, or if the logged entropy term equals +coef x H within 5%: a term that is
-    added to the loss must be -coef x H. It fires on 3 of 5 rows.
+    The check fires if three conditions hold. The coefficient is above 0 on at least 8 rows and at least 0.05. Entropy
+    falls over the last 12 rows (Kendall's tau below -0.6). The logit gap or the top-1 probability rises over the same
+    rows (tau above 0.4). The policy loss is not used, because on-policy it is about 0. That is a warning. It is an
+    error if entropy has also fallen below 30% of its first value. It is also an error if the logged entropy term equals
+    +coef x H within 5%: a term that is added to the loss must be -coef x H. It fires on 3 of 5 rows.
 
     ## Thresholds
     - `rows`: rows over which the trends are judged.
@@ -42,8 +42,8 @@ def entropy_sign_flip_records(
     - `error_below_share`: share of the first entropy below which it is an error.
 
     ## Why it matters
-    With a flipped sign, every step reduces entropy, and the usual remedy, a larger coefficient, makes it worse.
-    grpo-dual went from 0.2 to 6.0 in this way.
+    With a flipped sign, every step reduces entropy, and the usual remedy, a larger coefficient, makes the fall faster.
+    The coefficient of grpo-dual was raised from 0.2 to 6.0 in this way.
 
     ## Example
     ```text
@@ -63,9 +63,9 @@ def entropy_sign_flip_records(
 
     ## Known false alarms
     Records cannot prove a sign. With a small coefficient, the records of one run cannot distinguish a flipped sign from
-    a healthy fall, so silence proves nothing. TRL, verl and OpenRLHF subtract coef x H and log `entropy_loss` = +H. A
-    logged term counts as a loss term only if it matches coef x H and the coefficient is not 1. A minus in the source
-    proves nothing either: -H.mean() is correct when it is added.
+    a healthy fall, so the absence of a finding proves nothing. TRL, verl and OpenRLHF subtract coef x H and log
+    `entropy_loss` = +H. A logged term counts as a loss term only if it matches coef x H and the coefficient is not 1. A
+    minus sign in the source proves nothing either: -H.mean() is correct if it is added to the loss.
 
     ## Remedy
     Run probe ENT006 on the applied gradient. Do not raise the coefficient before that.

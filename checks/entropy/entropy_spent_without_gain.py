@@ -20,18 +20,20 @@ def entropy_spent_without_gain(
     """Most of the entropy is gone, and the reward has not increased.
 
     ## What it sees
-    Starting at row 36: the mean entropy of the last 5 rows is at most 30% of the first row's, and the mean reward is
-    neither 2.5 standard errors above its first value nor above the mean of the first rows. Excluded are rewards near
-    their maximum (90% of the best single reward, or of 1 for rewards between 0 and 1), runs whose held-out score has
-    gained, and logs that start later than their run. It fires on 5 of 10 rows.
+    Starting at row 36, the check fires if the mean entropy of the last 5 rows is at most 30% of that of the first row.
+    In addition, the mean reward must be neither 2.5 standard errors above its first value nor above the mean of the
+    first rows. The check excludes rewards near their maximum (90% of the best single reward, or of 1 for rewards
+    between 0 and 1). It also excludes runs whose held-out score has gained, and logs that start later than their run.
+    It fires on 5 of 10 rows.
 
     ## Thresholds
     - `gone`: share of the first entropy that is lost, 0 to 1.
     - `rows`: rows before which the check is silent.
 
     ## Why it matters
-    Reward gains cost entropy: R = b - a exp(H) fits many runs, so a policy with little entropy can gain little more.
-    Entropy that is lost without a gain was spent on noise, a wrong sign or formatting.
+    Reward gains cost entropy: The formula R = b - a exp(H), with reward R and entropy H, fits many runs: a policy with
+    little entropy can gain little more. If entropy falls without a gain, it was lost to noise, a wrong sign or
+    formatting.
 
     ## Example
     ```text
@@ -48,11 +50,11 @@ def entropy_spent_without_gain(
 
     ## Known false alarms
     A reward of unknown scale that is at its maximum from the start. The formula is disputed as a prediction, so this
-    check predicts nothing. Rows on which every response is truncated and masked print an entropy of 0 and are skipped.
-    Logs whose entropy is 0 from the first row do not compute it and are skipped too.
+    check predicts nothing. Rows on which every response is truncated and masked show an entropy of 0 and are skipped.
+    Logs whose entropy is 0 from the first row do not measure it and are skipped too.
 
     ## Remedy
-    First find the cause of the loss: the sign of the entropy term, one-sided clipping, or a format reward that every
+    First find what removed the entropy: the sign of the entropy term, one-sided clipping, or a format reward that every
     response gets. Then raise the upper clip bound or use an entropy target.
 
     ## Sources

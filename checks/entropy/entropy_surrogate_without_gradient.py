@@ -17,9 +17,10 @@ def entropy_surrogate_without_gradient(
     """The entropy term lacks the entropy gradient: it is detached, or uses only sampled log-probabilities.
 
     ## What it sees
-    As in ENT006, at advantages of zero: the remaining gradient aligns with that of the mean log-probability of the
-    responses (|cosine| above 0.95), and clearly less with that of the entropy (by 0.1 or more). The probe also fires if
-    there is no gradient although `settings["entropy_coef"]` declares a coefficient: the entropy was detached.
+    As in ENT006, the probe sets the advantages to zero. It fires if the remaining gradient aligns with that of the mean
+    log-probability of the responses (|cosine| above 0.95) and less, by 0.1 or more, with that of the entropy. The probe
+    also fires if there is no gradient although `settings["entropy_coef"]` declares a coefficient: the entropy was
+    detached.
 
     ## Why it matters
     On-policy, the expected gradient of log-probabilities is zero, so the term adds noise and drift but no entropy.
@@ -36,8 +37,8 @@ def entropy_surrogate_without_gradient(
         policy = -(advantages[:, None] * logprobs * mask).sum() / mask.sum()
         return policy - 0.05 * (-logprobs * mask).sum() / mask.sum()
     ```
-    Error: The entropy term is the mean log-probability of the sampled tokens: its cosine is 1.00 with that gradient
-    and -0.39 with the entropy gradient.
+    Error: The gradient of the entropy term is that of the mean log-probability of the sampled tokens (cosine 1.00), not
+    that of the entropy (cosine -0.39).
 
     ```python
     from my_trainer import batch, model, prompts, render, scores, tokenizer
@@ -52,13 +53,13 @@ def entropy_surrogate_without_gradient(
     No finding.
 
     ## What this certifies, and what it does not
-    It certifies that the entropy term is not this surrogate. ENT006 tests the sign of the right term.
+    The probe certifies that the entropy term is not this surrogate. ENT006 tests the sign of a correct entropy term.
 
     ## Known false alarms
-    A supervised term on the same responses (imitation alongside RL) has this gradient; give the probe a loss without
-    it. An entropy bonus inside rewards or advantages leaves no gradient by design: do not declare it as `entropy_coef`.
-    A k1 penalty to the reference has this gradient too: a declared `entropy_coef` of 0, and a declared `kl_coef`
-    without an entropy coefficient, are judged by KL005 instead.
+    A supervised term on the same responses (imitation alongside RL), which has this gradient; give the probe a loss
+    without it. An entropy bonus inside rewards or advantages, which leaves no gradient by design; do not declare it as
+    `entropy_coef`. A k1 penalty to the reference, which has this gradient too. If the settings declare an
+    `entropy_coef` of 0, or a `kl_coef` without an entropy coefficient, KL005 judges the term instead.
 
     ## Remedy
     Use the full-vocabulary entropy of the logits, on the response mask.
@@ -86,8 +87,8 @@ def entropy_surrogate_without_gradient(
         raise probes.Unjudged("the gradient at zero advantages is 0: the entropy term is off")
     return fires(
         abs(first.surrogate) > max(0.95, abs(first.cosine) + 0.1),
-        "The entropy term is the mean log-probability of the sampled tokens: its cosine is {surrogate:.2f} with "
-        "that gradient and {cosine:.2f} with the entropy gradient.",
+        "The gradient of the entropy term is that of the mean log-probability of the sampled tokens (cosine "
+        "{surrogate:.2f}), not that of the entropy (cosine {cosine:.2f}).",
         cosine=first.cosine,
         surrogate=first.surrogate,
     )

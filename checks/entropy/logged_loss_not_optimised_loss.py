@@ -21,19 +21,19 @@ def logged_loss_not_optimised_loss(
     """The applied gradient is not the gradient of the logged loss.
 
     ## What it sees
-    The probe compares the autograd gradient of the trainer's `loss` with the gradient that its own `backward` leaves in
-    the parameters, for positive, negative and zero advantages. It fires for a cosine below 0.99. It also compares it
-    with the gradient that the trainer's own `step` passes to its optimizer, in one step or several. There, mini-batches
-    may weight samples differently, so it fires for a cosine below 0.5, or below 0.95 if all samples have the same
-    length.
+    The probe compares the autograd gradient of the trainer's `loss` with the gradient that the trainer's own `backward`
+    leaves in the parameters, for positive, negative and zero advantages. It fires for a cosine below 0.99. It also
+    compares the autograd gradient with the gradient that the trainer's own `step` passes to the optimizer, in one step
+    or several. In a step, mini-batches may weight samples differently, so the probe fires for a cosine below 0.5, or
+    below 0.95 if all samples have the same length.
 
     ## Thresholds
     - `limit`: cosine of the two gradients below which the trainer optimises a different loss.
-    - `of_step`: the same for the gradients that `step` passes to the optimizer.
-    - `of_step_alike`: the same for samples of one prompt and one length, which every mini-batch weighs equally.
+    - `of_step`: the same limit for the gradients that `step` passes to the optimizer.
+    - `of_step_alike`: the same limit for samples of one prompt and one length, which every mini-batch weights equally.
 
     ## Why it matters
-    The logged loss and its terms then describe a different optimisation and do not show a flipped sign, a detached KL
+    The logged loss and its terms then describe a different objective. They cannot show a flipped sign, a detached KL
     term or a lost micro-batch.
 
     ## Example
@@ -56,8 +56,8 @@ def logged_loss_not_optimised_loss(
     No finding.
 
     ## What this certifies, and what it does not
-    It certifies the direction of the whole gradient before clipping, but not its length or what the optimizer does with
-    it. ENT006 and GRD006 identify the term at fault.
+    The probe certifies the direction of the whole gradient before clipping, but neither its norm nor what the optimizer
+    does with it. ENT006 and GRD006 identify the term that causes the difference.
 
     ## Known false alarms
     Gradient surgery (PCGrad, CAGrad), which deviates from the logged sum by design if gradients conflict. In that case

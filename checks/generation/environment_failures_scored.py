@@ -26,12 +26,12 @@ def environment_failures_scored(
     ## What it sees
     Over the last 5 rows, the check averages the share of rollouts in which the environment or its sandbox failed. Above
     10% it is a **warning**. Above 50% it is an **error**, and an outcome. Severity is info if rollouts show that at
-    most half of the failures got the lowest reward of their step. A single row of 30 or more rollouts is judged by
-    itself.
+    most half of the failures got the lowest reward of their step. A single row of 30 or more rollouts is judged on its
+    own.
 
     ## Thresholds
-    - `some`: share of failed rollouts, 0 to 1; at 10% with eight responses per prompt, more than half of the groups
-      contain one.
+    - `some`: share of failed rollouts, 0 to 1, for a warning; at 10% with eight responses per prompt, more than half of
+      the groups contain one.
     - `most`: share of failed rollouts, 0 to 1, above which the reward mostly measures the sandbox.
     - `masked`: share of failures with the lowest reward, 0 to 1, up to which they are not scored as wrong answers.
 
@@ -51,8 +51,8 @@ def environment_failures_scored(
     No finding.
 
     ## Known false alarms
-    Trainers that mask or replace failed rollouts but still log the share. Tools whose results contain errors of another
-    system, such as its logs.
+    Trainers that mask or replace failed rollouts but still log the share. Tools whose results contain the errors of
+    another system, for example in a log file.
 
     ## Remedy
     Count the failures by message and fix the most frequent one. Mask failed rollouts instead of scoring them 0.

@@ -16,18 +16,19 @@ def failing_tools_avoided(
     """Tool calls failed often, and the policy has learned to call tools less often.
 
     ## What it sees
-    Tool calls per response (median of 3 rows) are at most half of the highest such median, which was 0.5 or more. When
-    calls were most frequent, the share of failed calls (median of 3 rows) was 30% or more.
+    The check fires if the tool calls per response (median of 3 rows) are at most half of the highest such median, which
+    must be 0.5 or more. In addition, the share of failed calls (median of 3 rows) must have been 30% or more when calls
+    were most frequent.
 
     ## Thresholds
     - `rows`: rows over which the medians are computed.
     - `used`: calls per response at or above which the policy counts as using the tool.
     - `left`: share of the highest median, 0 to 1, up to which the policy counts as avoiding the tool.
-    - `failing`: share of failed calls, 0 to 1, at the time when calls were most frequent.
+    - `failing`: minimum share of failed calls, 0 to 1, at the time when calls were most frequent.
 
     ## Why it matters
     Failed calls cost reward, whatever the reason. If the tool or its parser is broken, the policy learns to avoid a
-    tool that it needs, and does not come back to it once the tool works.
+    tool that it needs, and does not use it again once it works.
 
     ## Example
     ```text
@@ -46,8 +47,8 @@ def failing_tools_avoided(
     A policy that used to call at random and now calls only if it helps: the success rate then rises.
 
     ## Remedy
-    Count the failures by message and fix the most frequent one first. Then roll back to the checkpoint before the calls
-    fell. Mask calls that failed for a reason that the policy cannot see.
+    Count the failures by message and fix the most frequent one first. Then roll back to a checkpoint from before the
+    fall in calls. Mask calls that failed for a reason that the policy cannot see.
 
     ## Sources
     verl-project/verl#4998 (tool calls fall to none); GAIR-NLP/ToRL#27.

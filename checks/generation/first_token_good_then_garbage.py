@@ -13,17 +13,17 @@ def first_token_good_then_garbage(samples: Column, *, least_invalid: int = 10, n
     """Invalid responses start like valid ones and then turn into garbage.
 
     ## What it sees
-    Among the invalid responses so far, the check counts the share that starts with the first word of valid responses
-    and then consists mostly of digits, spaces and punctuation, or repeats the same two words. It fires if 60% of ten
-    or more invalid responses do.
+    The check counts the invalid responses that start with the first word of valid responses but do not continue like
+    them. After the first word, these responses consist mostly of digits, spaces and punctuation, or repeat the same two
+    words. The check fires if they are 60% of ten or more invalid responses.
 
     ## Thresholds
     - `least_invalid`: minimum number of invalid responses.
-    - `noise_share`: share of the invalid responses, 0 to 1, that start well and turn into garbage.
+    - `noise_share`: minimum share of the invalid responses, 0 to 1, that start like a valid one and turn into garbage.
 
     ## Why it matters
-    The first token is predicted from the whole prompt, the later tokens from the KV cache. A correct start followed
-    by garbage indicates a lost KV cache or wrong positions: a bug in the code, not in the policy.
+    The first token is predicted from the whole prompt, and the later tokens are predicted from the KV cache. A correct
+    start followed by garbage indicates a lost KV cache or wrong positions: a bug in the code, not in the policy.
 
     ## Example
     ```text

@@ -11,10 +11,11 @@ def logits_processor_lowers_entropy(
 
     ## What it sees
     The probe measures the entropy of the next token after each of the adapter's prompts, without processors and with
-    each processor alone. It reports a processor that lowers the mean by more than 0.1 nats and by more than a fifth.
+    each processor alone. It reports a processor that lowers the mean entropy by more than 0.1 nats and by more than a
+    fifth.
 
     ## Thresholds
-    - `loss`: nats by which one processor may lower the entropy of the next token.
+    - `loss`: nats by which a single processor may lower the entropy of the next token.
 
     ## Why it matters
     The policy is not the cause: the processor makes the responses alike, and the loss does not account for it.
@@ -45,7 +46,7 @@ def logits_processor_lowers_entropy(
     No finding.
 
     ## What this certifies, and what it does not
-    It certifies the first token of a response, with each processor alone. Processors that act later (repetition,
+    The probe certifies the first token of a response, with each processor alone. Processors that act later (repetition,
     minimum length) or only in combination are not covered; GEN004 compares the complete distribution.
 
     ## Known false alarms

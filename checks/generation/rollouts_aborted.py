@@ -23,10 +23,11 @@ def rollouts_aborted(
 
     ## What it sees
     Over the last 5 rows, the check averages the share of aborted rollouts. Above 5% it is a **warning**. Above 50% it
-    is an **error**, and an outcome. A single row of 30 or more rollouts is judged by itself.
+    is an **error**, and an outcome. A single row of 30 or more rollouts is judged on its own.
 
     ## Thresholds
-    - `lost`: share of aborted rollouts, 0 to 1; with eight responses per prompt, 5% affect every third group.
+    - `lost`: share of aborted rollouts, 0 to 1, for a warning; with eight responses per prompt, 5% affect every third
+      group.
     - `mostly`: share of aborted rollouts, 0 to 1, above which the batch is mostly empty.
 
     ## Why it matters

@@ -36,9 +36,9 @@ def sampling_filters_not_in_logprob(
     """Sampling uses filters that the loss does not apply.
 
     ## What it sees
-    The rollout engine's raw logits agree with the trainer (k3 below 1e-4), but its final scores do not: above 1e-3 it
-    is a warning, above 1e-2 an error, on 3 of 5 rows. Raw logits and scores differ only by processors and temperature:
-    top-p, top-k, min-p, penalties, a minimum length, a clip, T.
+    The raw logits of the rollout engine agree with the trainer (k3 KL below 1e-4), but its final scores do not. On 3 of
+    5 rows, a k3 KL above 1e-3 is a warning, and above 1e-2 it is an error. Raw logits and scores differ only by the
+    temperature and by processors: top-p, top-k, min-p, penalties, a minimum length, or a clip.
 
     ## Thresholds
     - `differ`: k3 KL of the final scores, nats per token, for a warning.
@@ -46,8 +46,8 @@ def sampling_filters_not_in_logprob(
     - `agree`: k3 KL of the raw logits, nats per token, up to which they agree.
 
     ## Why it matters
-    The loss uses log-probabilities of a distribution that differs from the sampling distribution. A token forced by a
-    mask has a log-probability near -15 under the policy, and the gradient follows it.
+    The loss uses log-probabilities of a distribution that differs from the sampling distribution. A token that a mask
+    forces has a log-probability near -15 under the policy, and such tokens dominate the gradient.
 
     ## Example
     ```text
@@ -64,8 +64,8 @@ def sampling_filters_not_in_logprob(
     No finding.
 
     ## Known false alarms
-    A small penalty did not lower the score by itself (0.65 and 0.62, or 0.63 without it), so this is reported as a note
-    unless it explains another finding. A top-p of 0.99 gives about 1e-3.
+    In tests, a small penalty alone did not lower the score (0.65 and 0.62, against 0.63 without it). The finding is
+    therefore a note unless it explains another finding. A top-p of 0.99, which gives a k3 KL of about 1e-3.
 
     ## Remedy
     Use neutral sampling parameters and the same temperature in sampling and loss, or use the processed

@@ -19,34 +19,35 @@ def probe_seams(
     filtered: float = 0.1,
 ) -> Fires | None:
     """## What this certifies, and what it does not
-    It certifies that, at the sampler's current settings, the loss accounts for everything that shapes the samples. It
-    does not identify the filter: switch temperature, top-p, top-k, penalty, min_new_tokens and clipping off one by one.
-    Filters without effect on the probe's prompts pass. For a sampling loop without log-probabilities, it certifies the
-    temperature, and that no filter excludes more than 1% of the probability. An excluded probability above that is a
-    warning at most, because the loss may exclude the same tokens.
+    The probe certifies that, at the sampler's current settings, the loss accounts for everything that shapes the
+    samples. It does not identify the filter: to find it, switch off temperature, top-p, top-k, penalties,
+    min_new_tokens and clipping one by one. Filters without an effect on the probe's prompts pass. For a sampling loop
+    without log-probabilities, it certifies the temperature, and that no filter excludes more than 1% of the
+    probability. A larger excluded probability is at most a warning, because the loss may exclude the same tokens.
 
     ## What the probe does
     The probe draws one sample in eval mode. It compares the log-probabilities under which the sampler drew its tokens,
     after every processor, with those of the loss for the same tokens. If the loss is a single function, its
-    log-probabilities come from its logits, and its temperature from its gradient. A k3 above 1e-3 nats per token is a
-    warning (1e-2 in half precision), above 0.1 an error. At any precision, excluding tokens (top-p, top-k, min-p) with
-    more than 1% of the probability on average is a warning, and an error at 10%. A filter that excludes a share m
-    raises the log-probability of every remaining token by -log(1 - m) nats: 0.105 at 10%, as with a top_p of 0.9. That
-    is how far the ratio is from 1 before any update, and half of the distance to PPO's clip at 1 - 0.2. The default
-    `top_k=50` of transformers is a warning at most, because it excludes far more probability on a small random model
-    than on a trained one. A custom sampling loop gets logits of 64 words. It must draw all of them, at the temperature
-    that the gradient of the loss shows. The probe reads this from the arguments of `torch.multinomial`, or counts
-    draws. A `ScriptedSampler` samples from the model with the parameters that the engine is given. Responses that
-    contain the padding id are skipped: a random model may draw it, and a loss that detects padding by id masks it.
+    log-probabilities come from its logits, and its temperature from its gradient. A k3 KL above 1e-3 nats per token
+    (1e-2 in half precision) is a warning, and above 0.1 it is an error. At any precision, it is a warning if the
+    sampler (top-p, top-k, min-p) excludes more than 1% of the probability on average, and an error at 10%. A filter
+    that excludes a share m raises the log-probability of every remaining token by -log(1 - m) nats: 0.105 at 10%, as
+    with a top_p of 0.9. The ratio is then off by this amount before any update, which is half of the distance to PPO's
+    clip bound at 1 - 0.2. The default `top_k=50` of transformers is at most a warning, because it excludes far more
+    probability on a small random model than on a trained one. A custom sampling loop gets logits for 64 words. The loop
+    must draw all of them, at the temperature that the gradient of the loss shows. The probe reads the distribution from
+    the arguments of `torch.multinomial`, or counts draws. A `ScriptedSampler` samples from the model with the
+    parameters that the engine is given. Responses that contain the padding id are skipped: a random model may draw it,
+    and a loss that detects padding by id masks it.
 
     ## Thresholds of the probe
     - `limit`: k3 KL, nats per token, above which the loss does not account for the sampling.
-    - `low_precision`: the same if a module computes in half precision.
+    - `low_precision`: the same limit if a module computes in half precision.
     - `severe`: k3 KL, nats per token, above which it is an error; at 0.1, scores are about 0.45 nats apart (k3 is near
       d² / 2).
     - `shut`: probability, averaged over the steps, of tokens that the sampler excludes and the loss includes, for a
       warning.
-    - `filtered`: the same, for an error.
+    - `filtered`: the same probability, for an error.
     """
     craft = probes.crafted_inputs
     rows = [ids for _, ids in craft.rendered(render, prompts)] * 2

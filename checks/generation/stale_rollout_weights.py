@@ -30,19 +30,20 @@ def stale_rollout_weights(
     """The rollout engine uses stale weights: its mismatch with the trainer grows with every update.
 
     ## What it sees
-    k3 between trainer and rollout engine (raw logits, else final scores) is below 2e-3 on the first row, before any
-    update, which is no more than bf16 rounding. It is now above 1e-2, and its median over 5 rows has tripled within 10
-    rows or is above 15 times the first limit. Growth of more than 1 nat in one step, or at a learning rate of 0, is not
-    stale weights. Rows generated in train mode with checkpointing are skipped (GEN001). It fires on 3 of 5 rows.
+    The check uses the k3 estimate of the KL between trainer and rollout engine (from raw logits, or else from final
+    scores). On the first row, before any update, the estimate is below 2e-3, which bf16 rounding explains. Now the
+    estimate is above 1e-2, and its median over 5 rows has tripled within 10 rows or is above 15 times the first limit.
+    Growth of more than 1 nat in one step, or at a learning rate of 0, is not stale weights. Rows generated in train
+    mode with checkpointing are skipped (GEN001). It fires on 3 of 5 rows.
 
     ## Thresholds
     - `equal`: k3 KL, nats per token, below which the first row shows equal weights.
     - `bad`: k3 KL, nats per token, above which the weights differ.
-    - `times`: factor by which k3 must have grown.
-    - `rows`: rows within which it must have grown.
+    - `times`: factor by which the k3 KL must have grown.
+    - `rows`: rows within which the k3 KL must have grown.
 
     ## Why it matters
-    Samples from an old policy are scored as if the current one had drawn them. The policy drifts away from its
+    Samples from an old policy are scored as if the current policy had drawn them. The policy drifts away from its
     samples: the reward stays flat while KL and gradient norm grow.
 
     ## Example
@@ -58,12 +59,12 @@ def stale_rollout_weights(
     No finding.
 
     ## Known false alarms
-    Asynchronous training with a declared lag, which shows a constant mismatch. Quantised engines, which disagree on the
-    first row too, and are not judged.
+    Asynchronous training with a declared lag, which shows a constant mismatch. Quantised engines, which already
+    disagree on the first row and are not judged.
 
     ## Remedy
-    Synchronise the weights after every update and verify it with a canary prompt. Merge the adapter before the
-    transfer.
+    Synchronise the weights after every update, and verify the transfer with a canary prompt. Merge the adapter before
+    the transfer.
 
     ## Sources
     Fault `stale-rollout-weights` of the engine; NeMo-RL#2631, vllm#29341, trl#5312, verl-omni#552, ms-swift#9855.

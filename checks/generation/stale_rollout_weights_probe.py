@@ -21,14 +21,15 @@ def probe_seams(
 ) -> Fires | None:
     """## What this certifies, and what it does not
     The probe changes every trainable weight, calls the adapter's `sync` if there is one, and samples again from the
-    same random state. If every token is the same, the sampler does not use the weights that the trainer updates. It
-    certifies that the sampler uses the updated weights, including LoRA weights. It does not certify how soon: an engine
-    that is refreshed every tenth step passes if `sync` refreshes it. Without `sync`, the trainer's own `step` is used.
-    If a copy of the model generates and neither is provided, nothing is judged.
+    same random state. If every token is the same, the sampler does not use the weights that the trainer updates. The
+    probe certifies that the sampler uses the updated weights, including LoRA weights. It does not certify how soon the
+    sampler uses them: an engine that is refreshed every tenth step passes if `sync` refreshes it. Without `sync`, the
+    trainer's own `step` is used. If a copy of the model generates and neither is provided, nothing is judged.
 
     ## What the probe does
     The probe changes every trainable weight, calls the adapter's `sync` if there is one, else its own `step`, and runs
-    the sampler again from the same random state. If it draws exactly the same tokens, it uses different weights.
+    the sampler again from the same random state. If the sampler draws exactly the same tokens, it uses different
+    weights.
     """
     craft = probes.crafted_inputs
     pairs = craft.rendered(render, prompts)

@@ -11,15 +11,16 @@ def temperature_applied_twice(
 
     ## What it sees
     A scripted model gives six tokens logits whose spacing is half of a declared temperature. About 2,000 draws show the
-    effective temperature of the sampler. The probe fires if that is within 12% of the square of the declared
-    temperature, and not of the declared temperature itself.
+    effective temperature of the sampler. The probe fires if the effective temperature is within 12% of the square of
+    the declared one, and not of the declared one itself.
 
     ## Thresholds
     - `slack`: tolerated relative error of the measured temperature.
 
     ## Why it matters
-    At 1.5 answers become incoherent (2.25), at 0.5 groups become copies (0.25), and the setting reported in logs and
-    papers is wrong. The log-probabilities of the loss, which apply the temperature once, no longer match the samples.
+    With a setting of 1.5, the sampler uses 2.25 and answers become incoherent. With 0.5, it uses 0.25 and the responses
+    of a group become identical. The setting reported in logs and papers is wrong. The log-probabilities of the loss,
+    which apply the temperature once, no longer match the samples.
 
     ## Example
     ```python
@@ -50,11 +51,11 @@ def temperature_applied_twice(
     No finding.
 
     ## What this certifies, and what it does not
-    It certifies the sampler's temperature within 12%. It does not certify that the loss uses the same temperature
-    (GEN004), and it cannot judge a declared temperature of 1, which equals its square.
+    The probe certifies the sampler's temperature within 12%. It does not certify that the loss uses the same
+    temperature (GEN004), and it cannot judge a declared temperature of 1, which equals its square.
 
     ## Known false alarms
-    Repetition penalties, which move the odds of the scripted tokens closer together; switch them off to measure.
+    Repetition penalties, which reduce the differences between the scripted tokens; switch them off for the measurement.
 
     ## Remedy
     Apply the temperature in one place only.

@@ -12,14 +12,14 @@ def temperature_without_effect(
     ## What it sees
     The probe measures the effective temperature on a scripted model, as for GEN006. It fires for a sampler that is
     greedy, or whose temperature differs from the declared one by more than the error of the measurement. GEN006 reports
-    the square of the declared temperature.
+    a sampler that uses the square of the declared temperature.
 
     ## Thresholds
     - `slack`: tolerated relative difference from the declared temperature.
 
     ## Why it matters
-    A group of greedy samples contains one answer K times: rewards do not differ, and nothing is learned. Experiments
-    with a setting that has no effect only measure noise.
+    A group of greedy samples contains the same answer K times: rewards do not differ, and nothing is learned.
+    Experiments with a setting that has no effect only measure noise.
 
     ## Example
     ```python
@@ -47,8 +47,8 @@ def temperature_without_effect(
     No finding.
 
     ## What this certifies, and what it does not
-    It certifies, within 12%, that the temperature has an effect. GEN004 judges the other sampler settings (top-p,
-    penalties) together.
+    The probe certifies, within 12%, that the temperature has an effect. GEN004 judges the other sampler settings
+    (top-p, penalties) together.
 
     ## Known false alarms
     A schedule that is currently at temperature 1 while `settings` declare its final value.

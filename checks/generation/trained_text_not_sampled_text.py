@@ -29,20 +29,22 @@ def trained_text_not_sampled_text(
     """The scored or trained text is not the text that the policy sampled.
 
     ## What it sees
-    There are two conditions. (1) Validity as scored differs by more than 0.02 from validity recomputed from the sampled
-    ids, while at most 5% of the texts contain template tokens (otherwise PAD001 explains it). (2) The rollout engine's
-    raw logits differ from the trainer's by more than 1e-2 nats per token on the first row. For (2), no update has
-    happened, so the weights are equal, and the rollout was not in train mode with checkpointing. The two passes
-    therefore used different tokens, positions or masks. It fires on 3 of 5 rows.
+    There are two conditions. (1) The share of valid responses as scored differs by more than 0.02 from the share
+    recomputed from the sampled ids, while at most 5% of the texts contain template tokens (otherwise PAD001 explains
+    the difference). (2) The rollout engine's raw logits differ from the trainer's by more than 1e-2 nats per token on
+    the first row. For (2), no update has happened, so the weights are equal. The rollout must not have run in train
+    mode with checkpointing. The two forward passes therefore used different tokens, positions or masks. It fires on 3
+    of 5 rows.
 
     ## Thresholds
-    - `gap`: difference between scored and recomputed validity, 0 to 1.
+    - `gap`: difference between the scored and the recomputed share of valid responses, 0 to 1, above which the check
+      fires.
     - `header`: share of responses with template tokens, 0 to 1, up to which PAD001 does not explain the difference.
     - `bad`: k3 KL on the first row, nats per token, above which different text is trained.
 
     ## Why it matters
-    The advantage of one text is applied to the tokens of another. The run learns a little from matching tokens and
-    drifts on the others. The KL to the reference is large from the start.
+    The advantage of one text is applied to the tokens of another. The run learns a little from matching tokens, and the
+    policy drifts on the others. The KL to the reference is large from the start.
 
     ## Example
     ```text
@@ -57,10 +59,10 @@ def trained_text_not_sampled_text(
     No finding.
 
     ## Known false alarms
-    Quantised rollouts (fp8, int4) may reach 1e-2 on the first row.
+    Quantised rollouts (fp8, int4), which may reach 1e-2 on the first row.
 
     ## Remedy
-    Pass ids, not text, from sampling to scoring to loss.
+    Pass ids, not text, from sampling to scoring and to the loss.
 
     ## Sources
     Fault `kl-on-unformatted-prompt` of the engine; beita6969/colab-grpo's trainer before P23;

@@ -22,13 +22,15 @@ from grpo_doctor import Fires, fires, probe, probes
 )
 def probe_trained_ids(mask: Any, render: Any, tokenizer: Any, model: Any = None, prompts: Any = None) -> Fires | None:
     """## What this certifies, and what it does not
-    It certifies that ids passed to the batch stay unchanged. It cannot detect an earlier replacement: PAD001 finds
-    rollouts that return different responses from those sampled. TOK005 covers token splits that change through text.
+    The probe certifies that ids stay unchanged once they are passed to the batch. It cannot detect an earlier
+    replacement: PAD001 finds rollouts that return different responses from those sampled. TOK005 covers ids that change
+    because they are decoded and encoded again.
 
     ## What the probe does
-    Canary responses of 1 to 6 ids that survive decoding and encoding, with and without EOS, are passed through the
-    trainer's batch (or through its loss, on an observed model). Each row's last tokens must be the response. If a
-    custom sampling loop builds the batch, a response without EOS gets one to stop the loop, which is correct.
+    The probe passes canary responses through the trainer's batch (or through its loss, on an observed model). They have
+    1 to 6 ids that survive decoding and encoding, with and without EOS. The last tokens of each row must be the
+    response. If a custom sampling loop builds the batch, the probe ends each response with EOS to stop the loop, which
+    is correct.
     """
     craft = probes.crafted_inputs
     own = [ids for _, ids in craft.rendered(render, prompts)]

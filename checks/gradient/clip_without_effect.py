@@ -33,9 +33,9 @@ def clip_without_effect(
     - `slack`: share by which the norm may exceed the limit.
 
     ## Why it matters
-    Clipping protects against the rare batch with a gradient norm a hundred times too large. If clipping is applied to a
-    copy of the parameters, to another model, before the backward pass or after the step, the bug stays hidden until
-    that batch.
+    Clipping protects the run from the rare batch whose gradient norm is a hundred times too large. If clipping is
+    applied to a copy of the parameters, to another model, before the backward pass or after the step, the bug stays
+    hidden until that batch.
 
     ## Example
     ```python
@@ -69,8 +69,8 @@ def clip_without_effect(
     No finding.
 
     ## What this certifies, and what it does not
-    It certifies that the norm is bounded when the optimizer reads it, for one process and one optimizer. It does not
-    certify that the limit is sensible (GRD004), and does not cover clipping by value.
+    The probe certifies that the norm of the gradient is bounded when the optimizer reads it, for one process and one
+    optimizer. It does not certify that the limit is sensible (GRD004), and does not cover clipping by value.
 
     ## Known false alarms
     Trainers that clip each parameter group to the limit separately.

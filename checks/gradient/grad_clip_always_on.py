@@ -17,11 +17,12 @@ def grad_clip_always_on(
 
     ## Thresholds
     - `rows`: rows over which clipped gradients are counted.
-    - `clipped_share`: share of clipped gradients, 0 to 1.
+    - `clipped_share`: share of clipped gradients, 0 to 1, above which the check fires.
 
     ## Why it matters
-    Every update then has the same gradient norm; differences between hard and easy batches are lost. With Adam the
-    scale cancels anyway, so this explains why a different loss scale had no effect. It is not a defect in itself.
+    Every update then has the same gradient norm, and differences between hard and easy batches are lost. With Adam, the
+    scale cancels anyway, so a different loss scale has no effect. Clipping of almost every gradient is not a defect in
+    itself.
 
     ## Example
     ```text

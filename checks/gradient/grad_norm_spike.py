@@ -40,30 +40,32 @@ def grad_norm_spike(
     """The gradient norm spikes far above recent values.
 
     ## What it sees
-    The norm before clipping exceeds all of these: five times the largest norm of the 20 rows before it, their median
-    plus 8 median absolute deviations, and the norm to which it is clipped (the declared limit, else 1.0, the default of
-    the trainers). An unclipped step is normal. An infinite norm counts as well. That alone is a warning, or info while
-    the reward has gained. It is an error if a second infinite norm follows within 100 rows, or if the reward falls (by
-    five standard errors and 30% of its range) within five rows of a spike. The first 20 rows are not judged for spikes.
-    A norm may also be huge throughout: a median over 10 rows above 20 is a warning, and so is a norm above a million on
-    every row so far, with at least two rows. While the reward has gained, their severity is info, unless that median is
-    five times that of the first 20 rows, because the scale of a loss does not grow.
+    A spike is a norm (before clipping) that exceeds three values. These are five times the largest norm of the 20 rows
+    before it, their median plus 8 median absolute deviations, and the clipping limit (the declared one, or else 1.0,
+    the default of the trainers). A step that is not clipped is normal. An infinite norm counts as well. A spike alone
+    is a warning, or info while the reward has gained. It is an error if a second infinite norm follows within 100 rows,
+    or if the reward falls (by five standard errors and 30% of its range) within five rows of a spike. The first 20 rows
+    are not judged for spikes. A norm may also be huge throughout. A median over 10 rows above 20 is a warning, and so
+    is a norm above a million on every row of at least two. While the reward has gained, the severity of a huge norm is
+    info. It is not info if the median is five times that of the first 20 rows, because the scale of a loss does not
+    grow.
 
     ## Thresholds
     - `rows`: previous rows that a spike is compared with.
     - `mads`: median absolute deviations by which a spike must exceed the median of those rows.
-    - `times`: factor over the largest previous norm, and of the current level over that of the first rows.
-    - `again_within_rows`: rows within which a second infinity is an error.
+    - `times`: factor of a spike over the largest previous norm, and of the current level over that of the first rows.
+    - `again_within_rows`: rows within which a second infinite norm is an error.
     - `after`: rows after a spike within which a fall in reward is attributed to it.
     - `huge`: gradient norm above which the level is too high, even without spikes.
-    - `level_rows`: rows over which the median is that level.
+    - `level_rows`: rows over which the median norm is the level.
     - `absurd`: gradient norm that the scale of a loss cannot explain; it equals a sum over a million tokens of norm 1
       each.
 
     ## Why it matters
     A single step along an exploded gradient can undo all previous learning, and Adam's second moment then stays large
-    for hundreds of steps. Repeated infinite norms precede NaN: a public run had them at steps 113, 184, 193 and 194,
-    NaN at 195, and a reward of exactly 0 after that. RAGEN reports spikes before irreversible collapse.
+    for hundreds of steps. Repeated infinite norms precede NaN. A public run had infinite norms at steps 113, 184, 193
+    and 194, NaN at step 195, and a reward of exactly 0 after that. The RAGEN paper reports gradient spikes before an
+    irreversible collapse.
 
     ## Example
     ```text
@@ -77,10 +79,11 @@ def grad_norm_spike(
     No finding.
 
     ## Known false alarms
-    Spikes that clipping absorbs: a run with a single norm of 2.9e9 ended healthy at 78%. Its norms exceeded five times
-    the median on 37 of 200 rows, so the check compares spikes with the largest of the last 20 rows instead of the
-    median. Isolated infinite norms with an fp16 loss scaler, which are normal. A loss that sums over tokens, whose
-    scale makes norms large. Of 110 public runs that log a norm, no healthy one had a median above 8.
+    Spikes that clipping absorbs: a run with a single norm of 2.9e9 ended healthy, at a score of 78%. The norms of that
+    run exceeded five times the median on 37 of 200 rows. The check therefore compares spikes with the largest norm of
+    the last 20 rows instead of the median. Isolated infinite norms with an fp16 loss scaler, which are normal. A loss
+    that sums over tokens, whose scale makes norms large. Of 110 public runs that log a norm, no healthy one had a
+    median above 8.
 
     ## Remedy
     Skip such updates, set `max_grad_norm` to 0.1 to 0.5, halve the learning rate, and check RAT004 and the largest

@@ -17,19 +17,19 @@ def grad_norm_vanishing(
     """The gradient norm fell to almost 0, although groups still have differing rewards.
 
     ## What it sees
-    The norm is below a thousandth of the run's first level (median of its first five) for ten rows in a row. The log
-    must include the run's start, the task must not be solved, and less than 90% of the groups may be known to have zero
-    variance. If this is true for more than half of the run, it is an outcome. It is an **error** if the log counts the
-    groups with differing rewards, because the weights do not change although there is signal. GRD008 covers a gradient
-    norm that has been 0 since the first row.
+    The norm is below a thousandth of the first level of the run (median of its first five norms) for ten rows in a row.
+    The log must include the run's start, the task must not be solved, and less than 90% of the groups may be known to
+    have zero variance. If this is true for more than half of the run, it is an outcome. It is an **error** if the log
+    counts the groups with differing rewards, because the weights do not change although there is signal. GRD008 covers
+    a gradient norm that has been 0 since the first row.
 
     ## Thresholds
     - `vanished_below_share`: share of the first level below which the gradient counts as vanished.
     - `dead`: share of zero-variance groups, 0 to 1, above which a small gradient is expected.
-    - `rows`: consecutive rows below that share.
+    - `rows`: number of consecutive rows below that share.
 
     ## Why it matters
-    Without a gradient nothing is learned, whatever the value of the loss. A loss near 0 is normal on-policy, so only
+    Without a gradient, nothing is learned, whatever the value of the loss. A loss near 0 is normal on-policy, so only
     the gradient norm distinguishes the two cases.
 
     ## Example

@@ -26,21 +26,22 @@ def gradient_accumulation_overwrites(
     ## What it sees
     The probe passes four samples of equal length through the trainer's `backward`, as one batch, as 2 and as 4
     micro-batches. Direction (cosine at least 0.999) and norm (within 2%) must match; a wrong norm alone is a warning,
-    because Adam cancels it. The same applies to four samples of unequal length, as a warning. The gradient that the
-    optimizer gets in the trainer's own `step` must not contain the previous step's gradient, so its change must not
-    point in that direction. Other changes, such as those of a critic or of running statistics updated between the
-    steps, are accepted. A loss that splits its batch itself (into packs of tokens or parts of a fixed size) must give a
-    response the same weight, regardless of which samples share its part; otherwise it is a warning.
+    because Adam cancels it. The same must hold for four samples of unequal length; otherwise it is a warning. The
+    gradient that the optimizer gets in the trainer's own `step` must not contain the previous step's gradient, so its
+    change must not point in that direction. Other changes, such as those of a critic or of running statistics updated
+    between the steps, are accepted. A loss that splits its batch itself (into packs of tokens or parts of a fixed size)
+    must give a response the same weight, regardless of which samples share its part; otherwise it is a warning.
 
     ## Thresholds
-    - `limit`: cosine of the gradients with one and with several micro-batches.
-    - `low_precision`: the same if a module computes in half precision.
-    - `slack`: tolerated relative difference of their norms.
+    - `limit`: minimum cosine of the gradients with one and with several micro-batches.
+    - `low_precision`: the same limit if a module computes in half precision.
+    - `slack`: tolerated relative difference of the norms of these gradients.
 
     ## Why it matters
     `p.grad.copy_(g)` keeps only the last micro-batch: most of every batch is silently discarded. A wrong divisor
-    changes the balance with clipping and weight decay. If every micro-batch is divided by its own token count, tokens
-    in micro-batches of short responses have more weight, and the result depends on the available memory.
+    changes the size of the gradient relative to clipping and weight decay. If every micro-batch is divided by its own
+    token count, tokens in micro-batches of short responses have more weight, and the result depends on the available
+    memory.
 
     ## Example
     ```python
@@ -71,15 +72,16 @@ def gradient_accumulation_overwrites(
     No finding.
 
     ## What this certifies, and what it does not
-    It certifies accumulation for samples of equal and of unequal length, in the tested numbers of micro-batches.
+    The probe certifies accumulation for samples of equal and of unequal length, for the tested numbers of
+    micro-batches.
 
     ## Known false alarms
     Advantages that the trainer normalises per micro-batch; normalise them before splitting. An intended token mean over
     each micro-batch (TRL's `loss_type="bnpo"`); declare `settings["loss_type"] = "bnpo"`.
 
     ## Remedy
-    Divide by the number of micro-batches and add the gradients up. Divide token means by the token count of the whole
-    batch.
+    Divide the loss of each micro-batch by the number of micro-batches, and add up the gradients. Divide token means by
+    the token count of the whole batch.
 
     ## Sources
     grpo-dual 2baccd3 (KL 0.000, one-token answers); fault `overwritten-accumulation` of the engine;

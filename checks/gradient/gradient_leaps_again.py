@@ -17,9 +17,9 @@ def gradient_leaps_again(
     """The gradient norm repeatedly spikes to 100 times its level and recovers.
 
     ## What it sees
-    On three rows within 100, the norm is above a hundred times the median of the 20 rows before, and above 20. Severity
-    is **warning**, and an outcome if neither the reward nor a held-out score has gained; info if one has. GRD002 covers
-    a single spike.
+    The check fires if, on three rows within 100, the norm is above 20 and above a hundred times the median of the 20
+    rows before. Severity is **warning** (and an outcome) if neither the reward nor a held-out score has gained, and
+    info otherwise. GRD002 covers a single spike.
 
     ## Thresholds
     - `times`: factor over the median of the previous rows.

@@ -17,9 +17,10 @@ def loss_leaps_again(
     """The loss repeatedly spikes to 100 times its level and recovers.
 
     ## What it sees
-    On three rows within 100, the size of the loss is above a hundred times the median size of the 20 rows before, and
-    above 20. Severity is **warning**, and an outcome if the reward has not gained; **error** starting at the tenth
-    spike; info if the reward has gained. GRD009 covers the gradient norm on such rows.
+    The check fires if, on three rows within 100, the size of the loss is above 20 and above a hundred times the median
+    size of the 20 rows before. If the reward has not gained, the severity is **warning** and the finding is an outcome;
+    starting at the tenth spike, it is an **error**. If the reward has gained, the severity is info. GRD009 covers
+    spikes of the gradient norm.
 
     ## Thresholds
     - `times`: factor over the median size of the previous rows.
@@ -46,7 +47,7 @@ def loss_leaps_again(
     No finding.
 
     ## Known false alarms
-    A critic's loss on returns of any scale, if it is part of the logged loss.
+    A critic whose loss is part of the logged loss, on returns of a large scale.
 
     ## Remedy
     Find the unbounded quantity on those rows. Clamp the log-ratio before exp, clip on both sides, and skip such

@@ -39,25 +39,26 @@ def nan_or_inf(
     gradients are a warning while they are isolated, and an error starting at the third.
 
     A NaN in KL, entropy or margin is an **info** if it does not enter the loss. That is the case if the gradient norm
-    of the same row (or the loss, if no norm is logged) is finite and not 0, or if the KL coefficient is 0. The same
-    holds if responses still get different rewards after a NaN row, because NaN weights generate only garbage. A NaN
-    loss next to such a gradient norm is a **warning**: the update was finite, so this value was not trained on. It
-    is critical if the loss is NaN on more than half of the rows, or of the last 10 rows.
+    of the same row (or the loss, if no norm is logged) is finite and not 0, or if the KL coefficient is 0. It is also
+    an info if responses still get different rewards after a NaN row, because NaN weights generate only garbage. A NaN
+    loss next to such a gradient norm is a **warning**: the update was finite, so this value was not trained on. It is
+    critical if the loss is NaN on more than half of all rows or of the last 10 rows.
 
-    If only the gradient norm was NaN, the finding becomes an **info** once the norm is finite and above 0 again, and a
-    **warning** starting at the third such NaN. NaN weights give no such gradient, so the trainer skipped that update. A
-    later NaN gets the same severity while it lasts no longer than the longest gap from which the run has recovered. The
-    finding stays critical if the norm was NaN on more than half of the rows, because most updates were then skipped.
+    If only the gradient norm was NaN, the finding becomes an **info** once the norm is finite and above 0 again.
+    Starting at the third such NaN, it becomes a **warning**. NaN weights give no such gradient, so the trainer skipped
+    that update. A later NaN gets the same severity while it lasts no longer than the longest gap from which the run has
+    recovered. The finding stays critical if the norm was NaN on more than half of the rows, because most updates were
+    then skipped.
 
     ## Thresholds
-    - `isolated`: infinite gradients up to which the finding is a warning, and skipped NaN gradients up to which it is
-      an info.
+    - `isolated`: number of infinite gradients up to which the finding is a warning, and of skipped NaN gradients up to
+      which it is an info.
     - `refused_share`: share of rows, 0 to 1, above which skipped updates, or NaN losses, are not isolated.
-    - `rows`: recent rows over which NaN losses are counted; a batch that gives no loss is not followed by ten of them.
+    - `rows`: recent rows over which NaN losses are counted.
 
     ## Why it matters
-    One update with a NaN gradient turns every weight to NaN; generation then fails or produces token 0 forever. TRL
-    logs a NaN loss as 0.0, so the gradient norm is the reliable signal.
+    One update with a NaN gradient makes every weight NaN; generation then fails or produces only token 0. TRL logs a
+    NaN loss as 0.0, so the gradient norm is the reliable signal.
 
     ## Example
     ```text
@@ -71,8 +72,8 @@ def nan_or_inf(
     No finding.
 
     ## Known false alarms
-    NaN in auxiliary metrics, which is not counted. An fp16 loss scaler that occasionally gets an infinite gradient and
-    skips the step.
+    NaN in auxiliary metrics, which the check does not count. An fp16 loss scaler that occasionally gets an infinite
+    gradient and skips the step.
 
     ## Remedy
     Stop, roll back to the last finite checkpoint, and skip optimizer steps whose gradient is not finite.

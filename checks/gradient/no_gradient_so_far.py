@@ -35,7 +35,7 @@ def no_gradient_so_far(
 
     ## Why it matters
     The gradient of a working loss is not exactly 0 while advantages differ, and is always 0 while they do not. Either
-    way the weights do not change, except for weight decay. Both cases are visible on the first rows of a run.
+    way, the weights do not change, except for weight decay. Both cases are visible on the first rows of a run.
 
     ## Example
     ```text
@@ -52,12 +52,12 @@ def no_gradient_so_far(
     No finding.
 
     ## Known false alarms
-    A library that never measures the norm, a logger that rounds small norms to 0, and a first batch whose prompts
-    happen to be all too easy or too hard; in the last case, the next row clears the finding.
+    A library that never measures the norm. A logger that rounds small norms to 0. A first batch whose prompts happen to
+    be all too easy or all too hard; the next row then clears the finding.
 
     ## Remedy
-    If all rewards are equal, find the reason first: score one correct and one wrong answer manually. If they differ,
-    run one backward pass manually and inspect the gradients.
+    If all rewards are equal, find the reason first: score a correct and a wrong answer manually. If rewards differ, run
+    one backward pass manually and inspect the gradients.
 
     ## Sources
     huggingface/trl#3857 (norm 0 with zero-variance groups only), modelscope/ms-swift#5571 (norm 0 with groups that

@@ -20,17 +20,18 @@ def token_zero_flood(
     """Responses repeat a single token, as they do when the weights are NaN.
 
     ## What it sees
-    Of four or more saved responses of a step, more than half consist to over 90% of one character (with ten or more,
-    ignoring spaces) or one word (with ten or more).
+    The check fires if more than half of four or more saved responses of a step are flooded. A response is flooded if
+    one character or one word makes up more than 90% of it (at least ten characters, ignoring spaces, or ten words).
 
     ## Thresholds
     - `flooded_from`: share of one character or word in a response, 0 to 1, above which the response counts as flooded.
-    - `flooded_share`: share of flooded responses in a step, 0 to 1.
+    - `flooded_share`: share of flooded responses in a step, 0 to 1, above which the check fires.
     - `least_responses`: responses of a step below which the step is not judged.
 
     ## Why it matters
-    The argmax over NaN logits is token 0, which is "!" in the vocabularies of Qwen and GPT-2. "!!!!!!" therefore means
-    that the weights are NaN, even if the trainer prints a loss of 0.0. Nothing after that step can be used.
+    The argmax over NaN logits is token 0, which is "!" in the vocabularies of Qwen and GPT-2. A response of "!!!!!!"
+    therefore means that the weights are NaN, even if the trainer prints a loss of 0.0. No checkpoint after that step
+    can be used.
 
     ## Example
     ```text

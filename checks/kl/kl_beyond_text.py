@@ -7,17 +7,17 @@ def kl_beyond_text(kl: Column, step: Column, *, beyond: float = 100.0) -> Fires:
     """The newest row has a KL to the reference above 100 nats/token, which is impossible for real text.
 
     ## What it sees
-    The KL is above 100 nats per token on the newest row, and for the first time: a **warning** until the next row.
-    KL001 judges a KL that stays high, KL008 repeated spikes, and KL006 the first row of a log that starts at step 0 or
-    1.
+    If the KL is above 100 nats per token on the newest row, and for the first time, it is a **warning** until the next
+    row. KL001 judges a KL that stays high, KL008 repeated spikes, and KL006 the first row of a log that starts at step
+    0 or 1.
 
     ## Thresholds
     - `beyond`: KL, nats per token, that policy drift cannot cause: under the reference, each token has a probability
       below e^-100.
 
     ## Why it matters
-    Many runs end at this row, and often only the last row of a log, or a tracker's summary, is available. One row is
-    sufficient, because a policy so far from its reference no longer generates text.
+    Many runs end at such a row, and often only the last row of a log or the summary of a tracker is available. One row
+    is sufficient, because a policy so far from its reference no longer generates text.
 
     ## Example
     ```log
@@ -31,10 +31,10 @@ def kl_beyond_text(kl: Column, step: Column, *, beyond: float = 100.0) -> Fires:
     No finding.
 
     ## Known false alarms
-    A single spike of k3 on exactly that row. A KL that is summed over the response.
+    A single spike of the k3 estimate on exactly that row. A KL that is summed over the response.
 
     ## Remedy
-    Roll back to a checkpoint before the drift. Check the learning rate and the gradient norm on earlier rows.
+    Roll back to a checkpoint from before the drift. Check the learning rate and the gradient norm on earlier rows.
 
     ## Sources
     huggingface/open-r1#257 (ends at hundreds of nats and a reward of 0).

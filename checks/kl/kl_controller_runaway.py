@@ -9,8 +9,8 @@ def kl_controller_runaway(
     """The adaptive KL controller keeps raising its coefficient, but the KL rises too.
 
     ## What it sees
-    Over 20 rows, the coefficient rises almost throughout (Kendall's tau above 0.9) and has grown by more than a tenth,
-    while the KL rises too (tau above 0.4), on 3 of 5 rows.
+    The check fires if, over 20 rows, the coefficient rises almost throughout (Kendall's tau above 0.9) and has grown by
+    more than a tenth while the KL also rises (tau above 0.4). This must hold on 3 of 5 rows.
 
     ## Thresholds
     - `rows`: rows over which both trends are judged.

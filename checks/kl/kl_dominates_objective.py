@@ -19,20 +19,21 @@ def kl_dominates_objective(
     """The KL term outweighs the reward, so updates pull the policy back to the reference model.
 
     ## What it sees
-    The median of the last three recorded shares of the KL term in the gradient norm is above 0.5 (warning), or above
-    0.8 while the reward has not gained (error). If only the share of the loss value is known, it is a warning at most.
-    That requires three consecutive values above 0.8, **and** a KL that has fallen below 90% of its highest value,
-    **and** no gain in reward.
+    The check uses the median of the last three recorded shares of the KL term in the gradient norm. Above 0.5, it is a
+    warning; above 0.8 in a run whose reward has not gained, it is an error. If only the share of the loss value is
+    known, the severity is at most warning. The check then requires three consecutive values above 0.8, a KL that has
+    fallen below 90% of its highest value, and no gain in reward.
 
     ## Thresholds
     - `warn`: share of the KL term in the gradient norm, 0 to 1, for a warning.
-    - `bad`: the same share for an error.
+    - `bad`: share of the KL term in the gradient norm, 0 to 1, for an error.
     - `value`: share of the KL term in the value of the loss, 0 to 1, above which it is a warning.
     - `back`: share of its highest value below which the KL counts as falling.
 
     ## Why it matters
-    If beta is too large, or a floor has reduced the advantages, each update mostly undoes the previous one. The KL
-    falls while the reward plateaus, as in the built-in engine with a beta of 10 (fault `kl-dominates`).
+    If beta is too large, or a floor on the standard deviation has reduced the advantages, each update mostly undoes the
+    previous one. The KL falls while the reward plateaus, as in the built-in engine with a beta of 10 (fault
+    `kl-dominates`).
 
     ## Example
     ```text
@@ -47,14 +48,15 @@ def kl_dominates_objective(
     No finding.
 
     ## Known false alarms
-    The share of the loss value, which proves nothing by itself: on-policy, the policy loss is 0 by construction (mean A
-    = 0, ratio = 1) while its gradient is not. "KL is 92% of the loss" in yunsoft2019/Lever-Plus is 0.0111 / 0.0120.
-    Within one TRL run, the same beta gave value shares of 0.003 and 0.9994 at gradient shares of 0.0003 and 0.001. A KL
-    near 0 (steps 1 to 10), whose gradient share is noise; therefore the check uses the median of three.
+    The share of the loss value, which proves nothing by itself. On-policy, the policy loss is 0 by construction (mean A
+    = 0, ratio = 1), but its gradient is not. For example, "KL is 92% of the loss" in yunsoft2019/Lever-Plus is 0.0111 /
+    0.0120. Within one TRL run, the same beta gave value shares of 0.003 and 0.9994 at gradient shares of 0.0003 and
+    0.001. A KL near 0 (steps 1 to 10), whose gradient share is noise; therefore the check uses the median of three
+    values.
 
     ## Remedy
-    Fix ADV004 first. Divide beta by three until its gradient share is below 0.3. Do not remove the term: without it,
-    the run of yunsoft2019/Lever-Plus reached a KL of 17.
+    Fix ADV004 first. Divide beta by three, repeatedly, until the gradient share of the KL term is below 0.3. Do not
+    remove the term: without it, the run of yunsoft2019/Lever-Plus reached a KL of 17.
 
     ## Sources
     huggingface/trl#2703, #3452; faults `kl-dominates` and `std-floor` of the engine; yunsoft2019/Lever-Plus.

@@ -33,13 +33,14 @@ def kl_explosion(
     """KL exploded: the policy has moved far away from the reference model.
 
     ## What it sees
-    On 2 of 3 rows, the KL is above 1.5 nats per token and above ten times the first row's, which is 0 by identity. A KL
-    above 10, or a median over five rows above 5, counts regardless of the first row. This is a warning, and an error
+    On 2 of 3 rows, the KL is above 1.5 nats per token and above ten times that of the first row, which should be 0. A
+    KL above 10, or a median over five rows above 5, counts regardless of the first row. This is a warning, and an error
     once the reward has fallen (by five standard errors and 30% of its range). If the reward has fallen, a KL above 0.1
-    that is ten times the median of the previous 20 rows is also an error. So is a median over five rows above 100, or a
-    KL above 100 on every row so far, without a gain in reward. It is critical above 10 if the reward has fallen. If a
-    row is the mean over an epoch (`rows = epochs`), no first level is needed: above 1.5 it is a warning, above 10 an
-    error. Without a gain in reward it is an outcome. The onset is the step from which the KL has been above 0.5.
+    that is ten times the median of the previous 20 rows is also an error. A median over five rows above 100, or a KL
+    above 100 on every row so far, is also an error if the reward has not gained. It is critical above 10 if the reward
+    has fallen. If a row is the mean over an epoch (`rows = epochs`), no first level is needed: a KL above 1.5 is a
+    warning, and above 10 an error. Without a gain in reward, the finding is an outcome. The onset is the step since
+    which the KL has been above 0.5.
 
     ## Thresholds
     - `exploded_nats`: KL, nats per token, above which a KL that has grown counts as exploded.
@@ -49,11 +50,11 @@ def kl_explosion(
     - `extreme`: KL, nats per token, above which it counts as exploded regardless of its first value.
     - `lasting`: median KL, nats per token, above which it counts as exploded regardless of its first value, because the
       text is implausible under the reference.
-    - `beyond`: KL, nats per token, above which it is an error without a gain in reward.
+    - `beyond`: KL, nats per token, above which the finding is an error if the reward has not gained.
 
     ## Why it matters
-    Fluent text is close to the reference. A policy far from it exploits the reward, or made one update that was too
-    large. The KL shows that the policy moved; the reward shows whether that was an improvement.
+    Fluent text is close to the reference. A policy far from the reference exploits the reward, or made one update that
+    was too large. The KL shows that the policy moved; the reward shows whether that was an improvement.
 
     ## Example
     ```text
@@ -69,14 +70,14 @@ def kl_explosion(
     No finding.
 
     ## Known false alarms
-    The usual limits of 0.1 and 0.5, which fire on healthy runs, such as the reference run of `grpo-doctor lab --model
+    The usual limits of 0.1 and 0.5 would fire on healthy runs, such as the reference run of `grpo-doctor lab --model
     smollm2`. The check therefore uses 1.5 and, for an error, also requires a fall in reward. Runs without a KL term,
-    which drift by design. Sums over the sequence (TRL PPO `objective/kl`, 5 to 10 from the start) are a separate field,
-    `kl_sequence`.
+    which drift by design. Sums over the sequence (`objective/kl` of TRL's PPO, 5 to 10 from the start), which are a
+    separate field, `kl_sequence`.
 
     ## Remedy
-    Halve the learning rate and roll back to a checkpoint before the onset. Raise beta only if it is below 1e-3 (0.001
-    in R1, 0.04 in DeepSeekMath); TRL `sync_ref_model=True` moves the reference instead.
+    Halve the learning rate, and roll back to a checkpoint from before the onset. Raise beta only if it is below 1e-3
+    (R1 used 0.001, DeepSeekMath 0.04). TRL's `sync_ref_model=True` moves the reference instead.
 
     ## Sources
     NeMo-RL guide on k3; arXiv 2402.03300; OpenRLHF#931, volcengine/verl#5274.

@@ -18,24 +18,24 @@ def kl_identically_zero(
     """The logged KL is constant (0 or another value), so it measures nothing.
 
     ## What it sees
-    Five or more recorded values of the KL after the first are either all below 1e-8 in size, or all the same number
-    with more than three decimals and more than one significant digit, in a run that does not declare a KL coefficient
-    of 0. It is an error if the run declares a coefficient above 0 and fifteen values are 0, because a small KL that is
-    printed as 0 grows in time. Severity is info if the reward has gained. It is also info if the KL is 0 without a
-    declared coefficient, because trainers without a KL term log 0 (unless the loss is also 0 on more than fifteen
-    rows). Rows with a gradient norm of exactly 0 are not counted, because a policy that does not move stays at its
-    reference.
+    The check uses five or more recorded values of the KL after the first. It fires if all are below 1e-8 in size, or if
+    all are the same number with more than three decimals and more than one significant digit. Runs that declare a KL
+    coefficient of 0 are skipped. It is an error if the run declares a coefficient above 0 and fifteen values are 0. A
+    KL that is printed as 0 only because it is small would have grown by then. Severity is info if the reward has
+    gained. It is also info if the KL is 0 without a declared coefficient (unless the loss is also 0 on more than
+    fifteen rows), because trainers without a KL term log 0. Rows with a gradient norm of exactly 0 are not counted,
+    because a policy that does not move stays at its reference.
 
     ## Thresholds
     - `zero`: |KL|, nats per token, below which it counts as 0.
     - `least_rows`: recorded values after the first that must all be 0.
-    - `proving_rows`: the same for an error.
+    - `proving_rows`: recorded values after the first that must all be 0 for an error.
 
     ## Why it matters
     A policy that has been updated differs from its reference. A KL of exactly zero was computed against the policy
     itself, multiplied by a small coefficient before printing, or not computed. It can neither constrain the policy nor
-    show drift. The same is true of a KL that is identical to the last digit on different samples: no update reaches the
-    policy, or the KL is not measured on the samples.
+    show drift. The same applies to a KL that is identical to the last digit on different samples. Either no update
+    reaches the policy, or the KL is not measured on the samples.
 
     ## Example
     ```text
@@ -51,7 +51,7 @@ def kl_identically_zero(
     No finding.
 
     ## Known false alarms
-    The first steps; LoRA before its first update (B is zero); and runs whose updates are all skipped. TRL with beta=0
+    The first steps. LoRA before its first update (B is zero). Runs whose updates are all skipped. TRL with `beta=0`
     logs no KL at all.
 
     ## Remedy

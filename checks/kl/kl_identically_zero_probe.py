@@ -15,11 +15,10 @@ def probe_reference_stays(
 ) -> Fires | None:
     """## What this certifies, and what it does not
     The probe shifts every trainable weight of the policy slightly and recomputes the reference's log-probabilities,
-    which must not change. It detects a single module used for both, and a LoRA adapter that is left on for the
-    reference. At the first step no other probe can detect this, because policy and reference are equal. It does not
-    certify that the reference is correct (KL006), or that references are not synchronised later. A KL to the old
-    policy, whose ratio the loss also uses, is a warning: PPO has such a penalty, but it does not pull towards a
-    reference.
+    which must not change. The probe detects a single module that is used for both models, and a LoRA adapter that is
+    left on for the reference. At the first step no other probe can detect this, because policy and reference are equal.
+    It does not certify that the reference is correct (KL006), or that references are not synchronised later. A KL to
+    the old policy is a warning: PPO has such a penalty, but it does not pull the policy towards a reference.
     """
     craft = probes.crafted_inputs
     if (settings or {}).get("kl_coef") == 0:

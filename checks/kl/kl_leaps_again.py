@@ -21,10 +21,10 @@ def kl_leaps_again(
     """The KL repeatedly spikes to extreme values and recovers.
 
     ## What it sees
-    On three rows within 100, the KL is above 10 nats per token and above ten times the median of the 20 rows before.
-    Severity is **warning** regardless of the reward, because each spike is an update along a gradient that a few tokens
-    determine. If neither the reward nor a held-out score has gained, it is an outcome. KL001 covers a KL that stays
-    high.
+    The check fires if, on three rows within 100, the KL is above 10 nats per token and above ten times the median of
+    the 20 rows before. Severity is **warning** regardless of the reward, because each spike is an update along a
+    gradient that a few tokens determine. If neither the reward nor a held-out score has gained, the finding is an
+    outcome. KL001 covers a KL that stays high.
 
     ## Thresholds
     - `absurd`: KL, nats per token, that the mean over a text never reaches. At 10, each token's probabilities under
@@ -51,11 +51,11 @@ def kl_leaps_again(
     No finding.
 
     ## Known false alarms
-    A KL that is only logged, with a coefficient of 0, which has no effect and only shows that some texts are far from
-    the reference. Seven of 565 public runs have such spikes, and none of them is clearly healthy.
+    A KL that is only logged, with a coefficient of 0. It has no effect and only shows that some texts are far from the
+    reference. Seven of 565 public runs have such spikes, and none of them is clearly healthy.
 
     ## Remedy
-    Clamp the log-ratio before exp or use the k2 or k1 estimator; look for tokens that the policy did not sample; skip
+    Clamp the log-ratio before exp, or use the k2 or k1 estimator. Look for tokens that the policy did not sample. Skip
     updates whose gradient norm is far above normal.
 
     ## Sources

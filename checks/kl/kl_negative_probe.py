@@ -23,12 +23,12 @@ def probe_sign(
     advantages of zero. The change must point in the direction in which the squared log-ratio grows (cosine 1, or
     slightly less, for k2 and k3), so that a step leads back to the reference. A cosine below -0.3 means a KL term of
     the wrong sign, which rewards divergence. If the adapter names no reference, the probe uses the forward passes of
-    the loss without gradient. There, it lowers the log-probability of the first token of two samples and raises that of
-    two others; the policy's log-probabilities must move the same way. The probe does not certify the size of the
-    coefficient (KL002). A KL in the reward (`settings["use_kl_in_reward"]`), or k1 in the loss, has no such gradient
-    and is not judged. A declared `kl_coef` without any gradient at advantages of zero is an error. For an adapter with
-    only an `objective`, the probe computes its gradient on four log-probabilities that the reference finds more or less
-    likely.
+    the loss without gradient. In these passes, it lowers the log-probability of the first token of two samples and
+    raises that of two others. The policy's log-probabilities must move in the same direction. The probe does not
+    certify the size of the coefficient (KL002). A KL in the reward (`settings["use_kl_in_reward"]`), or k1 in the loss,
+    has no such gradient and is not judged. A declared `kl_coef` without any gradient at advantages of zero is an error.
+    For an adapter with only an `objective`, the probe computes its gradient on four log-probabilities that the
+    reference finds more or less likely.
 
     ## Thresholds of the probe
     - `least_cosine`: a cosine below the negative of this value, with the direction towards the reference, means a wrong

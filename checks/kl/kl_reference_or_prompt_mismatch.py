@@ -12,7 +12,7 @@ from grpo_doctor.series import Column, baseline, each, is_any, latest, row, wher
     confidence="medium",
     explains=("KL001",),
     explains_from="error",
-    invalidates=("the KL penalty: it pulls towards a model that the run did not start from",),
+    invalidates=("the KL penalty: it pulls the policy towards a model that the run did not start from",),
 )
 def kl_reference_or_prompt_mismatch(
     kl: Column,
@@ -36,13 +36,13 @@ def kl_reference_or_prompt_mismatch(
     """The KL is far from 0 before any learning, so policy and reference are scored differently.
 
     ## What it sees
-    The check uses the KL of the first row, if that is step 0 or 1: a warning above 0.02 nats per token, an error above
-    10. Up to 1.5, the severity is info once the reward has gained or the task is solved. If a row is the mean over an
-    epoch (`rows = epochs`), the first row includes many updates. It is then a warning of low confidence once the KL
-    falls below 90% of the first value, because a policy that starts at its reference moves away from it. If the first
-    row of a log is a later step, a falling KL above 1.5 is a warning, above 10 an error. If the only row is more than a
-    tenth of an epoch into the run, nothing is reported before a second row shows how far apart rows are. Single figures
-    without step or epoch (`rows = unnumbered`) are not judged.
+    The check uses the KL of the first row, if that is step 0 or 1. It is a warning above 0.02 nats per token and an
+    error above 10. Up to 1.5, the severity is info once the reward has gained or the task is solved. If a row is the
+    mean over an epoch (`rows = epochs`), the first row includes many updates. The finding is then a warning of low
+    confidence once the KL falls below 90% of the first value: a policy that starts at its reference would move away
+    from it. If the first row of a log is a later step, a falling KL is a warning above 1.5 and an error above 10. If
+    the only row is more than a tenth of an epoch into the run, nothing is reported before a second row shows the
+    distance between rows. Single values without a step or an epoch (`rows = unnumbered`) are not judged.
 
     ## Thresholds
     - `warn`: KL of the first row, nats per token, for a warning.
@@ -54,7 +54,7 @@ def kl_reference_or_prompt_mismatch(
     ## Why it matters
     At the start the policy **is** the reference, so their KL is 0 by identity (below 1e-6 in float32, 1e-4 in bf16).
     Any other value has a cause: a different prompt format, a double BOS, dropout, an adapter left on in the reference,
-    a different mask, quantisation, or different weights. The penalty then pulls towards the wrong model.
+    a different mask, quantisation, or different weights. The penalty then pulls the policy towards the wrong model.
 
     ## Example
     ```text
@@ -69,13 +69,13 @@ def kl_reference_or_prompt_mismatch(
     No finding.
 
     ## Known false alarms
-    On-policy distillation, whose reference is a teacher: public runs of it start at 0.5 to 0.9 nats. With a declared
-    teacher, the severity is info. It is also info if a run declares no KL term, because the log then contains the
-    distance to something else, and up to 1.5 nats in a run that learns. With LoRA the reference is the base model, so a
-    run from a supervised adapter starts at that adapter's distance: the severity is info up to 10 nats if an adapter is
-    declared. Logs that are written after the updates of the step: one update moves a small model by about 0.01. A log
-    that starts after step 1, which is judged only above 1.5 nats with a later fall (an error above 10); a resumed run
-    looks the same. Sums over the sequence, which are a separate field.
+    On-policy distillation, whose reference is a teacher: public runs start at 0.5 to 0.9 nats. With a declared teacher,
+    the severity is info. It is also info if a run declares no KL term, because the log then contains the distance to a
+    different model. In a run that learns, it is info up to 1.5 nats. With LoRA, the reference is the base model, so a
+    run that starts from a supervised adapter starts at a distance. If an adapter is declared, the severity is info up
+    to 10 nats. Logs that are written after the updates of the step: one update moves a small model by about 0.01 nats.
+    A log that starts after step 1, which is judged only above 1.5 nats with a later fall (an error above 10); a resumed
+    run looks the same. Sums over the sequence, which are a separate field.
 
     ## Remedy
     Build ids once and pass ids instead of text. Use eval mode for both models, and disable the adapter for the

@@ -19,15 +19,15 @@ def probe_reference(
 ) -> Fires | None:
     """## What this certifies, and what it does not
     The probe checks two properties before any update. First, in the batch of the loss, the ids before the response must
-    be those of the prompt as rendered by the rollout (a loss on the raw prompt scores a text that was never sampled).
+    be those of the prompt as rendered for the rollout (a loss on the raw prompt scores a text that was never sampled).
     Second, the policy's log-probabilities of canary responses must equal the reference's: k3 below 1e-4 nats/token
     (1e-2 if a module computes in half precision). With a declared `kl_coef` of 0, the reference is not checked. The
-    probe assumes that the adapter's model is a policy before RL. With a trained checkpoint and the original reference
-    it fires; this is correct but not a problem.
+    probe assumes that the adapter's model is a policy before RL. With a trained checkpoint and the original reference,
+    the probe fires; the finding is then correct but not a problem.
 
     ## Thresholds of the probe
     - `limit`: k3 KL between policy and reference, nats per token, up to which they count as equal.
-    - `low_precision`: the same if a module computes in half precision.
+    - `low_precision`: the same limit if a module computes in half precision.
     """
     craft = probes.crafted_inputs
     _, own, responses = craft.answered(render, tokenizer, model, prompts)

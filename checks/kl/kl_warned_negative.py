@@ -16,7 +16,7 @@ def kl_warned_negative(events: Column) -> Fires:
 
     ## Why it matters
     The true KL is never negative. An estimate is negative if the samples are less likely under the scored policy than
-    under the reference, so they were sampled with other settings or weights. The penalty then rewards the policy for
+    under the reference: they were sampled with different settings or weights. The penalty then rewards the policy for
     moving away from its reference.
 
     ## Example

@@ -16,12 +16,13 @@ def eos_suppressor_saturated(
     """Most responses would end before the minimum length, so the generator forces them to continue.
 
     ## What it sees
-    The check uses the share of responses in which EOS would have been chosen before `min_new_tokens`: above 0.5 it is a
-    warning, above 0.9 an error, on 3 of 5 rows. For a fixed policy this share can only grow with the minimum.
+    The check uses the share of responses in which EOS would have been chosen before `min_new_tokens`. A share above 0.5
+    on 3 of 5 rows is a warning, and above 0.9 it is an error. For a fixed policy this share can only grow with the
+    minimum.
 
     ## Thresholds
     - `warn`: share of responses with EOS suppressed, 0 to 1, for a warning.
-    - `bad`: the same share for an error.
+    - `bad`: share of responses with EOS suppressed, 0 to 1, for an error.
 
     ## Why it matters
     Forced tokens have a log-probability near -15 under the policy. They make text invalid and gradients large, and the
@@ -41,12 +42,12 @@ def eos_suppressor_saturated(
     No finding.
 
     ## Known false alarms
-    The line "Blocked 8 of 8" of BoBaCai/grpo-dual, which must not be mapped to this field: its code counts the tokens
-    that it has blocked itself, so the two numbers are always equal. Very short minima (2 or 3 tokens), which block only
+    The line "Blocked 8 of 8" of BoBaCai/grpo-dual, which must not be mapped to this field. The code counts the tokens
+    that it has itself blocked, so the two numbers are always equal. Very short minima (2 or 3 tokens), which block only
     degenerate answers.
 
     ## Remedy
-    Lower the minimum. Raising it, as BoBaCai/grpo-dual advises, cannot lower the share.
+    Lower the minimum. A larger minimum, as BoBaCai/grpo-dual recommends, cannot lower the share.
 
     ## Sources
     Algebra; fault `min-new-tokens` of the engine;

@@ -51,15 +51,16 @@ def length_collapse(
     """Responses have become much shorter than at the start of the run.
 
     ## What it sees
-    The length (median, else mean) is below a quarter of that of the first row, before any update, and three standard
-    errors below it by the noise of single rows on a log scale. On 3 of 5 rows this is a warning. It is an error if, on
-    6 of the last 10 rows, the reward is known, has moved by less than half of the smallest detectable gain and is not
-    near its maximum. If the reward has not fallen and responses still have 8 tokens, an error requires 20 rewards. It
-    is also an error if the length is at most 2 tokens, and critical at 1.5 tokens or less. Severity is info if the
-    reward has gained and either the task is solved, or the gain came before the collapse and has been kept (the gain of
-    the components other than formatting, if they are known). Runs whose first row has fewer than 8 tokens are not
+    The check compares the response length (median, else mean) with that of the first row, before any update. It must be
+    below a quarter of that length, and three standard errors below it by the noise of single rows on a log scale. If
+    this holds on 3 of 5 rows, it is a warning. It is an error if three conditions hold on 6 of the last 10 rows. The
+    reward is known, it has moved by less than half of the smallest detectable gain, and it is not near its maximum. If
+    the reward has not fallen and responses still have 8 tokens, an error requires 20 rewards. It is also an error if
+    the length is at most 2 tokens, and critical at 1.5 tokens or less. Severity is info if the reward has gained and
+    either the task is solved, or the gain came before the collapse and has been kept. If the reward components are
+    known, only the gain of those other than formatting counts. Runs whose first row has fewer than 8 tokens are not
     judged, because their task asks for short answers. The onset is the step at which the length fell below 90% of its
-    first value or, once the reward has moved, of its value at the best reward if that is smaller.
+    first value. Once the reward has moved, the length at the best reward replaces the first value if it is smaller.
 
     ## Thresholds
     - `collapsed_below_share`: share of the first response length below which it counts as collapsed.
@@ -70,7 +71,7 @@ def length_collapse(
 
     ## Why it matters
     A policy that writes two or three tokens cannot explore: its responses are identical, groups have zero variance, and
-    no gradient leads back. It often happens suddenly, on the second row.
+    no gradient leads back. The collapse often happens suddenly, on the second row.
 
     ## Example
     ```text
@@ -84,12 +85,13 @@ def length_collapse(
     No finding.
 
     ## Known false alarms
-    A dip that recovers, which clears the finding (public runs of ShibukiZero/assignment5-alignment: 305 → 30 → 400
-    tokens, a healthy run). A reward that gains: dropping filler is learning, so the severity stays warning.
+    A dip that recovers, which clears the finding. For example, a healthy public run of
+    ShibukiZero/assignment5-alignment went from 305 to 30 and back to 400 tokens. A reward that gains: a policy that
+    drops filler is learning, so the severity stays warning.
 
     ## Remedy
     Read ten responses first. Then check, in this order: penalties that include the prompt, the set of EOS tokens, and a
-    reward for formatting alone. A collapsed policy needs a rollback.
+    reward for formatting alone. If the policy has collapsed, roll back.
 
     ## Sources
     Public runs of JuncyLu/trl_DAPO (53 → 2.6 tokens on the second row), public runs of

@@ -35,15 +35,16 @@ def length_explosion(
     """Responses grow towards the length limit without a reward gain.
 
     ## What it sees
-    The mean length of the last 5 rows is above twice that of the first row, beyond three standard errors of the noise
-    of single rows on a log scale (one row of a small batch may be short by chance). It is a warning if, in addition,
-    truncated responses rose by 0.15 or the mean length exceeds 75% of `max_new_tokens`. Above twice the first length,
-    it is an error in three cases. First, the reward has fallen from its best level, responses are 1.5 times as long as
-    they were then, and truncated responses have risen or are not recorded, or the length is near the limit. Second,
-    truncated responses have risen or the length is near the limit, and the reward has moved by less than half of the
-    smallest detectable gain (starting at the 20th reward). Third, invalid responses have risen by 0.3. It fires on 3 of
-    5 rows. The onset is the step at which the mean exceeded 1.25 times the first length or, if the reward has fallen,
-    the length at the best reward.
+    The mean length of the last 5 rows is above twice that of the first row. The difference must exceed three standard
+    errors of the noise of single rows on a log scale (one row of a small batch may be short by chance). It is a warning
+    if, in addition, the share of truncated responses rose by 0.15 or the mean length exceeds 75% of `max_new_tokens`.
+    Above twice the first length, it is an error in three cases. First, the reward has fallen from its best level, and
+    responses are 1.5 times as long as they were then. In addition, truncated responses have risen or are not recorded,
+    or the length is near the limit. Second, truncated responses have risen or the length is near the limit, and the
+    reward has moved by less than half of the smallest detectable gain (starting at the 20th reward). Third, the share
+    of invalid responses has risen by 0.3. It fires on 3 of 5 rows. The onset is the step at which the mean exceeded
+    1.25 times the first length. If the reward has fallen, it is the step at which the mean exceeded the length at the
+    best reward.
 
     ## Thresholds
     - `grown_factor`: factor over the first response length.
@@ -54,8 +55,8 @@ def length_explosion(
     - `early_rewards`: rewards before which a reward that has not fallen may still rise.
 
     ## Why it matters
-    Truncated responses have no answer, so rewards fall to the minimum and become equal in every group; generation time
-    grows with the length. Length grows if long wrong answers are punished less per token, if EOS is not trained, or if
+    Truncated responses have no answer, so rewards fall to the minimum and become equal in every group. Generation time
+    grows with the length. Length grows if long wrong answers are penalised less per token, if EOS is not trained, or if
     the policy has become random.
 
     ## Example
@@ -74,7 +75,7 @@ def length_explosion(
     No finding.
 
     ## Known false alarms
-    Reasoning runs whose length and reward grow together; below the limit they are not reported. A restart with a
+    Reasoning runs whose length and reward grow together; they are not reported below the limit. A restart with a
     different limit.
 
     ## Remedy

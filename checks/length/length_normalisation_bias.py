@@ -17,20 +17,20 @@ def length_normalisation_bias(
     """Wrong answers get longer while correct answers do not.
 
     ## What it sees
-    The check uses the rollouts or the saved responses of each step: the mean length in characters of correct and wrong
-    responses, or of those above and below the step's mean reward. It fires if the ratio of wrong to correct answers
-    rises over 12 rows (Kendall's tau above 0.5) and wrong answers are 25% longer than on the first such row, on 3 of 5
-    rows. Severity is info, or warning if the run declares a loss that averages per sequence (TRL `grpo`, verl
-    `seq-mean-...`).
+    The check reads the rollouts or the saved responses of each step. It uses the mean length in characters of correct
+    and wrong responses, or of responses above and below the step's mean reward. It fires if the length ratio of wrong
+    to correct answers rises over 12 rows (Kendall's tau above 0.5) and wrong answers are 25% longer than on the first
+    of these rows. This must hold on 3 of 5 rows. Severity is info, or warning if the run declares a loss that averages
+    per sequence (TRL `grpo`, verl `seq-mean-...`).
 
     ## Thresholds
     - `rows`: rows over which the trend is judged.
     - `tau`: Kendall's tau of the length ratio of wrong to correct answers above which it counts as rising.
-    - `longer`: factor over the first length of wrong answers.
+    - `longer`: factor over the first length of wrong answers above which they count as longer.
 
     ## Why it matters
-    With a mean per response, each token of a long wrong answer is punished less than each token of a short one. Wrong
-    answers therefore grow, and length rises without reasoning.
+    With a mean per response, each token of a long wrong answer is penalised less than each token of a short one. Wrong
+    answers therefore grow, and length rises without better reasoning.
 
     ## Example
     ```text

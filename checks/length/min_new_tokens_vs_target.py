@@ -12,15 +12,15 @@ def min_new_tokens_vs_target(
     """The minimum length sets the response length.
 
     ## What it sees
-    The minimum is at least 2 tokens, and the length (median, else mean) is within 20% of it on 3 of 5 rows, so most
-    responses stop as soon as they may. The lengths of the supervised answers would settle the question, but records do
-    not contain them.
+    The minimum is at least 2 tokens, and the response length (median, else mean) is within 20% of the minimum on 3 of 5
+    rows. Most responses therefore end as soon as they can. The lengths of the supervised answers would show whether the
+    minimum is too high, but records do not contain them.
 
     ## Thresholds
     - `near_factor`: factor over min_new_tokens up to which most responses end as soon as allowed.
 
     ## Why it matters
-    Answers that would be shorter are extended by forced tokens, which are scored and trained on.
+    Answers that would be shorter are extended with forced tokens, which are scored and trained on.
 
     ## Example
     ```text

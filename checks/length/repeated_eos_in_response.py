@@ -13,11 +13,11 @@ def repeated_eos_in_response(eot_per_response: Column, *, most_tokens: float = 1
     """Responses contain more than one end-of-turn token.
 
     ## What it sees
-    Responses have more than 1.05 end-of-turn tokens on 3 of 5 rows, so at least one response in twenty continues after
-    its end, or contains part of the prompt or of the padding.
+    The check fires if responses have more than 1.05 end-of-turn tokens on 3 of 5 rows. At least one response in twenty
+    then continues after its end, or contains part of the prompt or of the padding.
 
     ## Thresholds
-    - `most_tokens`: end-of-turn tokens per response above which it fires.
+    - `most_tokens`: end-of-turn tokens per response above which the check fires.
 
     ## Why it matters
     Text after the end of the turn is scored and trained on, and the policy learns to write both sides of the dialogue.
@@ -34,7 +34,8 @@ def repeated_eos_in_response(eot_per_response: Column, *, most_tokens: float = 1
     No finding.
 
     ## Known false alarms
-    A trainer that counts padding with pad == eot. Tool use, in which a response contains several turns by design.
+    A trainer that also counts padding, if the padding token is the end-of-turn token. Tool use, in which a response
+    contains several turns by design.
 
     ## Remedy
     Give generation the complete EOS set, and build the mask from positions, up to and including the first end token.

@@ -76,47 +76,47 @@ def truncation_excess(
     """Too many responses are truncated at the length limit.
 
     ## What it sees
-    The check uses the share of truncated responses. It is a **warning** if more than 10% of the responses in the last
-    5 rows are truncated, on at least three of these rows (one truncated response of eight may be chance), or more than
-    half on every row so far.
+    The check uses the share of truncated responses. It is a **warning** if more than 10% of the responses in the last 5
+    rows are truncated, on at least three of these rows (one truncated response of eight may be chance). It is also a
+    warning if more than half are truncated on every row so far.
 
     It is an **error** in two cases:
 
-    - after 10 steps: more than half of the responses in the last 10 rows are truncated and the reward has fallen, or
+    - after 10 steps: in the last 10 rows, more than half of the responses are truncated and the reward has fallen, or
       more than 80% are truncated and the reward is constant
-    - after 60 steps: more than 80% are truncated, over the whole run and recently, and the reward has not gained; this
-      requires a logged share, or mean lengths that are all equal
+    - after 60 steps: more than 80% are truncated, over the whole run and recently, and the reward has not gained (this
+      requires a logged share, or mean lengths that are all equal)
 
-    It is not an error if the reward has gained, or is at 80% of its maximum and differs within a batch, or if
+    It is not an error if the reward has gained, if it is at 80% of its maximum and differs within a batch, or if
     truncation is falling (Kendall's tau over those rows below -0.4). If more than 80% are truncated by a logged share,
     a gain must exceed what formatting explains. If the reward has formatting components and others, the others must
-    have gained. If only the sum is known, it must have gained half a standard deviation of single rewards. On a scale
-    of 0 to 1 that is 0.25 if no spread is recorded; on another scale without a recorded spread, every detectable gain
-    counts.
+    have gained. If only the sum is known, it must have gained half a standard deviation of single rewards. If no spread
+    is recorded, the required gain is 0.25 on a scale of 0 to 1, and any detectable gain on another scale.
 
-    Severity is **info** if truncation has no visible cost: at most half of the responses are truncated, recently and
-    over the whole run, and the reward has not fallen, or the reward has gained. If over 80% are truncated, recently
-    and over the whole run by a logged share, it is info only if the task is solved. Many runs that learn begin with
-    half of the responses truncated; STL001 reports a reward that also stays flat.
+    Severity is **info** if truncation has no visible cost. This is the case if the reward has gained, or if it has not
+    fallen and at most half of the responses are truncated, recently and over the whole run. If over 80% are truncated,
+    recently and over the whole run by a logged share, it is info only if the task is solved. Many runs that learn start
+    with half of their responses truncated; STL001 reports a reward that also stays flat.
 
     If no share is logged, it is estimated from the mean length over 10 rows. At a share r of the limit, 0.95 or more,
     it is 2r - 1. The limit is the declared one, a constant largest length, or the longest mean. The longest mean counts
-    only if other means have decimals and it either occurred three times and is a multiple of 32 or 50, or occurred on
-    ten rows and a tenth of all rows. Each row at exactly that mean then counts as truncated. A mean length that has
-    been exactly at its maximum for 10 rows, above 16 tokens, is the limit. Two rows are enough if the longest recorded
-    response equals the mean on both. A logged share counts as 0 if even the longest response is below 95% of the
-    declared limit.
+    only if other means have decimals. In addition, it must have occurred three times and be a multiple of 32 or 50, or
+    have occurred on ten rows and a tenth of all rows. Each row at exactly that mean then counts as fully truncated. A
+    mean length above 16 tokens that has been exactly at its maximum for 10 rows is also the limit. Two rows are enough
+    if the longest recorded response equals the mean on both. A logged share counts as 0 if even the longest response is
+    below 95% of the declared limit.
 
-    The finding clears once the last 5 rows are below the threshold, so the end of the run counts and not its start.
+    The finding clears once the last 5 rows are below the threshold, so the end of the run counts, not the start.
 
     ## Thresholds
     - `warn`: share of truncated responses, 0 to 1, for a warning.
     - `bad`: share of truncated responses, 0 to 1, for an error if the reward has fallen or never moved.
     - `rows`: rows over which the share for an error is averaged, and rows of a constant length.
     - `short_tokens`: tokens up to which a constant length does not count as the limit.
-    - `limit_share`: mean length at or above which nearly all responses are truncated, as a share of the limit.
-    - `outcome_share`: share of truncated responses over the whole run, 0 to 1, at or above which it is an outcome.
-    - `nearly`: reward at or above which it is not an error, as a share of 1 or of the largest single reward.
+    - `limit_share`: mean length, as a share of the limit, at or above which nearly all responses are truncated.
+    - `outcome_share`: share of truncated responses over the whole run, 0 to 1, at or above which the finding is an
+      outcome.
+    - `nearly`: reward, as a share of 1 or of the largest single reward, at or above which the finding is not an error.
     - `early_steps`: steps before which the lack of a gain is not judged.
     - `equal`: standard deviation of single rewards, as a share of their mean, up to which they do not differ.
     - `gain_deviations`: gain, in standard deviations of single rewards, that formatting alone does not explain (Cohen's
@@ -140,10 +140,11 @@ def truncation_excess(
     No finding.
 
     ## Known false alarms
-    Runs that start at 70% and recover. Runs that keep a reward of 0.9 with every response truncated, which is a
-    warning and not a collapse. Frameworks that compare with one limit only and print 0 although responses are
-    truncated, or that count responses which end exactly at the limit. Masking truncated responses is disputed
-    (Skywork-OR1 found no masking to be better) and leaves a group without gradient if all its responses are truncated.
+    Runs that start with 70% of the responses truncated and recover. Runs that keep a reward of 0.9 with every response
+    truncated; the severity is then warning. Frameworks that check only one of several limits and log 0 although
+    responses are truncated, or that count responses which end exactly at the limit. Masking of truncated responses is
+    disputed: Skywork-OR1 found training without masking to be better. Masking leaves a group without a gradient if all
+    of its responses are truncated.
 
     ## Remedy
     Raise the limit to the 95th percentile of the lengths of supervised answers. Give truncated responses no reward. Add

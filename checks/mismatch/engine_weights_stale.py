@@ -23,21 +23,23 @@ def engine_weights_stale(
     """The rollout engine samples with older weights than the trainer's.
 
     ## What it sees
-    In a token batch, the differences of the log-probabilities are aligned with the changes of training, either since
-    the reference model or in the newest update, or they grow with the recorded age of the weights. A batch may have no
-    reference, no second pass and no versions. The engine's weights are then stale if both sides agreed on the first
-    batch (k3 below 1e-4) and most of the difference has no other cause. It is an error above a k3 of 0.01, or if the
-    engine still has the initial weights.
+    In a token batch, the log-probability differences are aligned with the changes that training made, either since the
+    reference model or in the newest update. Alternatively, they grow with the recorded age of the weights. A batch may
+    record no reference, no second forward pass and no weight versions. The engine's weights then count as stale if both
+    sides agreed on the first batch (k3 KL below 1e-4) and most of the difference has no other cause. It is an error
+    above a k3 of 0.01, or if the engine still has the initial weights.
 
     ## Thresholds
     - `least`: share of the squared log-probability difference, 0 to 1, that the cause must explain.
     - `bad`: k3 KL, nats per token, for an error: RAT004's.
     - `equal`: k3 KL, nats per token, below which the first batch shows equal weights.
-    - `rest`: share without another cause, 0 to 1, that is attributed to the growth since the first batch.
+    - `rest`: minimum share of the difference without another cause, 0 to 1, that is attributed to the growth since the
+      first batch.
 
     ## Why it matters
-    Samples of an old policy are scored as if the current one had drawn them, so every importance weight is wrong by the
-    change of the updates since then. If the engine never gets the adapter, the difference grows until the run dies.
+    Samples of an old policy are scored as if the current policy had drawn them, so every importance weight is off by
+    the effect of the updates since then. If the engine never gets the adapter, the difference grows until the run
+    fails.
 
     ## Example
     ```text
@@ -54,8 +56,8 @@ def engine_weights_stale(
     No finding.
 
     ## Known false alarms
-    Asynchronous training, which is stale by design: with a correction in the loss, a small lag is harmless. A quantised
-    engine whose error grows as the policy becomes sharper.
+    Asynchronous training, whose rollouts are stale by design: with a correction in the loss, a small lag is harmless. A
+    quantised engine whose error grows as the policy becomes sharper.
 
     ## Remedy
     Send the weights after every update, merge the adapter before the transfer, and clear the engine's prefix cache.

@@ -21,19 +21,20 @@ def generator_frozen(
     """The rollout engine stays at the initial policy while the trainer moves away from it.
 
     ## What it sees
-    The check compares the mean negative log-probability of the sampled tokens on both sides, as medians of 5 rows, with
-    that of the first rows. The trainer's has changed by more than 0.05 nats, and the engine's by less than a fifth of
-    that. It fires if this is true on 3 of 5 rows.
+    The check uses the mean negative log-probability of the sampled tokens on both sides. It compares medians of 5 rows
+    with the values of the first rows. The trainer's value has changed by more than 0.05 nats, and the engine's value by
+    less than a fifth of that. It fires if this is true on 3 of 5 rows.
 
     ## Thresholds
     - `rows`: rows over which each median is computed.
     - `moved`: nats per token by which the trainer must have changed.
-    - `share`: share of that by which the engine may have changed, 0 to 1.
+    - `share`: change of the engine, as a share of the trainer's change, 0 to 1, below which the engine counts as
+      unchanged.
 
     ## Why it matters
-    An engine that gets every update becomes more certain or less certain together with the trainer. One that never gets
-    new weights keeps sampling from the initial policy: rewards cannot improve, and the trainer learns from increasingly
-    old text.
+    An engine that gets every update becomes more certain or less certain together with the trainer. An engine that
+    never gets new weights keeps sampling from the initial policy: rewards cannot improve, and the trainer learns from
+    samples of an ever older policy.
 
     ## Example
     ```text
@@ -50,8 +51,8 @@ def generator_frozen(
     No finding.
 
     ## Known false alarms
-    None known. A curriculum that changes the trainer's certainty changes the engine's as well, so the check stays
-    silent.
+    None known. None known: a curriculum that changes the trainer's certainty changes the engine's as well, so the check
+    stays silent.
 
     ## Remedy
     Check that the transfer reaches the engine: compare the norm of one layer on both sides after an update. With verl

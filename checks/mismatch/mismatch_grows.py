@@ -21,9 +21,10 @@ def mismatch_grows(
     """The difference between rollout engine and trainer grows steadily, although it is still small.
 
     ## What it sees
-    k3 between trainer and rollout engine, as recorded or estimated from the mean log-probability difference. Its median
-    over 5 rows is more than 4 times the first rows' and above 5e-4 nats per token, and it has risen almost row by row
-    over the last 12 rows (Kendall's tau at least 0.7). Held on 2 of 3 rows.
+    The check uses the k3 KL between trainer and rollout engine, as recorded or estimated from the mean log-probability
+    difference. The median over 5 rows is more than 4 times that of the first rows and above 5e-4 nats per token. In
+    addition, the KL has risen almost row by row over the last 12 rows (Kendall's tau at least 0.7). The check fires if
+    this is true on 2 of 3 rows.
 
     ## Thresholds
     - `times`: factor by which k3 has grown; the mean log-probability difference has then doubled.
@@ -32,9 +33,9 @@ def mismatch_grows(
     - `rows`: rows for tau.
 
     ## Why it matters
-    Rounding has one level: it follows the policy's certainty, up or down. A difference that only grows follows the
-    updates: an adapter that never reaches the engine, weights that arrive late, or numbers in the engine that drift.
-    It ends in RAT004 and GEN002; here it costs nothing yet.
+    The level of rounding follows the policy's certainty, up or down. A difference that only grows follows the updates:
+    an adapter never reaches the engine, weights arrive late, or the numerics of the engine drift. A growing difference
+    leads to RAT004 and GEN002; at the current size, it does no harm yet.
 
     ## Example
     ```text
@@ -49,11 +50,12 @@ def mismatch_grows(
     No finding.
 
     ## Known false alarms
-    A policy that becomes less certain with every step, as under a large entropy bonus: rounding costs more then.
+    A policy that becomes less certain with every step, for example under a large entropy bonus: rounding differences
+    then grow too.
 
     ## Remedy
     Compare a checksum of one layer on both sides after a transfer. If it is equal, run a few steps at a learning rate
-    of 0: lag stops growing, drift does not.
+    of 0: a difference from lag stops growing, but a difference from drift continues to grow.
 
     ## Sources
     vllm-project/vime#64 (mean difference 0.011 to 0.036 over 30 steps with one engine, 0.011 throughout with another);

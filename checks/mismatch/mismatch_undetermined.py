@@ -20,11 +20,11 @@ def mismatch_undetermined(
     """The token batch does not show why rollout engine and trainer differ.
 
     ## What it sees
-    More than half of the difference in a token batch has no known cause, and the difference exceeds rounding (k3 above
-    2e-3), as it did on the first batch.
+    More than half of the difference in a token batch has no known cause, and the difference exceeds rounding (k3 KL
+    above 2e-3), as it did on the first batch.
 
     ## Thresholds
-    - `rest`: share without a cause, 0 to 1.
+    - `rest`: share of the difference without a known cause, 0 to 1, above which the check fires.
     - `warn`: k3, nats per token: RAT004's limit.
     - `equal`: k3 KL, nats per token, below which the first batch shows equal weights, so that MIS001 fires instead.
 

@@ -19,13 +19,13 @@ def reference_differs(
 
     ## What it sees
     In a token batch from before the first update, the log-probabilities of the reference model differ from those of the
-    policy (k3 above 2e-3). After updates, they are exactly those of the policy.
+    policy (k3 KL above 2e-3). In a later batch, the check fires if they are exactly those of the policy.
 
     ## Thresholds
-    - `least`: 1 if the batch must show it, otherwise 0.
+    - `least`: 1 if the batch must show the difference, otherwise 0.
 
     ## Why it matters
-    The KL term pulls towards another model, or does nothing if the reference is the policy.
+    The KL term pulls the policy towards a different model, or does nothing if the reference is the policy.
 
     ## Example
     ```text
@@ -41,7 +41,7 @@ def reference_differs(
     No finding.
 
     ## Known false alarms
-    A reference that was chosen by design, or that was just reset to the policy.
+    A reference that differs by design, or that was just reset to the policy.
 
     ## Remedy
     Load the reference from the checkpoint where training starts; with an adapter, disable it for the reference pass.

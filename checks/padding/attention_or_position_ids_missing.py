@@ -25,21 +25,21 @@ def attention_or_position_ids_missing(
     """The log-probabilities of a sample depend on the padding of its batch.
 
     ## What it sees
-    The probe scores samples of unequal length twice: together in a padded batch, and each one alone. The
+    The probe scores samples of unequal length twice: together in a padded batch, and each sample alone. The
     log-probability of every response token must be the same: within 1e-3 nats if every module computed in float32. If a
     module computed in half precision, because of its weights or autocast, the limit is 3e-2 plus 1.5% of the largest
-    log-probability. Dropout is off. In float32, a loss whose forward passes are visible must also score a single sample
-    as the model scores the same ids without padding. Rows that are padded to a fixed width have the same wrong
-    positions in every batch, so a comparison of batches does not show this. The attention mask that `sample` or
-    `rollout` passes to `model.generate` must mark exactly the tokens of each prompt, without padding between them and
-    the generated tokens.
+    log-probability. Dropout is off. In float32, a loss whose forward passes are visible must also give a single sample
+    the log-probabilities that the model gives the same ids without padding. Rows that are padded to a fixed width have
+    the same wrong positions in every batch, so a comparison of batches would not show the error. The attention mask
+    that `sample` or `rollout` passes to `model.generate` must mark exactly the tokens of each prompt, without padding
+    between them and the generated tokens.
 
     ## Thresholds
     - `limit`: tolerated difference of log-probabilities in float32, nats.
-    - `low_precision`: the same in half precision.
+    - `low_precision`: tolerated difference of log-probabilities in half precision, nats.
 
     ## Why it matters
-    Without an attention mask the model attends to padding; with position ids that count padding, every token has a
+    Without an attention mask, the model attends to padding. With position ids that count padding, every token has a
     wrong position. The policy is then scored on a text that differs from the generated one, and ratio and KL measure
     the padding.
 
@@ -68,12 +68,12 @@ def attention_or_position_ids_missing(
     No finding.
 
     ## What this certifies, and what it does not
-    It certifies that the scoring of the loss does not depend on padding, at the lengths of the probe's prompts, and
-    that generation gets the right mask. It does not certify a separate rollout engine (RAT004 compares the two),
+    The probe certifies that the scoring of the loss does not depend on padding, at the lengths of the probe's prompts,
+    and that generation gets the correct mask. It does not certify a separate rollout engine (RAT004 compares the two),
     packing without padding, or attention limits at long contexts.
 
     ## Known false alarms
-    Kernels whose result in half precision depends on the shape of the batch; raise `low_precision`. Mixture-of-experts
+    Kernels whose results in half precision depend on the shape of the batch; raise `low_precision`. Mixture-of-experts
     models with a capacity limit, which are not invariant by design.
 
     ## Remedy

@@ -17,12 +17,12 @@ def chat_header_in_response(
     ## What it sees
     Over 5 rows, the check averages the share of responses with a template token such as <|start_header_id|> or
     <|im_start|>. Above 2% it is a warning, above 5% an error, on 3 of 5 rows. Single steps of healthy runs reach 1.6%.
-    The onset is the step from which the share itself has been that high.
+    The onset is the step since which the share of single rows has been that high.
 
     ## Thresholds
     - `rows`: rows over which the share is averaged.
     - `warn`: share of responses with template tokens, 0 to 1, for a warning.
-    - `bad`: the same share for an error.
+    - `bad`: share of responses with template tokens, 0 to 1, for an error.
 
     ## Why it matters
     A header inside a response means that the boundary between prompt and response is wrong, that generation does not

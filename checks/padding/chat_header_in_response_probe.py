@@ -6,8 +6,8 @@ from grpo_doctor import Fires, fires, probe, probes
 @probe("PAD005", severity="warning")
 def probe_header(render: Any, tokenizer: Any, prompts: Any = None) -> Fires | None:
     """## What this certifies, and what it does not
-    It certifies that a prompt does not end directly after the user's turn is closed. It does not certify that the
-    header which opens the policy's turn is the one that the model was trained with (TOK001). It does not fire for
+    The probe certifies that a prompt does not end directly after the end of the user's turn. It does not certify that
+    the header that opens the policy's turn is the one that the model was trained with (TOK001). It does not fire for
     templates that have no header or close the turn without a special token. Severity is warning, because a trainer may
     expect the policy to write the header itself, and a chat model usually does.
 

@@ -17,9 +17,9 @@ def environment_tokens_trained(
     rollout.
 
     ## Why it matters
-    Tokens that the policy did not write are reinforced with its advantage: it learns to write the tool's answers
-    itself, and their log-probabilities dominate the ratio. If the last turn is left out, no final answer is learned; if
-    the end token is left out, the policy does not learn to end its turn.
+    Tokens that the policy did not write are reinforced with the advantage of its response. The policy learns to write
+    the tool's answers itself, and the log-probabilities of these tokens dominate the ratio. If the mask excludes the
+    last turn, no final answer is learned. If it excludes the end token, the policy does not learn to end its turn.
 
     ## Example
     ```python
@@ -46,11 +46,11 @@ def environment_tokens_trained(
     No finding.
 
     ## What this certifies, and what it does not
-    It certifies which tokens of a scripted conversation are marked. It does not certify the environment, or how the
-    reward is shared between turns.
+    The probe certifies which tokens of a scripted conversation are marked. It certifies neither the environment nor how
+    the reward is shared between turns.
 
     ## Known false alarms
-    A trainer that leaves out turns by design, such as thoughts before a tool call.
+    A trainer that excludes turns by design, such as thoughts before a tool call.
 
     ## Remedy
     Extend the mask at every place where the ids are extended.

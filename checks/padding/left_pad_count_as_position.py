@@ -23,17 +23,19 @@ def left_pad_count_as_position(
     """The response is extracted at the wrong position: the prompt's token count is used as its end position.
 
     ## What it sees
-    On 3 of 5 rows, validity as scored differs by more than 0.02 from validity recomputed from the sampled ids, and more
-    than 5% of the scored responses contain template tokens. The two values must be equal by construction.
+    On 3 of 5 rows, the share of valid responses as scored differs by more than 0.02 from the share recomputed from the
+    sampled ids. In addition, more than 5% of the scored responses contain template tokens. The two values must be equal
+    by construction.
 
     ## Thresholds
-    - `gap`: difference between scored and recomputed validity, 0 to 1.
-    - `header`: share of responses with template tokens, 0 to 1.
+    - `gap`: difference between the scored and the recomputed share of valid responses, 0 to 1, above which the check
+      fires.
+    - `header`: share of responses with template tokens, 0 to 1, above which the check fires.
 
     ## Why it matters
-    With left padding, the number of real prompt tokens is smaller than the padded width; a slice at that number passes
-    parts of the prompt to the scorer. Only the longest prompt of each batch is right, so the run seems to learn a
-    little.
+    With left padding, the number of real prompt tokens is smaller than the padded width. A slice at that number passes
+    parts of the prompt to the scorer. Only the row with the longest prompt of each batch is correct, so the run seems
+    to learn a little.
 
     ## Example
     ```text
@@ -50,11 +52,11 @@ def left_pad_count_as_position(
     No finding.
 
     ## Known false alarms
-    A scorer that repairs text by design, in a task whose answers contain template tokens. Nothing else, because the two
-    values are equal by definition.
+    A scorer that repairs text by design, in a task whose answers contain template tokens. No other case is known,
+    because the two values are equal by definition.
 
     ## Remedy
-    Slice at the padded width. Test with at least one padded row, because the longest row is right in both cases.
+    Slice at the padded width. Test with at least one padded row, because the longest row is correct in both cases.
 
     ## Sources
     BoBaCai/grpo-dual, bug 1; fault `left-pad-extraction` of the engine.

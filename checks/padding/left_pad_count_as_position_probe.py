@@ -12,13 +12,13 @@ def probe_extraction(
     extract: Any, render: Any, tokenizer: Any, model: Any = None, prompts: Any = None, rollout: Any = None
 ) -> Fires | None:
     """## What this certifies, and what it does not
-    It certifies the boundary between prompt and response for the adapter's prompts. It does not cover later processing
-    of the text (stripping, parsing, truncation by the judge) or the loss mask (PAD002).
+    The probe certifies the boundary between prompt and response for the adapter's prompts. It does not cover later
+    processing of the text (stripping, parsing, truncation by the judge) or the loss mask (PAD002).
 
     ## What the probe does
     The probe pads prompts of unequal length on the left and appends canary ids that occur in no prompt, of several
-    lengths, with and without EOS. The trainer's own extraction must return exactly the canaries. Two further prompts
-    have an EOS in their middle, where a count of pad ids is wrong twice if pad equals EOS.
+    lengths, with and without EOS. The trainer's own extraction must return exactly these ids. Two further prompts have
+    an EOS in the middle, so a count of pad ids is wrong twice if pad equals EOS.
     """
     craft = probes.crafted_inputs
     special = craft.special_ids(tokenizer)

@@ -22,11 +22,11 @@ def loss_mask_misaligned(
     ## What it sees
     The check reads counts of a step that must be 0: prompt tokens inside the mask, padding tokens inside it, and
     response tokens outside it (including the first token and the final EOS). Any count above 0 on 3 of 5 rows is an
-    error; prompt or padding tokens inside the mask are critical. Response tokens outside are accepted if responses are
-    truncated and a setting masks truncated responses.
+    error. Prompt or padding tokens inside the mask are critical. Response tokens outside the mask are accepted if
+    responses are truncated and a setting masks truncated responses.
 
     ## Why it matters
-    Prompt tokens inside the mask get the advantage of the answer, although they are not part of it. A missing first
+    Prompt tokens inside the mask get the advantage of the answer, although they do not belong to it. A missing first
     token or EOS is never learned, and responses without EOS run to the limit.
 
     ## Example
@@ -44,7 +44,7 @@ def loss_mask_misaligned(
     No finding.
 
     ## Known false alarms
-    Tool outputs and retrieved passages inside a response, which agent trainers leave out by design. Truncated responses
+    Tool outputs and retrieved passages inside a response, which agent trainers exclude by design. Truncated responses
     that are masked without a declared setting.
 
     ## Remedy

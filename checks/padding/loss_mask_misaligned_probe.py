@@ -21,23 +21,24 @@ def probe_mask(
     settings: Any = None,
 ) -> Fires | None:
     """## What this certifies, and what it does not
-    It certifies which tokens of a sampled response enter the loss. It does not certify their weights (length
-    normalisation, advantages), or masks of other kinds, such as tool results, tokens of low entropy
-    (`settings["top_entropy_quantile"]` below 1) or overlong responses that are left out by design. GEN005 tests that
-    the ids are the sampled ones.
+    The probe certifies which tokens of a sampled response enter the loss. It certifies neither their weights (length
+    normalisation, advantages) nor masks of other kinds. Such masks exclude, by design, tool results, tokens of low
+    entropy (`settings["top_entropy_quantile"]` below 1) or overlong responses. GEN005 tests that the ids are those that
+    were sampled.
 
     ## What the probe does
     The probe combines prompts of unequal length with canary responses of 1 to 9 tokens, with and without EOS, in
     batches of one and of several, in both orders. The tokens that the mask marks must be exactly the response. A mask
-    of shape (N, T) refers to the tokens, one of shape (N, T-1) to the positions that predict them, and a narrower one
-    to the last tokens. If the trainer has only a `loss`, the mask is where the gradient of the loss on the logits is
-    not zero. The part of this gradient that comes from the advantages, and from a reference close to the policy, must
-    be zero outside the response. The advantages must move the log-probability of the next token most. They must move it
-    equally if the other prompts of the batch are longer (otherwise an error), and if the longest response of the batch
-    is longer with the same total number of tokens (otherwise a warning, because the mean counts padding). ENT006 checks
-    other gradients outside the responses if `settings` declare an `entropy_coef`. For multi-turn rollouts (with the
-    adapter's `turns` if the environment answers only tool calls), the result of the rollout is passed to the loss. The
-    loss must train exactly the generated tokens, and no tokens of a tool or the environment.
+    of shape (N, T) refers to the tokens, a mask of shape (N, T-1) to the positions that predict them, and a narrower
+    mask to the last tokens. If the trainer has only a `loss`, the mask is where the gradient of the loss on the logits
+    is not zero. The part of this gradient that comes from the advantages, and from a reference close to the policy,
+    must be zero outside the response. The advantages must move the log-probability of the next token most. The effect
+    must stay the same if the other prompts of the batch are longer (otherwise it is an error). It must also stay the
+    same if the longest response of the batch is longer with the same total number of tokens (otherwise it is a warning,
+    because the mean counts padding). ENT006 checks other gradients outside the responses if `settings` declare an
+    `entropy_coef`. For multi-turn rollouts (with the adapter's `turns` if the environment answers only tool calls), the
+    result of the rollout is passed to the loss. The loss must train exactly the generated tokens, and no tokens of a
+    tool or of the environment.
     """
     craft = probes.crafted_inputs
     own = [ids for _, ids in craft.rendered(render, prompts)]
@@ -66,9 +67,11 @@ def probe_mask(
 def _refuse_other_terms(
     mask: Any, whole: tuple[Any, Any, Any, Any, Any, Any], declared: dict[str, Any], count: dict[str, Any]
 ) -> None:
-    """Raise `Unjudged` if tokens are left out by their entropy, or if another term of the loss trains more of them."""
+    """Raise `Unjudged` if tokens are excluded by their entropy, or if another term of the loss trains more of them."""
     if float(declared.get("top_entropy_quantile") or 1.0) < 1 and count["missed"] and not count["extra"]:
-        raise probes.Unjudged("settings['top_entropy_quantile'] leaves tokens out by their entropy: probe without it")
+        raise probes.Unjudged(
+            "settings['top_entropy_quantile'] excludes tokens by their entropy: probe without this setting"
+        )
     if not declared.get("entropy_coef") or not count["extra"] or count["missed"]:
         return
     if probes.from_loss.derived(mask):
@@ -120,7 +123,7 @@ def _of_masks(mask: Any, own: list[list[int]], words: list[int], eos: int | None
                 continue
             except probes.from_loss.NoGradientError:
                 if not told[0][1] or len(rows) == 1:
-                    break  # truncated responses are left out by design, and a lone sample may have no gradient
+                    break  # truncated responses are excluded by design, and a lone sample may have no gradient
                 raise
             except probes.Unjudged:
                 if len(rows) == 1:

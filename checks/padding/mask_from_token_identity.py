@@ -10,10 +10,10 @@ def mask_from_token_identity(
     """The mask excludes every token that equals the pad id, and the pad id is the EOS.
 
     ## What it sees
-    The probe makes the pad token equal to EOS and passes a response that ends with EOS to the trainer's mask. Its EOS
-    must be trained. A second response with an EOS in its middle shows whether token identity is the cause: that EOS is
-    masked too, or the final EOS is trained once pad is another id. If the tokenizer's own pad token differs from EOS,
-    the fault has no effect yet, and the finding is a remark.
+    The probe makes the pad token equal to EOS and passes a response that ends with EOS to the trainer's mask. The final
+    EOS must be trained. A second response with an EOS in the middle shows whether token identity is the cause. If so,
+    this EOS is masked too, or the final EOS is trained once the pad token has a different id. If the tokenizer's own
+    pad token differs from EOS, the bug has no effect yet, and the finding is a note.
 
     ## Why it matters
     The EOS is then never trained: a policy that has not learned to stop runs to the limit, and one that forgets to stop
@@ -44,8 +44,8 @@ def mask_from_token_identity(
     No finding.
 
     ## What this certifies, and what it does not
-    It certifies that the EOS of a response is trained although padding has the same id. It does not check the
-    supervised stage (TOK003), or attention masks that are guessed from ids (PAD004).
+    The probe certifies that the EOS of a response is trained although padding has the same id. It checks neither the
+    supervised stage (TOK003) nor attention masks that are guessed from ids (PAD004).
 
     ## Known false alarms
     None known. A trainer that refuses pad == EOS with an exception is correct and is not judged.

@@ -21,9 +21,9 @@ def chosen_likelihood_displaced(
     """The reward margin grows while the chosen responses become less likely.
 
     ## What it sees
-    The check compares means of the last and the first 5 rows. The margin has grown, and the implicit reward of the
-    chosen responses is negative and has fallen by 1 and by 5 standard errors; if none is logged, their log-probability
-    has fallen by 20%. PRF003 reports a much larger fall.
+    The check compares means of the last and the first 5 rows. The margin has grown. In addition, the implicit reward of
+    the chosen responses is negative and has fallen by 1 and by 5 standard errors. If no implicit reward is logged,
+    their log-probability must have fallen by 20%. PRF003 reports a much larger fall.
 
     ## Thresholds
     - `rows`: rows over which each mean is computed.
@@ -51,7 +51,7 @@ def chosen_likelihood_displaced(
     No finding.
 
     ## Known false alarms
-    A small fall, which is usual in published runs; therefore this is a remark.
+    A small fall, which is common in published runs; therefore the finding is only a note.
 
     ## Remedy
     Read ten responses of the policy. If they are worse than the reference's, divide the learning rate by ten or add the

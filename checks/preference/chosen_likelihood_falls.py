@@ -26,22 +26,25 @@ def chosen_likelihood_falls(
 
     ## What it sees
     The check compares means of the last and the first 5 rows. The implicit reward of the chosen responses has fallen by
-    7 and by 5 standard errors, and is -7 or below. A sigmoid then rules such responses out (odds of 1 to 1,000),
-    although they are the preferred ones. Alternatively, their reward is negative and their log-probability has doubled,
-    which squares the perplexity of each token. Severity is **info** if a held-out metric does not get worse: the last
-    of two or more held-out losses is within 10% of the lowest, or a held-out score has not fallen.
+    7 and by 5 standard errors, and is -7 or below. At this reward, the odds of such responses are 1 to 1,000 under a
+    sigmoid, although they are the preferred ones. Alternatively, their reward is negative and their log-probability has
+    doubled, which squares the perplexity of each token. Severity is **info** if a held-out metric has not become worse.
+    This means that the last of two or more held-out losses is within 10% of the lowest, or that a held-out score has
+    not fallen.
 
     ## Thresholds
     - `rows`: rows over which each mean is computed.
-    - `ruled_out`: size of a negative implicit reward, in the units of the loss, at which a response is ruled out.
+    - `ruled_out`: size of a negative implicit reward, in the units of the loss, at or above which a response counts as
+      ruled out.
     - `sigmas`: standard errors that the fall of the reward must exceed.
     - `times`: factor by which the log-probability must have fallen.
     - `evaluations`: minimum number of held-out losses or scores.
     - `holds_within`: share above the lowest held-out loss up to which it counts as not worse.
 
     ## Why it matters
-    The loss depends only on the difference. If both become less likely, the probability moves to responses outside all
-    pairs, which may be worse than either, while accuracy and margin look perfect.
+    The loss depends only on the difference between chosen and rejected responses. If both become less likely, the
+    probability moves to responses outside all pairs, which may be worse than either, while accuracy and margin look
+    perfect.
 
     ## Example
     ```text
@@ -58,13 +61,13 @@ def chosen_likelihood_falls(
     No finding.
 
     ## Known false alarms
-    Runs after supervised training on the chosen responses, whose likelihood can only fall, usually by a little; in the
-    published runs of DPO's authors, their reward falls by about one. A change of length, which looks the same because
-    log-probabilities are sums.
+    Runs after supervised training on the chosen responses, whose likelihood can only fall, usually by a little. In the
+    published runs of the DPO authors, the reward of these responses falls by about one. A change of response length,
+    which has the same effect because log-probabilities are sums.
 
     ## Remedy
-    Compare ten responses of the policy with those of the reference model. If they are worse, roll back, divide the
-    learning rate by ten, and add a term that keeps the chosen responses likely.
+    Compare ten responses of the policy with those of the reference model. If the policy's responses are worse, roll
+    back, divide the learning rate by ten, and add a term that keeps the chosen responses likely.
 
     ## Sources
     arXiv 2402.13228 (Smaug); arXiv 2410.08847 (likelihood displacement). A run of a tiny model in TRL, made for it

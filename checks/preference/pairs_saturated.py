@@ -23,20 +23,21 @@ def pairs_saturated(
     """No pair has a gradient left: each is ranked correctly with near certainty, or has two equal responses.
 
     ## What it sees
-    At least 90% of the last 10 rows, or all rows of the last 8 steps, have no signal: the loss is at most 0.001, or the
-    gradient norm is above 0 and at most 0.001 and a thousandth of the first one. For a loss of -log sigmoid(m), the
-    gradient of a pair has the weight 1 - sigmoid(m). If small, this weight equals the loss; at the start of training it
-    is 0.5, so 0.001 is a five-hundredth of it. A pair with a loss and without a gradient has two equal responses, whose
-    loss is always ln 2. Severity is **info** while this has been true for less than half of the run: training has
-    finished. After that, it is a **warning** and an outcome, except if the held-out loss is at or below its first value
-    or the held-out accuracy has gained.
+    The check fires if at least 90% of the last 10 rows, or all rows of the last 8 steps, have no signal. A row has no
+    signal if the loss is at most 0.001. It also has none if the gradient norm is above 0, but at most 0.001 and at most
+    a thousandth of the first norm. For a loss of -log sigmoid(m), the gradient of a pair has the weight 1 - sigmoid(m).
+    A small weight equals the loss. At the start of training, the weight is 0.5, so 0.001 is a five-hundredth of the
+    first value. A pair that has a loss but no gradient has two equal responses, whose loss is always ln 2. Severity is
+    **info** while this has been true for less than half of the run: training has finished. After that, the finding is a
+    **warning** and an outcome, except if the held-out loss is at or below its first value or the held-out accuracy has
+    gained.
 
     ## Thresholds
     - `left`: loss, or gradient norm, up to which a pair has almost no gradient left.
     - `rows`: number of last rows that are examined.
     - `steps`: number of steps that are examined if rows are several steps apart; each row is then a mean.
-    - `lasting_share`: share of them that must be that low, 0 to 1.
-    - `mostly_share`: share of the run, 0 to 1, that must be in this state for a warning.
+    - `lasting_share`: minimum share of the last rows, 0 to 1, that must have no signal.
+    - `mostly_share`: minimum share of the run, 0 to 1, that must have no signal for a warning.
 
     ## Why it matters
     Steps without a gradient teach nothing, and their other effects (weight decay, rare pairs, Adam's momentum) move the
@@ -55,13 +56,13 @@ def pairs_saturated(
     No finding.
 
     ## Known false alarms
-    A reward model for pairs that a single rule decides, which is expected to end here. Losses of another form (IPO, a
-    hinge), which reach 0 once their target is met. A loss that has been below 0 on any row, which is certainly of
-    another form; its level is not judged.
+    A reward model for pairs that a single rule decides, which is expected to end in this state. Losses of a different
+    form (IPO, hinge), which reach 0 once their target is met. A loss that has been below 0 on any row, and therefore
+    has a different form; its level is not judged.
 
     ## Remedy
-    Find out what distinguishes the pairs. Hold out some of them, stop when their accuracy reaches a plateau, and use a
-    tenth of the learning rate.
+    Find out what distinguishes the pairs. Hold out some of the pairs, stop when the held-out accuracy reaches a
+    plateau, and use a tenth of the learning rate.
 
     ## Sources
     arXiv 2305.18290, section 4 (the weight of a pair); arXiv 2310.12036, section 4.2. A run of a tiny model in TRL on

@@ -25,19 +25,19 @@ def policy_begins_apart(
 
     ## What it sees
     The check uses the larger of the two implicit rewards on the first row of the run. This row must be step 0 or 1, at
-    most a tenth of an epoch into the run, and not a pasted figure without a step. At 5 or above, the policy finds a
-    response e^50 times as likely as the reference does (at a beta of 0.1). Log-probabilities must also be recorded, as
-    they are if the rewards come from a reference.
+    most a tenth of an epoch into the run, and not a pasted value without a step. The check fires at a reward of 5 or
+    above: at a beta of 0.1, the policy then finds a response e^50 times as likely as the reference does.
+    Log-probabilities must also be recorded, because their presence shows that the rewards come from a reference.
 
     ## Thresholds
-    - `apart`: implicit reward of the first row, in the units of the loss, at or above which it fires.
+    - `apart`: implicit reward of the first row, in the units of the loss, at or above which the check fires.
     - `into`: fraction of an epoch after which a row no longer counts as the first.
 
     ## Why it matters
-    Before the first update, policy and reference are the same model, so every reward and every margin is 0 and the loss
-    is ln 2, by identity (arXiv 2305.18290, equation 7). Rewards that start at another value measure the distance to
-    another model. The loss then starts above or below ln 2 by chance. Its gradient weights pairs by the effect of the
-    supervised stage, and beta pulls towards that other model.
+    Before the first update, policy and reference are the same model. Every reward and every margin is then 0 and the
+    loss is ln 2, by identity (arXiv 2305.18290, equation 7). Rewards that start at a different value measure the
+    distance to a different model. The loss then starts above or below ln 2 by chance. Its gradient weights pairs by the
+    effect of the supervised stage, and beta pulls the policy towards that other model.
 
     ## Example
     ```text
@@ -56,8 +56,9 @@ def policy_begins_apart(
     No finding.
 
     ## Known false alarms
-    Trainers without a reference (ORPO, SimPO, CPO), which call their own log-probabilities rewards. These are negative,
-    and negative ones are not reported. A reward model's scores, which come without log-probabilities.
+    Trainers without a reference (ORPO, SimPO, CPO), which log their own log-probabilities as rewards. These values are
+    negative, and negative values are not reported. The scores of a reward model, which are logged without
+    log-probabilities.
 
     ## Remedy
     Print the loss of the first batch before any update: it must be 0.6931. Merge the adapter of a supervised stage, and

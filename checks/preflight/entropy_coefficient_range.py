@@ -12,9 +12,9 @@ def entropy_coefficient_range(entropy_coef: Column, *, warning_above: float = 0.
     """The entropy coefficient is far above the usual range.
 
     ## What it sees
-    A declared or recorded coefficient of the token-mean entropy above 0.02 is a warning, above 0.1 an error. The
-    default of TRL and verl is 0, and 0.0001 to 0.01 is usual. A configuration alone never makes a run failing: without
-    an entropy collapse or explosion, the finding is a note.
+    A declared or recorded coefficient of the token-mean entropy is a warning above 0.02 and an error above 0.1. The
+    default of TRL and verl is 0, and 0.0001 to 0.01 is usual. A setting alone never makes a run `failing`: without an
+    entropy collapse or explosion, the finding is a note.
 
     ## Thresholds
     - `warning_above`: entropy coefficient above which it is a warning.
@@ -22,8 +22,8 @@ def entropy_coefficient_range(entropy_coef: Column, *, warning_above: float = 0.
 
     ## Why it matters
     The bonus adds coef x H per token regardless of the answer's quality. Its sign decides the effect of a large
-    coefficient. With the right sign, entropy rises to that of random tokens (fault `entropy-coefficient-huge`). With a
-    flipped sign, entropy falls to 0 (`flipped-entropy`). The log of one run cannot reveal a flipped sign at
+    coefficient. With the correct sign, entropy rises to that of random tokens (fault `entropy-coefficient-huge`). With
+    a flipped sign, entropy falls to 0 (`flipped-entropy`). The log of one run cannot reveal a flipped sign at
     coefficients up to 0.1; a probe can.
 
     ## Example
@@ -44,7 +44,7 @@ def entropy_coefficient_range(entropy_coef: Column, *, warning_above: float = 0.
 
     ## Remedy
     Check the sign (ENT006). Then set the coefficient to 0, or use an adaptive coefficient of at most 0.05 with an
-    entropy target of about 0.2 nats. With a target above 2 nats the bonus never switches off.
+    entropy target of about 0.2 nats. With a target above 2 nats, the bonus never switches off.
 
     ## Sources
     TRL 1.16 and verl defaults (0); BoBaCai/grpo-dual (0.2 to 6.0); faults `entropy-coefficient-huge` and

@@ -35,7 +35,7 @@ def generation_batch_not_whole_groups(
     No finding.
 
     ## Known false alarms
-    None known if the number of processes is right. That number is the one that the launcher declares.
+    None known if the number of processes is correct. The number of processes is the one that the launcher declares.
 
     ## Remedy
     Make batch x processes x accumulation a multiple of the group size.

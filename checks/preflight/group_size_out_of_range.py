@@ -18,15 +18,15 @@ def group_size_out_of_range(
 
     ## What it sees
     Two or three responses per prompt are reported as info, one as a warning. The check is skipped if the estimator does
-    not use the group as baseline (GAE, REINFORCE, ReMax), if the trainer refuses to start (CFG013), or if a fork's
-    agents may form their own groups. Severity is info if a configuration does not name the estimator, or makes only one
-    step.
+    not use the group as the baseline (GAE, REINFORCE, ReMax) or if the trainer refuses to start (CFG013). It is also
+    skipped for forks whose agents may form their own groups. Severity is info if a configuration does not name the
+    estimator, or makes only one step.
 
     ## Thresholds
     - `group_below`: responses per prompt below which a group is too small.
 
     ## Why it matters
-    The group mean is the baseline. With one response the advantage is 0, NaN or the raw reward; with two it is only a
+    The group mean is the baseline. With one response, the advantage is 0, NaN or the raw reward; with two, it is only a
     sign.
 
     ## Example
@@ -42,8 +42,8 @@ def group_size_out_of_range(
 
     ## Known false alarms
     A group size of 2 with many prompts per update, which is a documented recipe. REINFORCE-style trainers, which use a
-    group size of 1 by design; a log that does not name its estimator gets at most a warning. verl with a group size of
-    1 uses the raw reward as advantage.
+    group size of 1 by design; a log that does not name the estimator gets at most a warning. With a group size of 1,
+    verl uses the raw reward as the advantage.
 
     ## Remedy
     Use 8 to 16 responses per prompt; DeepSeekMath used 64.

@@ -17,8 +17,8 @@ def kl_coefficient_out_of_range(
 
     ## What it sees
     A beta below 0 or above 0.1 is a warning; above 0.05 it is reported as info. These limits are for a token-mean KL in
-    the loss. If the log records a critic loss or a KL summed over the response, the KL is a PPO penalty in the reward,
-    and is reported as info above 0.2.
+    the loss. If the log records a critic loss or a KL summed over the response, the KL is a PPO penalty in the reward.
+    A coefficient above 0.2 is then reported as info.
 
     ## Thresholds
     - `info_above`: KL coefficient above which the severity is info.
@@ -26,8 +26,9 @@ def kl_coefficient_out_of_range(
     - `in_reward_above`: KL coefficient of a KL in the reward above which the severity is info.
 
     ## Why it matters
-    beta sets how strongly each update is pulled back to the reference. R1 used 0.001, DeepSeekMath 0.04, and TRL's
-    default is 0. At 10 the bundled engine stops learning (`grpo-doctor lab --fault kl-dominates`).
+    The coefficient (beta) sets how strongly each update pulls the policy back to the reference. R1 used 0.001,
+    DeepSeekMath 0.04, and TRL's default is 0. At 10 the bundled engine stops learning (`grpo-doctor lab --fault
+    kl-dominates`).
 
     ## Example
     ```python
@@ -41,13 +42,14 @@ def kl_coefficient_out_of_range(
     No finding.
 
     ## Known false alarms
-    A KL in the reward (PPO), which has another scale: 0.05 to 0.2 is usual there, and TRL's PPO started at 0.2. A run
-    that records neither a critic loss nor a summed KL, which cannot be recognised as PPO. KL002 judges from the
-    gradient whether the KL term really dominates. A custom training script, in which `beta` may be something else;
-    severity is then info.
+    A KL in the reward (PPO), which has a different scale: 0.05 to 0.2 is usual there, and the default of TRL's PPO was
+    0.2. A PPO run that records neither a critic loss nor a summed KL, and so cannot be recognised as PPO. KL002 judges
+    from the gradient whether the KL term really dominates. A custom training script, in which `beta` may mean something
+    else; the severity is then info.
 
     ## Remedy
-    Set beta to 0.001 to 0.04. Divide it by three until the KL term is below 0.3 of the gradient norm.
+    Set beta to 0.001 to 0.04. If the KL term still contributes more than 0.3 of the gradient norm, divide beta by three
+    and repeat.
 
     ## Sources
     arXiv 2402.03300; TRL documentation of `beta`; `grpo-doctor run --set beta=1` and `beta=10`.

@@ -18,8 +18,8 @@ def kl_estimator_mismatch(
     reward (`low_var_kl`, `k3`) is reported as info. The check is skipped if the coefficient is 0.
 
     ## Why it matters
-    The value of k1 is unbiased, but its gradient as a loss has mean zero: the term adds noise but no pull. k3 as a loss
-    has the gradient of a different divergence, and k3 in the reward is biased. Only k1 in the reward, or k2 in the
+    The value of k1 is unbiased, but its gradient as a loss has mean zero: the term adds noise but no pull. As a loss,
+    k3 has the gradient of a different divergence; in the reward, it is biased. Only k1 in the reward, or k2 in the
     loss, has the gradient of the reverse KL.
 
     ## Example

@@ -19,10 +19,10 @@ def learning_rate_too_low(
     """The learning rate is so low that the policy barely changes.
 
     ## What it sees
-    For LoRA, 2e-6 or less is reported as info, and 5e-7 or less as a warning. A recorded rate counts only after ten
-    rows without an increase. For declared full fine-tuning, 2e-7 or less is reported as info, and 1e-7 or less as a
-    warning. Runs that do not declare whether they train an adapter, and optimizers whose steps differ from Adam's, are
-    not checked.
+    For LoRA, a rate of 2e-6 or less is reported as info, and 5e-7 or less is a warning. A recorded rate counts only
+    after ten rows without an increase. For declared full fine-tuning, a rate of 2e-7 or less is reported as info, and
+    1e-7 or less is a warning. Runs that do not declare whether they train an adapter, and optimizers whose steps differ
+    from Adam's, are not checked.
 
     ## Thresholds
     - `adapter_info`: learning rate of LoRA up to which the severity is info.
@@ -47,7 +47,7 @@ def learning_rate_too_low(
     No finding.
 
     ## Known false alarms
-    Very large models, which are trained at 1e-7 to 5e-7 for many steps. SimPO-style preference training, which works at
+    Very large models that are trained at 1e-7 to 5e-7 for many steps. SimPO-style preference training, which works at
     3e-7.
 
     ## Remedy

@@ -23,15 +23,15 @@ def length_limits_cut_the_policy(
     LEN004 more than 50% with EOS suppressed.
 
     ## Thresholds
-    - `rows`: first rows whose median counts as the initial policy.
+    - `rows`: number of first rows whose median describes the initial policy.
     - `cut_above`: share of truncated responses, 0 to 1, above which the limit is too low.
-    - `cut_told`: share of truncated responses above which LEN003 reports it instead.
+    - `cut_told`: share of truncated responses above which LEN003 reports the problem instead.
     - `held_above`: share of responses with EOS suppressed, 0 to 1, above which the minimum is too high.
-    - `held_told`: share of responses with EOS suppressed above which LEN004 reports it instead.
+    - `held_told`: share of responses with EOS suppressed above which LEN004 reports the problem instead.
 
     ## Why it matters
-    A truncated response has no ending, and one that is forced to continue has an unintended tail. Both are scored and
-    trained on, and the policy learns the limit instead of the task (`grpo-doctor lab --fault truncation`).
+    A truncated response has no ending, and a response that is forced to continue has an unintended one. Both are scored
+    and trained on, and the policy learns the limit instead of the task (`grpo-doctor lab --fault truncation`).
 
     ## Example
     ```text
@@ -45,8 +45,8 @@ def length_limits_cut_the_policy(
     No finding.
 
     ## Known false alarms
-    Runs that recover as they learn to be brief; therefore the severity is info. If you have supervised answers, compare
-    with the percentiles of their lengths instead.
+    Runs that recover as they learn to write shorter responses; therefore the severity is info. If you have supervised
+    answers, use the percentiles of their lengths instead.
 
     ## Remedy
     Set max_new_tokens to at least the 95th percentile of response lengths, and min_new_tokens to at most the 25th (or

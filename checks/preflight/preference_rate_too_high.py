@@ -17,18 +17,19 @@ def preference_rate_too_high(
     """The learning rate is above the usual range for preference training.
 
     ## What it sees
-    The check applies to DPO, KTO, CPO, IPO and SimPO. For full fine-tuning, or without a declared adapter, above 5e-6
-    is reported as info; 2e-5 or more is a warning if full fine-tuning is known. For LoRA, 5e-4 or more is a warning.
-    ORPO and reward models, which train at 1e-5, are not checked.
+    The check applies to DPO, KTO, CPO, IPO and SimPO. For full fine-tuning, or without a declared adapter, a rate above
+    5e-6 is reported as info. A rate of 2e-5 or more is a warning if full fine-tuning is declared. For LoRA, a rate of
+    5e-4 or more is a warning. ORPO and reward models, which train at 1e-5, are not checked.
 
     ## Thresholds
     - `full_info`: learning rate of full fine-tuning above which the severity is info.
-    - `full_warning`: learning rate of full fine-tuning at which it is a warning.
-    - `adapter_warning`: learning rate of LoRA at which it is a warning.
+    - `full_warning`: learning rate of full fine-tuning at or above which it is a warning.
+    - `adapter_warning`: learning rate of LoRA at or above which it is a warning.
 
     ## Why it matters
-    The loss depends only on the margin. Large steps widen it by making the rejected response much less likely, and the
-    chosen one with it. The model then repeats itself or writes noise, while accuracy and margin look perfect.
+    The loss depends only on the margin. Large steps widen the margin by making the rejected response much less likely,
+    and the chosen response becomes less likely too. The model then repeats itself or writes noise, while accuracy and
+    margin look perfect.
 
     ## Example
     ```python
@@ -42,7 +43,7 @@ def preference_rate_too_high(
     No finding.
 
     ## Known false alarms
-    Small models and short runs, which tolerate higher rates. LoRA at 5e-5 to 2e-4, which is common and not reported.
+    Small models and short runs, which tolerate higher rates. LoRA at 5e-5 to 2e-4 is common and is not reported.
 
     ## Remedy
     Set the learning rate to 5e-7 to 1e-6 (full fine-tuning) or 5e-6 to 5e-5 (LoRA).

@@ -19,7 +19,7 @@ def prompts_without_the_chat_template(
 
     ## What it sees
     The script passes prompts to TRL's `GRPOTrainer` as text without chat template tokens, for a model whose name
-    contains instruct, it or chat.
+    contains "instruct", "it" or "chat".
 
     ## Why it matters
     The model was trained on chat turns. It continues plain text like a document, often without ending its turn, up to
@@ -39,7 +39,7 @@ def prompts_without_the_chat_template(
     No finding.
 
     ## Known false alarms
-    Deliberate plain-text prompts; therefore the severity is info.
+    Plain-text prompts that are deliberate; therefore the severity is info.
 
     ## Remedy
     Write prompts as lists of messages; TRL then applies the chat template.

@@ -18,8 +18,8 @@ def quantised_rollouts_uncorrected(
     """Rollouts use quantised weights without an importance-sampling correction.
 
     ## What it sees
-    There is a separate rollout engine whose weights or KV cache have 8 bits or fewer (FP8, INT8; declared, or by the
-    model's name), and no importance-sampling correction.
+    The check fires if the weights or the KV cache of a separate rollout engine have 8 bits or fewer (FP8, INT8;
+    declared, or by the model's name) and no importance-sampling correction is declared.
 
     ## Why it matters
     The quantised engine samples from a distribution that differs from the trainer's. Without a correction the gradient
@@ -38,7 +38,7 @@ def quantised_rollouts_uncorrected(
     No finding.
 
     ## Known false alarms
-    Trainers that always correct for the engine. Policies that the trainer quantises in the same way.
+    Trainers that always apply a correction for the engine. Policies that the trainer quantises in the same way.
 
     ## Remedy
     Use truncated importance sampling at token level with a cap of 2, or bfloat16 rollouts.

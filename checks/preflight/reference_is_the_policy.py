@@ -13,12 +13,12 @@ def reference_is_the_policy(
     """The KL term compares the policy with itself.
 
     ## What it sees
-    The settings declare a KL coefficient above 0, and `reference` is "none", "policy", "self", "old" or "actor", or the
-    reference is synchronised with the policy at every step.
+    The settings declare a KL coefficient above 0. In addition, `reference` is "none", "policy", "self", "old" or
+    "actor", or the reference is synchronised with the policy at every step.
 
     ## Why it matters
     The KL of a policy to itself is 0 and has no gradient. The coefficient then has no effect, and the log shows a KL of
-    0.0000 that looks good.
+    0.0000, which looks normal.
 
     ## Example
     ```python
@@ -32,8 +32,8 @@ def reference_is_the_policy(
     No finding.
 
     ## Known false alarms
-    Trainers that call the initial model "policy". A log is more reliable evidence: KL003 reports a KL of exactly 0, and
-    KL006 a wrong reference.
+    Trainers that call the initial model "policy". The log of a run is more reliable evidence: KL003 reports a KL of
+    exactly 0, and KL006 a wrong reference.
 
     ## Remedy
     Use a frozen copy of the initial policy, or with LoRA the base model with the adapter disabled.

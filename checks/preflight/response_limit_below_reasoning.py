@@ -34,11 +34,11 @@ def response_limit_below_reasoning(
     """The response limit is too short for this model.
 
     ## What it sees
-    The limit is below 1024 tokens, or is TRL's default (at most 512), with a model whose name indicates long reasoning
-    (R1-Distill, QwQ, Thinking-2507, OpenThinker, s1). Severity is info for a model that reasons unless its chat
-    template turns reasoning off (the first Qwen3, neither Base nor Instruct), and for a model whose configuration sets
-    `enable_thinking=True`. In a configuration, with any model, a limit below 16 tokens is info, and one of 8 or fewer
-    is a warning.
+    The check fires for a model whose name indicates long reasoning (R1-Distill, QwQ, Thinking-2507, OpenThinker, s1) if
+    the limit is below 1024 tokens or is TRL's default (at most 512). Severity is info for a model that reasons by
+    default and whose chat template can turn reasoning off (the first Qwen3, neither Base nor Instruct). It is also info
+    for a configuration that sets `enable_thinking=True`. In a configuration, a limit below 16 tokens is reported as
+    info for any model, and a limit of 8 tokens or fewer is a warning.
 
     ## Thresholds
     - `least_tokens`: response limit, in tokens, below which reasoning is truncated.
@@ -46,8 +46,8 @@ def response_limit_below_reasoning(
     - `fewest_tokens`: response limit, in tokens, up to which most answers are truncated before the EOS token.
 
     ## Why it matters
-    The answer comes after the reasoning. Almost every response is truncated before it and gets no reward, so groups
-    have zero variance.
+    The answer comes after the reasoning. Almost every response is truncated before the answer and gets no reward, so
+    groups have zero variance.
 
     ## Example
     ```python

@@ -14,12 +14,12 @@ def rollout_not_whole_mini_batches(
     """The rollout is not divisible by the mini-batch size.
 
     ## What it sees
-    The prompts or responses of a rollout are not divisible by those of a mini-batch. Severity is info, warning for
+    The prompts or responses of a rollout are not divisible by those of a mini-batch. Severity is info, but warning for
     slime, and error for EasyR1 and SkyRL.
 
     ## Why it matters
-    The last update uses only the remainder, with the same step size. slime discards the remainder. EasyR1 and SkyRL
-    refuse to start.
+    The last update uses only the remainder, with the same step size. In slime, the remainder is discarded. EasyR1 and
+    SkyRL refuse to start.
 
     ## Example
     ```shell
@@ -35,7 +35,7 @@ def rollout_not_whole_mini_batches(
     No finding.
 
     ## Known false alarms
-    verl, which continues training; the uneven last update rarely matters.
+    verl, which trains anyway; the uneven last update rarely matters.
 
     ## Remedy
     Make the rollout a multiple of the mini-batch.

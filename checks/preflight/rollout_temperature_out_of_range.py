@@ -19,7 +19,7 @@ def rollout_temperature_out_of_range(
 
     ## What it sees
     A sampling temperature below 0.6 is reported as info. Below 0.4 or above 1.5, it is a warning. The severity stays
-    info in a custom training script, whose `generate` may have another purpose, and for a model whose tokens are
+    info in a custom training script, whose `generate` call may have another purpose, and for a model whose tokens are
     actions. It is an error if the temperature is lowered to below 0.5 during the run. CFG014 reports greedy rollouts.
 
     ## Thresholds
@@ -30,7 +30,7 @@ def rollout_temperature_out_of_range(
 
     ## Why it matters
     A low temperature makes the responses of a group alike, so rewards are often equal. A high temperature produces
-    noise that the loss treats as the policy's own. In both cases the loss and the sampler have different
+    noise that the loss treats as the policy's own. In both cases, the loss and the sampler compute different
     log-probabilities, unless the loss uses the same temperature.
 
     ## Example
@@ -45,8 +45,8 @@ def rollout_temperature_out_of_range(
     No finding.
 
     ## Known false alarms
-    A high temperature for an instruct model with very low entropy, which can be deliberate. Vision-language-action
-    models, which are sampled at 1.6 and above in the recipes of SimpleVLA-RL, verl and VLA-RL.
+    A deliberately high temperature for an instruct model with very low entropy. Vision-language-action models, which
+    are sampled at 1.6 and above in the recipes of SimpleVLA-RL, verl and VLA-RL.
 
     ## Remedy
     Set the temperature to 1.0, and use the same temperature in the loss.

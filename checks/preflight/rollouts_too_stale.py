@@ -15,12 +15,12 @@ def rollouts_too_stale(
     """Responses may be too old for the loss.
 
     ## What it sees
-    More than 4 declared policy versions between rollout and update are a warning with a plain clipped loss; more than 8
-    are reported as info with any loss.
+    With a plain clipped loss, more than 4 declared policy versions between rollout and update are a warning. With any
+    loss, more than 8 are reported as info.
 
     ## Thresholds
     - `plain_above`: versions above which a plain loss is biased.
-    - `corrected_above`: versions above which a corrected loss also loses accuracy.
+    - `corrected_above`: versions above which a corrected loss is also biased.
 
     ## Why it matters
     The ratio between the current policy and the one that generated the responses leaves the clip bounds. Most of the
@@ -38,7 +38,7 @@ def rollouts_too_stale(
     No finding.
 
     ## Known false alarms
-    A limit that is never reached, because the engine is fast. Trainers that always correct for staleness.
+    A declared limit that is never reached, because the engine is fast. Trainers that always correct for staleness.
 
     ## Remedy
     Lower the staleness to 1 to 4 versions, or use a decoupled or truncated importance-sampling loss.

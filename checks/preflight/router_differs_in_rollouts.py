@@ -23,11 +23,11 @@ def router_differs_in_rollouts(
     ## What it sees
     The model's name indicates a mixture of experts (`30B-A3B`, Mixtral, gpt-oss, DeepSeek-V3, ...), and the run has a
     separate rollout engine, no routing replay, and token-level ratios. It is a warning if, in addition, rollouts are
-    reused for several updates or are asynchronous, without a declared correction of the ratio.
+    asynchronous or are reused for several updates, and no correction of the ratio is declared.
 
     ## Why it matters
     Small numerical differences between engine and trainer change which experts are selected. The probability of a token
-    then differs by large factors, and token-level ratios clip or amplify the wrong tokens. Runs drift and then
+    then differs by large factors, and token-level ratios clip or amplify the wrong tokens. Such runs drift and then
     collapse.
 
     ## Example
@@ -44,8 +44,8 @@ def router_differs_in_rollouts(
     No finding.
 
     ## Known false alarms
-    Runs with one update per rollout, a small learning rate and few steps, which often end well. Models whose name only
-    looks like that of a mixture of experts. A frozen router.
+    Runs with one update per rollout, a small learning rate and few steps, which often end well. Dense models with a
+    name that looks like that of a mixture of experts. A frozen router.
 
     ## Remedy
     Use routing replay (R2 or R3), sequence-level ratios (GSPO), or an importance-sampling correction.

@@ -40,7 +40,7 @@ def sampling_filters_on(
 
     ## What it sees
     top_p below 1, top_k above 0 (and below 50,000), and min_p above 0 are reported as info. A repetition, presence or
-    frequency penalty that is not neutral is a warning (info in a custom training script, whose `generate` may have
+    frequency penalty that is not neutral is a warning (info in a custom training script, whose `generate` call may have
     another purpose). The finding is not reported if the recorded mismatch between engine and trainer is below 1e-3.
 
     ## Thresholds
@@ -64,11 +64,12 @@ def sampling_filters_on(
     No finding.
 
     ## Known false alarms
-    Trainers that apply the same processors in the loss (vLLM `processed_logprobs`); the recorded mismatch is then small
-    and the check does not fire. A top_p of 0.95, which removes few tokens and trains well in practice.
+    Trainers that apply the same processors in the loss (vLLM `processed_logprobs`); if the recorded mismatch is small,
+    the check does not fire. A top_p of 0.95, which removes few tokens and trains well in practice.
 
     ## Remedy
-    Set top_p to 1.0, top_k to 0 (vLLM: -1), min_p to 0 and penalties to neutral, or use importance weights.
+    Set top_p to 1.0, top_k to 0 (vLLM: -1), min_p to 0 and every penalty to its neutral value, or use importance
+    weights.
 
     ## Sources
     TRL `logprobs_mode`; huggingface/trl#6789; grpo-dual (T 0.75, top_k 50, top_p 0.9, penalties 1.3, 0.7 and 0.3 with

@@ -13,7 +13,7 @@ def tokens_above_model_length(
     """Prompt and response together exceed the engine's maximum length.
 
     ## What it sees
-    The declared prompt and response limits together exceed the engine's maximum length. If the prompt has no limit, the
+    The declared prompt and response limits together exceed the engine's maximum length. Without a prompt limit, the
     check fires if the response limit leaves no token for the prompt.
 
     ## Why it matters
@@ -33,9 +33,10 @@ def tokens_above_model_length(
 
     ## Known false alarms
     Datasets whose prompts are much shorter than their limit. A prompt limit that covers prompt and response together
-    (ms-swift's `max_length`, OpenRLHF's `data.max_len`), which is not added. NeMo-RL's own configurations use the same
-    length for engine and response, and request only the tokens that remain after the prompt. axolotl's `sequence_len`
-    and prime-rl's `seq_len` are not engine limits: longer samples are truncated before training.
+    (ms-swift's `max_length`, OpenRLHF's `data.max_len`); the check does not add it to the response limit. NeMo-RL's own
+    configurations use the same length for engine and response, and request only the tokens that remain after the
+    prompt. The settings `sequence_len` of axolotl and `seq_len` of prime-rl are not engine limits: longer samples are
+    truncated before training.
 
     ## Remedy
     Raise the engine's maximum length to prompt + response.

@@ -16,20 +16,20 @@ def clip_fraction_high(
     """The clip fraction is high, so many tokens do not contribute to the update.
 
     ## What it sees
-    Over the last ten rows, the check averages the share of tokens whose ratio is clipped. Above 0.2 it is a warning,
-    above 0.4 an error. Sequence-level ratios (GSPO) and CISPO are skipped, because they clip by design. Rows on which
-    all advantages are equal do not count, because they have no gradient to clip.
+    Over the last ten rows, the check averages the share of tokens whose ratio is clipped. An average above 0.2 is a
+    warning, and above 0.4 an error. Sequence-level ratios (GSPO) and CISPO are skipped, because they clip by design.
+    Rows on which all advantages are equal do not count, because they have no gradient to clip.
 
     ## Thresholds
     - `rows`: rows over which the share is averaged.
     - `warn`: share of clipped tokens, 0 to 1, for a warning.
-    - `bad`: the same share for an error.
+    - `bad`: share of clipped tokens, 0 to 1, for an error.
 
     ## Why it matters
     A clipped token has no gradient. If many tokens are clipped, the policy has left the region for which the rollout's
-    advantages were computed: too many updates per rollout, too high a learning rate, or log-probabilities that were
-    never comparable. If only the upper bound clips, raise it (clip-higher); if only the lower bound clips, negative
-    advantages are too strong.
+    advantages were computed. The reason is too many updates per rollout, too high a learning rate, or log-probabilities
+    that were never comparable. If only the upper bound clips, it is too low for exploration. If only the lower bound
+    clips, negative advantages are too strong.
 
     ## Example
     ```text
@@ -43,12 +43,12 @@ def clip_fraction_high(
     No finding.
 
     ## Known false alarms
-    Sequence-level clipping that the log does not declare. Single rows: a healthy off-policy run (75%) has a peak of
-    0.15 and stays at 0.05, so only the mean counts. Runs that ended in collapse had values of 0.25 to 1.0.
+    Sequence-level clipping that the log does not declare. Single rows: a healthy off-policy run (score 75%) has a peak
+    of 0.15 and stays at 0.05, so only the mean counts. Runs that ended in collapse had values of 0.25 to 1.0.
 
     ## Remedy
-    Make fewer updates per rollout or halve the learning rate. If only the upper side is clipped, set TRL
-    `epsilon_high=0.28`.
+    Make fewer updates per rollout or halve the learning rate. If only the upper bound clips, raise it (TRL:
+    `epsilon_high=0.28`).
 
     ## Sources
     TRL `clip_ratio/region_mean`, verl `actor/pg_clipfrac`; arXiv 2507.18071 (GSPO); public CS336 runs as above.

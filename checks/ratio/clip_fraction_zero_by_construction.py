@@ -18,15 +18,15 @@ def clip_fraction_zero_by_construction(
     """The clip fraction is always 0: with one update per rollout the ratio is 1 and the clip never applies.
 
     ## What it sees
-    Ten or more clip fractions are recorded, and all are exactly 0. No ratio differs from 1 by more than the clip bound
-    could hide (mean within 1e-3 of 1, largest at most 1.2, if they are recorded).
+    The check fires if ten or more clip fractions are recorded and all are exactly 0. If ratios are recorded, the mean
+    must be within 1e-3 of 1 and the largest at most 1.2.
 
     ## Thresholds
-    - `least_rows`: recorded clip fractions that must all be 0.
+    - `least_rows`: minimum number of recorded clip fractions, all of which must be 0.
 
     ## Why it matters
-    This is not a defect. The clip fraction and the ratio then carry no information, and remedies that act through the
-    clip bound (clip-higher, a smaller epsilon, dual clip) have no effect, so they are withheld.
+    This is not a defect. The clip fraction and the ratio then carry no information. Remedies that act through the clip
+    bound (clip-higher, a smaller epsilon, dual clip) have no effect, so the report does not recommend them.
 
     ## Example
     ```text

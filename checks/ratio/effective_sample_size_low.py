@@ -14,12 +14,12 @@ def effective_sample_size_low(
 
     ## What it sees
     The effective sample size of the importance weights is (sum w)^2 / sum w^2, as a share of the batch. If the mean of
-    the last 5 rows is below 10%, it is a **warning**; below 2%, an **error**.
+    the last 5 rows is below 10%, it is a **warning**; below 2%, it is an **error**.
 
     ## Thresholds
     - `low`: share of the batch, 0 to 1, for a warning; at 10%, the gradient is as noisy as with a tenth of the
       responses.
-    - `none`: share of the batch, 0 to 1, for an error; at 2%, five of 256 responses carry the gradient.
+    - `none`: share of the batch, 0 to 1, for an error; at 2%, five of 256 responses determine the gradient.
 
     ## Why it matters
     The variance of an importance-weighted gradient is inversely proportional to this share. Near 0, a few tokens or
@@ -37,7 +37,7 @@ def effective_sample_size_low(
     No finding.
 
     ## Known false alarms
-    Weights of whole sequences, which fall to a few percent sooner than those of tokens.
+    Weights of whole sequences, whose effective sample size falls to a few percent sooner than that of token weights.
 
     ## Remedy
     Sample more often. Truncate the weights at 2, or reject tokens outside 0.5 to 2. Then fix the difference between

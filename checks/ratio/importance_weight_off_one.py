@@ -17,19 +17,20 @@ def importance_weight_off_one(
 
     ## What it sees
     Trainer and rollout engine agree per token (k3 below 0.01, or 0.11 nats of mean difference), but their mean
-    importance weight is outside 0.8 to 1.25 on two consecutive rows. The severity is then info. Outside 0.5 to 2 on one
-    row it is a warning, and below 0.25 an error unless the reward has gained.
+    importance weight is outside 0.8 to 1.25 on two consecutive rows. The severity of this case is info. A weight
+    outside 0.5 to 2 on one row is a warning. A weight below 0.25 is an error unless the reward has gained.
 
     ## Thresholds
-    - `agree`: k3 KL, nats per token, below which generator and trainer agree token by token.
+    - `agree`: k3 KL, nats per token, below which rollout engine and trainer agree token by token.
     - `off_factor`: factor by which the mean importance weight differs from 1 on two consecutive rows.
     - `far_factor`: factor by which the mean importance weight differs from 1 on one row.
     - `tiny`: mean importance weight below which it is an error.
 
     ## Why it matters
-    Under the generator the expected weight is exactly 1. Summed over a response of a thousand tokens, differences of a
-    thousandth become factors. A cap or a mask removes the large factors and keeps the small ones, so the mean falls.
-    Every gradient is multiplied by this mean, and the loss is tiny although the policy is fine.
+    Under the rollout engine's distribution, the expected weight is exactly 1. Summed over a response of a thousand
+    tokens, differences of a thousandth become factors. A cap or a mask removes the large factors and keeps the small
+    ones, so the mean falls. Every gradient is multiplied by this mean, and the loss is tiny although the policy is
+    fine.
 
     ## Example
     ```text
@@ -46,8 +47,8 @@ def importance_weight_off_one(
     No finding.
 
     ## Known false alarms
-    Small batches of sequence-level weights, which scatter widely. Trainers that do not correct the mismatch but print
-    the columns as 0; no weight can be 0, so such rows are left out.
+    Small batches of sequence-level weights, which scatter widely. Trainers that do not correct the mismatch but log the
+    columns as 0; no weight can be 0, so such rows are skipped.
 
     ## Remedy
     Use weights per token, or the mean over the response (as GSPO does), instead of the sum.

@@ -13,8 +13,8 @@ def importance_weights_mostly_clipped(
     """Truncating or masking importance weights discards much of the batch.
 
     ## What it sees
-    Over the last 5 rows, the check averages the share of tokens (or responses) whose importance weight of trainer to
-    rollout engine was truncated or masked. Above 30% it is a **warning**, above 70% an **error**.
+    Over the last 5 rows, the check averages the share of tokens (or responses) whose importance weight (trainer to
+    rollout engine) was truncated or masked. Above 30%, it is a **warning**; above 70%, it is an **error**.
 
     ## Thresholds
     - `many`: share of tokens, 0 to 1, for a warning, because truncation is intended for rare outliers.
@@ -36,7 +36,7 @@ def importance_weights_mostly_clipped(
     No finding.
 
     ## Known false alarms
-    Rejection of whole responses by the product of their ratios, which long responses rarely pass.
+    Rejection of whole responses by the product of their ratios, because long responses are nearly always rejected.
 
     ## Remedy
     First fix the mismatch: use the same precision on both sides, and fresh weights in the engine. Only then widen the

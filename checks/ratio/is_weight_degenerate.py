@@ -17,13 +17,13 @@ def is_weight_degenerate(
     The mean probability ratio of new to old policy (median of five rows) is below 0.5 or above 2.
 
     ## Thresholds
-    - `low_ratio`: mean probability ratio below which weights are degenerate.
-    - `high_ratio`: mean probability ratio above which weights are degenerate.
+    - `low_ratio`: mean probability ratio below which the weights are degenerate.
+    - `high_ratio`: mean probability ratio above which the weights are degenerate.
     - `rows`: rows over which the median is computed.
 
     ## Why it matters
-    Under the old policy the expected ratio is exactly 1. A mean far from 1 shows that a few samples carry all the
-    weight, or that the two policies almost do not overlap. The gradient estimate is then noise.
+    Under the old policy, the expected ratio is exactly 1. A mean far from 1 shows that a few samples have all the
+    weight, or that the two policies barely overlap. The gradient estimate is then noise.
 
     ## Example
     ```text

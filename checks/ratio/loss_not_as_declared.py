@@ -17,16 +17,16 @@ def loss_not_as_declared(
     """The loss differs from the one that the settings declare.
 
     ## What it sees
-    The probe measures the weight that the loss gives to the log-probability of each token, on four responses of two
-    lengths, at a ratio of 1 and with the first token moved. These weights show the average over tokens, the level of
-    the ratio, the clip and the KL estimator. It fires if `loss_type`, `loss_agg_mode` or `importance_sampling_level`
-    declares a different one, and if the KL term is k3 with the difference reversed.
+    On four responses of two lengths, the probe measures the weight that the loss gives to the log-probability of each
+    token. The probe measures at a ratio of 1, and with the ratio of the first token changed. These weights show how the
+    loss averages over tokens, the level of the ratio (token or sequence), the clip and the KL estimator. The probe
+    fires if `loss_type`, `loss_agg_mode` or `importance_sampling_level` declares a different form, or if the KL term is
+    k3 with the difference reversed.
 
     ## Why it matters
     A mean over tokens gives long responses more weight than a mean over responses, and a constant divisor changes the
-    size of the step. Runs that are compared by their declared loss then differ in something else. The mean of k3 over
-    samples of the policy is the KL. With the reversed difference it is not: tokens that the policy prefers count
-    exponentially.
+    size of the step. Comparisons of runs by their declared loss are then wrong. The mean of k3 over samples of the
+    policy is the KL. With the reversed difference, it is not: tokens that the policy prefers count exponentially.
 
     ## Example
     ```python
@@ -56,9 +56,9 @@ def loss_not_as_declared(
     No finding.
 
     ## What this certifies, and what it does not
-    It certifies the form of the loss on one batch. It does not measure the average over micro-batches and ranks,
+    The probe certifies the form of the loss on one batch. It does not measure the average over micro-batches and ranks,
     because divisions outside the loss are not visible. It measures the KL and the entropy bonus only on the
-    `objective`. Clip bounds are judged by RAT007, the normaliser by ADV014.
+    `objective`. RAT007 judges the clip bounds, and ADV014 judges the normaliser.
 
     ## Known false alarms
     A trainer that scales its loss outside the function that the adapter provides.

@@ -20,20 +20,20 @@ def ratio_not_one_at_first_minibatch(
     """The probability ratio differs from 1 before the first update on a rollout.
 
     ## What it sees
-    The check uses the mean of |ratio - 1| on the first minibatch of a rollout, before any optimizer step on it: on 3 of
-    5 rows, above 0.01 it is a warning, above 0.05 an error. If the settings declare one update per rollout (as many
-    prompts in an update as in a step, one pass), every minibatch is the first one. A clip fraction above 0.001 is then
-    a warning too. Multi-turn rollouts are excluded from this, because each turn is a sample there, so a rollout has
-    more samples than prompts.
+    The check uses the mean of |ratio - 1| on the first minibatch of a rollout, before any optimizer step on that
+    rollout. If the mean is above 0.01 on 3 of 5 rows, it is a warning; above 0.05, it is an error. If the settings
+    declare one update per rollout (as many prompts in an update as in a step, one pass), every minibatch is the first
+    one. A clip fraction above 0.001 is then a warning too. This does not apply to multi-turn rollouts: each turn is a
+    sample, so a rollout has more samples than prompts.
 
     ## Thresholds
     - `warn`: mean |ratio - 1| of the first minibatch for a warning.
-    - `bad`: the same for an error.
+    - `bad`: mean |ratio - 1| of the first minibatch for an error.
     - `clipped`: clip fraction, 0 to 1, above which a run with one update per rollout gets a warning.
 
     ## Why it matters
-    New and old policy have the same weights at that moment, so the ratio is 1 by identity. If it is not, the two
-    log-probabilities were computed differently: importance weights and clipping then correct for a difference that the
+    New and old policy have the same weights at that time, so the ratio is 1 by identity. If it is not, the two
+    log-probabilities were computed differently. Importance weights and clipping then correct for a difference that the
     policy did not cause, and every gradient is biased.
 
     ## Example
@@ -48,11 +48,11 @@ def ratio_not_one_at_first_minibatch(
     No finding.
 
     ## Known false alarms
-    Old log-probabilities from a bf16 inference engine, which differ by about 0.01 per token without any fault; this is
-    only a warning.
+    Old log-probabilities from a bf16 inference engine, which differ by about 0.01 per token without any bug; the
+    severity is then warning.
 
     ## Remedy
-    Switch dropout off, and use the same engine, temperature and mask for both passes.
+    Switch off dropout, and use the same engine, temperature and mask for both passes.
 
     ## Sources
     Identity; huggingface/trl#3500, verl-project/verl#2996, volcengine/verl PR#2953, modelscope/ms-swift PR#8427.

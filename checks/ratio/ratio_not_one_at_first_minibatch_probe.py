@@ -19,21 +19,22 @@ def probe_ratio(
     low_precision: float = 5e-2,
 ) -> Fires | None:
     """## What this certifies, and what it does not
-    The probe scores canary responses twice without an update in between: first with `old_logprobs` if the adapter has
-    it, else with `logprobs`, and then with `logprobs` in the mode in which the trainer's own step leaves the model. For
-    a `loss` that is one function, the probe compares the forward pass with the gradient with the pass that acts as the
-    old policy. It also tests whether the clip already acts before any update, for example because old scores have
-    another temperature. (RAT007 reports a clip whose range excludes 1, which stops all tokens of one sign.) If a loss
-    itself samples and weights tokens by its sampler's log-probabilities, all tokens of a response must have the same
-    weight, or be discounted. A mean |ratio - 1| above 1e-2 (5e-2 in half precision) is a finding; it is a warning
-    without evidence that updates run in train mode, or if dropout in the loss is the reason. If the old scores come
-    from the module of the policy or of the reference, the weights are then changed slightly, and the old scores must
-    change too. It certifies that scoring at rollout time and at update time is the same function, in the trainer's
-    process. It does not certify the generator's own log-probabilities: GEN004 and RAT004 do.
+    The probe scores canary responses twice without an update in between. The first pass uses `old_logprobs` if the
+    adapter has it, or else `logprobs`. The second pass uses `logprobs`, in the mode in which the trainer's own step
+    leaves the model. For a `loss` that is a single function, the probe compares the forward pass that has a gradient
+    with the pass that acts as the old policy. It also tests whether the clip already acts before any update, for
+    example because the old scores use a different temperature. A clip whose range excludes 1, which stops all tokens of
+    one sign, is reported by RAT007. If a loss itself samples, and weights tokens by the log-probabilities of its
+    sampler, all tokens of a response must have the same weight or be discounted. A mean |ratio - 1| above 1e-2 (5e-2 in
+    half precision) is a finding. Its severity is warning without evidence that updates run in train mode, or if dropout
+    in the loss is the reason. If the old scores come from the module of the policy or of the reference, the weights are
+    then changed slightly, and the old scores must change too. The probe certifies that the trainer's process uses the
+    same function for scoring at rollout time and at update time. It does not certify the generator's own
+    log-probabilities: GEN004 and RAT004 do.
 
     ## Thresholds of the probe
     - `limit`: mean |ratio - 1| without an update, up to which scoring counts as identical.
-    - `low_precision`: the same if a module computes in half precision.
+    - `low_precision`: the same limit if a module computes in half precision.
     """
     made, own, responses = probes.crafted_inputs.answered(render, tokenizer, model, prompts)
     mode = _mode_of_update(model, step, loss, made, responses)

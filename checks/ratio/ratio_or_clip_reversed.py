@@ -22,20 +22,21 @@ def ratio_or_clip_reversed(
 
     ## What it sees
     The probe uses four samples, two with a positive and two with a negative advantage. The loss must move each sample
-    in the direction of its advantage (critical otherwise). At ratios of 1.65 and 0.61, the clip may stop a step that
-    increases the distance to the old policy, but not one that decreases it (error): A > 0 at 0.61, A < 0 at 1.65. If
-    the clip acts and `settings` declare `epsilon`, it must not act at 0.8 of the bound, and must act at 1.25 of it
-    (error). Every sample must have a gradient at a ratio of 1 (error). If `settings` declare `epsilon`, the old
-    log-probabilities that the `objective` receives must affect the gradient (error). A forward pass of the policy
-    without gradient on the samples must affect it too, unless it is used only for logging: a warning if `epsilon` is
-    declared, otherwise info.
+    in the direction of its advantage (otherwise critical). At ratios of 1.65 and 0.61, the clip may stop a step that
+    increases the distance to the old policy. It must not stop a step that decreases the distance, that is, A > 0 at
+    0.61 or A < 0 at 1.65 (otherwise error). If the clip acts and `settings` declare `epsilon`, it must not act at 0.8
+    of the bound, and must act at 1.25 of the bound (otherwise error). Every sample must have a gradient at a ratio of 1
+    (otherwise error). If `settings` declare `epsilon`, the old log-probabilities that the `objective` receives must
+    affect the gradient (otherwise error). A forward pass of the policy without gradient on the samples must also affect
+    the gradient, unless the pass is used only for logging. Otherwise, it is a warning if `epsilon` is declared, and
+    info if not.
 
     ## Why it matters
     The minimum of the clipped and the unclipped objective is pessimistic: it ignores gains beyond the bound but not
-    losses. With the maximum, or with the clip alone, a good answer that has become unlikely never becomes likely again,
-    and a bad one that has become likely is never unlearned. If old and new are swapped, or the sign of the advantage is
-    lost, training unlearns rewarded responses. At a ratio of 1, as in the first update, all of these except the sign
-    look right.
+    losses. With the maximum, or with the clip alone, a good answer that has become unlikely never becomes likely again.
+    A bad answer that has become likely is never unlearned. If old and new are swapped, or the sign of the advantage is
+    lost, training unlearns rewarded responses. At a ratio of 1, as in the first update, all of these errors except the
+    sign are invisible.
 
     ## Example
     ```python
@@ -61,18 +62,18 @@ def ratio_or_clip_reversed(
     No finding.
 
     ## What this certifies, and what it does not
-    It certifies the direction of the policy gradient for samples of either sign, at three ratios. It uses the trainer's
-    `objective` or, without one, a `loss` that takes its old log-probabilities from a forward pass without gradient,
-    from a sampling loop, or from a scripted engine. A loss that divides by its own detached log-probabilities always
-    has a ratio of 1, so only the sign is certified. If the loss itself samples and weights tokens by the
-    log-probabilities of its sampler, a weight that is inverted or applied twice is an error. The same applies if a
-    sampling loop draws by other means than `multinomial` and `argmax`. It does not certify that the old
-    log-probabilities are the right ones (RAT003), or the size of a step.
+    The probe certifies the direction of the policy gradient for samples of either sign, at three ratios. It uses the
+    trainer's `objective`. Without one, it uses a `loss` that takes its old log-probabilities from a forward pass
+    without gradient, from a sampling loop, or from a scripted engine. A loss that divides by its own detached
+    log-probabilities always has a ratio of 1, so only the sign is certified. If the loss itself samples and weights
+    tokens by the log-probabilities of its sampler, a weight that is inverted or applied twice is an error. The same
+    applies if a sampling loop draws by means other than `multinomial` and `argmax`. It certifies neither that the old
+    log-probabilities are correct (RAT003) nor the size of a step.
 
     ## Known false alarms
-    Methods that exclude tokens far from the old policy on both sides (IcePop and other double-sided masks), and
-    intended training on positives only; ignore RAT007 for these. Soft gates and other bounds (SAPO, CISPO, GSPO, a dual
-    clip of 2 or more) pass and are not false alarms.
+    Methods that exclude tokens far from the old policy on both sides (IcePop and other double-sided masks). Intended
+    training on positive samples only. Ignore RAT007 for these. Soft gates and other bounds (SAPO, CISPO, GSPO, a dual
+    clip of 2 or more) pass the probe and cause no false alarms.
 
     ## Remedy
     Use `-torch.min(ratio * A, ratio.clamp(1 - eps, 1 + eps) * A)`, with `ratio = exp(new - old)`.

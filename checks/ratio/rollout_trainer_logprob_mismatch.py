@@ -9,7 +9,7 @@ from grpo_doctor.series.mismatch_parts import sudden, unchanged
     severity="warning",
     confidence="medium",
     explains=("RAT003", "RAT005", "RAT008", "MIS015", "KL001", "GRD002"),
-    invalidates=("updates since step {onset}: their tokens come from another distribution",),
+    invalidates=("updates since step {onset}: their tokens come from a different distribution",),
 )
 def rollout_trainer_logprob_mismatch(
     rollout_gap: Column,
@@ -29,13 +29,13 @@ def rollout_trainer_logprob_mismatch(
     """The rollout engine and the trainer assign different probabilities to the sampled tokens.
 
     ## What it sees
-    The difference of the two log-probabilities is measured as the k3 KL in nats per token, on 2 of 3 rows. It is
-    recorded, or estimated from the mean absolute difference d of the log-probabilities, as pi/4 d^2. It is a warning
-    above 2e-3 (d = 0.05, a factor of 1.05 per token), or at a mean probability difference above 0.01; up to 1e-2 the
-    severity is info if the reward has gained, or if k3 was in this range on the first row and has not doubled since.
-    It is an error above 1e-2 (d = 0.11) if the reward has not gained. It is critical above 1e-1 (d = 0.36; an error if
-    k3 was not recorded), or if the median of five rows is above 1e-2 and has doubled within 20 rows. If the generator's
-    raw logits are also recorded, they show on which side the cause is.
+    The check measures the difference of the two log-probabilities as the k3 KL in nats per token, on 2 of 3 rows. The
+    KL is recorded, or estimated as pi/4 d^2 from the mean absolute difference d of the log-probabilities. It is a
+    warning above 2e-3 (d = 0.05, a factor of 1.05 per token), or at a mean probability difference above 0.01. Up to
+    1e-2, the severity is info if the reward has gained, or if k3 was in this range on the first row and has not doubled
+    since. It is an error above 1e-2 (d = 0.11) if the reward has not gained. It is critical above 1e-1 (d = 0.36; an
+    error if k3 was not recorded), or if the median of five rows is above 1e-2 and has doubled within 20 rows. If the
+    raw logits of the rollout engine are also recorded, they show on which side the cause is.
 
     ## Thresholds
     - `warn`: k3 KL, nats per token, for a warning.
@@ -45,7 +45,7 @@ def rollout_trainer_logprob_mismatch(
     - `grown`: multiple of the first row's k3 up to which the level is steady.
 
     ## Why it matters
-    Policy gradients assume that the tokens were drawn from the policy that is updated. If they were not, "on-policy"
+    Policy gradients assume that the tokens were sampled from the policy that is updated. If they were not, "on-policy"
     training is off-policy without a correction. Unlikely tokens are affected most, and gradient norm and entropy spike.
     This is the most informative metric. At step 1 or 2 it reveals a broken generation mode, stale weights, a
     differently rendered prompt, and a clip or temperature that is applied twice.
@@ -63,10 +63,11 @@ def rollout_trainer_logprob_mismatch(
     No finding.
 
     ## Known false alarms
-    In float32, a healthy run stays below 1e-8; bf16 inference engines give about 1e-3 without any fault, and about 2e-3
-    with a mixture of experts, starting at the first row. A penalty over the response: the difference is only 0.02, and
-    the score was not lower (0.65, or 0.63 without the penalty), so it is reported as a note. Quantised generators and
-    asynchronous rollouts, which differ by design; a run that gains nevertheless keeps a warning.
+    Inference engines in bf16, which give about 1e-3 without any bug, and about 2e-3 with a mixture of experts, starting
+    at the first row. In float32, a healthy run stays below 1e-8. A repetition penalty over the response: the difference
+    is only 0.02, and the score was not lower (0.65, against 0.63 without the penalty), so the finding is a note.
+    Quantised engines and asynchronous rollouts, which differ by design; if the run gains nevertheless, the severity
+    stays warning.
 
     ## Remedy
     First find the side. Then use truncated importance sampling (TRL default, verl `rollout_correction`, OpenRLHF

@@ -19,20 +19,21 @@ def staleness_excess(
     """Too many updates use rollouts of an old policy.
 
     ## What it sees
-    On 3 of 5 rows, there are more than 16 optimizer steps per rollout step (from the recorded optimizer steps), more
-    than 4 passes over each rollout (`num_iterations`, `ppo_epochs`), or a queue that lags more than 8 steps. If the age
-    of the samples is recorded, it is used instead of the declared lag, and the declared lag, if any, is its limit.
+    The check fires if one of three limits is exceeded on 3 of 5 rows. The limits are 16 optimizer steps per rollout
+    step (from the recorded optimizer steps), 4 passes over each rollout (`num_iterations`, `ppo_epochs`), and a queue
+    that lags by 8 steps. If the age of the samples is recorded, the check uses it instead of the declared lag, and a
+    declared lag is the limit.
 
     ## Thresholds
-    - `updates`: optimizer steps per rollout step.
-    - `most_passes`: passes over each rollout.
+    - `updates`: number of optimizer steps per rollout step above which the check fires.
+    - `most_passes`: number of passes over each rollout above which the check fires.
     - `most_lag`: number of steps by which rollouts may be older than the policy.
 
     ## Why it matters
-    Each update moves the policy away from the one that generated the samples. Clipping limits the effect of a token,
-    but not the drift. In a public sweep, 2 passes x 8 minibatches reached 75%, while 16 passes over the same batch
-    collapsed within seven steps. trl#2980 reports gradient norm and clip ratio that drift with num_iterations = 4 after
-    10,000 steps.
+    Each update moves the policy away from the one that generated the samples. Clipping limits the effect of each token,
+    but not the drift of the policy. In a public sweep, 2 passes x 8 minibatches reached 75%, while 16 passes over the
+    same batch collapsed within seven steps. Issue trl#2980 reports a gradient norm and a clip ratio that drift with
+    num_iterations = 4 after 10,000 steps.
 
     ## Example
     ```text
@@ -48,11 +49,11 @@ def staleness_excess(
     No finding.
 
     ## Known false alarms
-    Small learning rates, which tolerate more updates. The limits are conventions, so a configuration alone is not a
+    Small learning rates, which tolerate more updates. The limits are conventions, so exceeding them alone is not a
     failure.
 
     ## Remedy
-    Use two passes at most, or importance-sampling corrections for asynchronous queues.
+    Use at most two passes, or importance-sampling corrections for asynchronous queues.
 
     ## Sources
     ShibukiZero/assignment5-alignment (broad_e16_tb256, broad_e2_tb32); huggingface/trl#2980;

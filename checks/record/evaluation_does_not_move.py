@@ -19,15 +19,15 @@ def evaluation_does_not_move(eval_score: Column, reward_gained: Column, *, equal
     """The held-out score is identical at every evaluation while the reward rises.
 
     ## What it sees
-    Four or more held-out scores that are identical to the last digit and neither 0 nor 1, while the training reward has
-    gained.
+    The check fires if four or more held-out scores are identical to the last digit and neither 0 nor 1, while the
+    training reward has gained.
 
     ## Thresholds
-    - `equal_scores`: number of equal held-out scores.
+    - `equal_scores`: minimum number of equal held-out scores.
 
     ## Why it matters
-    Changed weights give different answers and a different score. The same number to the last digit means that the
-    evaluation uses weights that do not change: a base model whose adapter was not merged, or an engine that was not
+    Changed weights give different answers and a different score. If the number is the same to the last digit, the
+    evaluation uses weights that do not change: the base model without the adapter, or an engine that was not
     synchronised.
 
     ## Example
@@ -47,7 +47,7 @@ def evaluation_does_not_move(eval_score: Column, reward_gained: Column, *, equal
     An evaluation set of few prompts. Scores of exactly 0 or 1 are excluded, because they may be the minimum or maximum.
 
     ## Remedy
-    Compare one prompt's log-probabilities under the evaluated and the trained weights.
+    Compare the log-probabilities of one prompt under the evaluated and the trained weights.
 
     ## Sources
     PrimeIntellect-ai/prime-rl#1456 (the merge was skipped at save: evaluation equal before and after training).

@@ -29,10 +29,10 @@ def jump_at_restart(
     """A metric jumps where the run resumes, so some state was not restored.
 
     ## What it sees
-    At a restart of the step counter that does not begin at the first step, the check compares the means of reward,
-    entropy, KL, response length and gradient norm over the 5 rows after and the 5 rows before. It fires if one of them
-    differs by 5 standard errors of its noise and by a quarter of the larger value. A reward must fall, and a gradient
-    norm must rise.
+    The check covers restarts of the step counter that do not begin at the first step. It compares the means of reward,
+    entropy, KL, response length and gradient norm over the 5 rows before the restart and the 5 rows after it. It fires
+    if one of these means changes by 5 standard errors and by a quarter of the larger value. Only a fall of the reward
+    and a rise of the gradient norm count.
 
     ## Thresholds
     - `rows`: rows before and rows after the restart that are compared.
@@ -40,9 +40,9 @@ def jump_at_restart(
     - `least`: minimum jump as a share of the larger value, 0 to 1.
 
     ## Why it matters
-    A resumed run continues where it stopped. The jumping metric shows which state was lost: optimizer moments (gradient
-    norm and reward), the reference model (KL to 0), sampling settings (entropy and length), the position in the data
-    (reward).
+    A resumed run continues where it stopped. The metric that jumps shows which state was lost: optimizer moments
+    (gradient norm and reward), the reference model (KL falls to 0), sampling settings (entropy and length), or the
+    position in the data (reward).
 
     ## Example
     ```log
@@ -76,11 +76,11 @@ def jump_at_restart(
     No finding.
 
     ## Known false alarms
-    A run that is resumed with other settings by design.
+    A run that is deliberately resumed with different settings.
 
     ## Remedy
-    Compare the settings that both starts print. Restore optimizer, scheduler, reference, random state and data position
-    together with the weights.
+    Compare the settings that the run printed at both starts. Restore optimizer, scheduler, reference, random state and
+    data position together with the weights.
 
     ## Sources
     NVIDIA-NeMo/RL#3171 (a resume that silently began with fresh optimizers); huggingface/open-r1#450 (reward and

@@ -16,17 +16,17 @@ def knob_not_wired(found: Comparison, *, places: int = 3) -> Fires | None:
     """A setting was changed, but the metrics are identical.
 
     ## What it sees
-    The two runs differ in a declared setting that should affect training (a seed does; names, lengths and logging do
-    not), but their metrics are equal to the last printed digit at every shared step. If this is true for every metric
-    that varies, it is an error. If it is true only for metrics of the responses (reward, advantages, length, entropy)
-    while others differ, it is a warning: the changed setting does not reach them.
+    The two runs differ in a declared setting that should affect training, such as the seed (names, lengths and logging
+    should not). Their metrics are nevertheless equal to the last printed digit at every shared step. If this is true
+    for every metric that varies, it is an error. If it is true only for metrics of the responses (reward, advantages,
+    length, entropy) while others differ, it is a warning: the changed setting does not reach them.
 
     ## Thresholds
     - `places`: number of shared steps at or above which equality is not chance.
 
     ## Why it matters
-    Teams spend weeks on settings that no code reads. Two runs of a stochastic trainer never repeat a reward to four
-    digits; if they do, the second run only repeats the first.
+    Teams spend weeks on settings that no code reads. Two runs of a stochastic trainer never have the same rewards to
+    four digits. If they do, the second run only repeats the first.
 
     ## Example
     ```text
@@ -51,8 +51,8 @@ def knob_not_wired(found: Comparison, *, places: int = 3) -> Fires | None:
     No finding.
 
     ## Known false alarms
-    Values printed with two digits, over a few steps. Runs on stored responses, whose rewards and advantages come from
-    the data and not from the update. A setting that acts only after the last logged step.
+    A few steps whose values are printed with two digits. Runs on stored responses, whose rewards and advantages come
+    from the data and not from the update. A setting that acts only after the last logged step.
 
     ## Remedy
     Print the setting at the place where it is used.

@@ -19,15 +19,15 @@ def metric_carries_no_information(
     """A metric is constant, so it provides no information.
 
     ## What it sees
-    Ten or more equal values of a metric that people rely on: EOS suppression, mean advantage, judge failures, top-1
-    probability. KL003 and RAT002 report a constant KL or clip fraction.
+    The check fires after ten or more equal values of a metric that people rely on: EOS suppression, mean advantage,
+    judge failures or top-1 probability. KL003 and RAT002 report a constant KL or clip fraction.
 
     ## Thresholds
     - `least_rows`: number of equal values in a row.
 
     ## Why it matters
-    A number that cannot move proves nothing. An EOS suppressor that counts its own interventions is always at 100%; a
-    mean advantage is 0 by construction; a clip fraction is 0 if each rollout is used once.
+    A number that cannot change proves nothing. An EOS suppressor that counts its own interventions is always at 100%. A
+    mean advantage is 0 by construction. A clip fraction is 0 if each rollout is used once.
 
     ## Example
     ```text
@@ -47,7 +47,7 @@ def metric_carries_no_information(
     None: the finding makes no claim about the health of the run.
 
     ## Remedy
-    Log metrics that can change instead: P(EOS) before suppression, raw rewards instead of advantages.
+    Instead, log metrics that can change: P(EOS) before suppression, and raw rewards instead of advantages.
 
     ## Sources
     BoBaCai/grpo-dual (EOS suppressor 8/8); beita6969/colab-grpo (an avg_reward that is an advantage).

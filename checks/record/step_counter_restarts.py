@@ -17,9 +17,9 @@ def step_counter_restarts(step: Column, events: Column) -> Fires:
     The check reports every row whose step is lower than that of the previous row.
 
     ## Why it matters
-    Trends and baselines then extend across the restart. The parts before and after it may be two runs with different
-    settings, or one run from a checkpoint with a new optimizer. The onset of a finding after the restart refers to the
-    second counter.
+    Trends and baselines then extend across the restart. The parts before and after the restart may be two runs with
+    different settings, or one run that was resumed from a checkpoint with a new optimizer. The onset of a finding after
+    the restart refers to the restarted counter.
 
     ## Example
     ```log
@@ -39,8 +39,8 @@ def step_counter_restarts(step: Column, events: Column) -> Fires:
     No finding.
 
     ## Known false alarms
-    None: the finding makes no claim about the health of the run. A counter that restarts with every epoch, which looks
-    the same.
+    None: the finding makes no claim about the health of the run. A counter that restarts with every epoch, which the
+    check cannot distinguish from a resumed run.
 
     ## Remedy
     If the parts are different runs, analyse them separately: cut the log at the line that the finding names.

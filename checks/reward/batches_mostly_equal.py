@@ -40,19 +40,19 @@ def batches_mostly_equal(
 
     ## What it sees
     At least 80% of the batches (20 or more), and of the last ten, have equal rewards (reward_std, or reward_max minus
-    reward_min, is at most 1e-6), and the reward has not gained and is not near its maximum (`series.trajectory`).
-    The check applies to logs that do not count zero-variance groups; ADV003 judges those. Half of the rewards are
-    enough if all batches without spread have the same reward and the same mean length: prompts differ from step to
-    step, so this is one answer to all of them. Two in five are enough if all of them have the same negative reward.
+    reward_min, is at most 1e-6). In addition, the reward has not gained and is not near its maximum
+    (`series.trajectory`). The check applies to logs that do not count zero-variance groups; ADV003 judges those. Half
+    of the batches are sufficient if all batches without spread have the same reward and the same mean length. Prompts
+    differ from step to step, so the policy then gives the same answer to all of them. Two in five are sufficient if all
+    batches without spread have the same negative reward.
 
     ## Thresholds
     - `rows`: number of last rewards over which batches without spread are counted; at least twice as many must be
       recorded.
     - `mostly_share`: share of batches without spread, 0 to 1, at or above which rewards are mostly equal.
-    - `pinned_share`: the same, if all those batches have the same reward below 0.
-    - `many`: minimum number of rewards for an error: so many batches with equal rewards carry almost no signal (REW001
-      judges a constant reward).
-    - `alike_share`: the same, if reward and length do not differ between those batches either.
+    - `pinned_share`: the same share, if all those batches have the same reward below 0.
+    - `many`: minimum number of rewards for an error (REW001 judges a constant reward).
+    - `alike_share`: the same share, if all those batches have the same reward and the same mean length.
 
     ## Why it matters
     The advantage is the reward minus the group's mean, so equal rewards make it zero for every response, by identity. A
@@ -72,7 +72,7 @@ def batches_mostly_equal(
     No finding.
 
     ## Known false alarms
-    A batch of one prompt, in a task that is almost always or almost never solved.
+    Batches of one prompt, in a task that is almost always or almost never solved.
 
     ## Remedy
     Use more prompts per batch, more responses per prompt, and prompts that the policy solves some of the time.

@@ -52,21 +52,21 @@ def component_never_pays(
     never_paid_share: float = 0.1,
     patience: int = 40,
 ) -> Fires:
-    """A reward component stays at its minimum although the reward rises, or all but the formatting ones do.
+    """A reward component, or every one except formatting, stays at its minimum although the reward rises.
 
     ## What it sees
     After 20 rows, the reward has gained (`series.trajectory`), but one of its components has not. That component has
-    never exceeded its floor (its lowest value, at most 0) by more than a tenth of an equal share of the current reward,
-    or has been at the floor on 85% of its rows. Some components are ignored: those whose names mean formatting or a
-    penalty; those at the top of their range, or in its upper half if they have been below 0; and, unless their name
-    means correctness, those that are 0 on every row (a penalty that was never due) or that vary but stay below 0 (a
-    cost). The check also fires if, after 20 rows and regardless of the reward, only components whose names mean
-    formatting have been above 0. This is a **warning** after 40 rows.
+    been at its minimum (its lowest value, at most 0) on 85% of its rows, or has never exceeded it by more than a tenth
+    of an equal share of the current reward. Some components are ignored: those whose names mean formatting or a
+    penalty, and those at the top of their range (or in its upper half if they have been below 0). Unless the name means
+    correctness, the check also ignores components that are 0 on every row (a penalty that never applied) or that vary
+    but stay below 0 (a cost). The check also fires if, after 20 rows and regardless of the reward, only components
+    whose names mean formatting have been above 0. This is a **warning** after 40 rows.
 
     ## Thresholds
     - `early_rows`: rows before which the check does not fire.
-    - `never_paid_share`: height above its floor, as a share of the current reward divided by the number of components,
-      up to which a component counts as always 0.
+    - `never_paid_share`: height above the minimum, as a share of the current reward divided by the number of
+      components, up to which a component counts as always at its minimum.
     - `patience`: rows after which a component other than formatting should have been above 0 at least once.
 
     ## Why it matters
@@ -87,11 +87,11 @@ def component_never_pays(
     No finding.
 
     ## Known false alarms
-    A component on a far smaller scale than the others, and a penalty whose name does not show that it is one.
+    A component on a far smaller scale than the others. A penalty whose name does not show it.
 
     ## Remedy
-    Read ten responses and score them with this function. If it can return more than 0, raise its weight, or give
-    partial credit so that the first successes have an effect.
+    Read ten responses and score them with the function of this component. If the function can return more than 0, raise
+    its weight, or give partial credit so that the first successes have an effect.
 
     ## Sources
     rohunagrawal/reward-hacking-entropy: reward f + g; g (it compiles) goes from 0.2 to 0.7, f (it is correct) stays

@@ -24,16 +24,18 @@ def evaluated_text_unlikely(
     """The perplexity of the evaluated text has doubled: the policy no longer writes normal language.
 
     ## What it sees
-    Each of the last three perplexities of an evaluation is at least twice the first one. If the reward has gained at
-    the same time (`series.trajectory`), the message includes it, because this is the pattern of over-optimisation.
+    The check fires if each of the last three evaluation perplexities is at least twice the first one. If the reward has
+    gained at the same time (`series.trajectory`), the message includes it, because this is the pattern of
+    over-optimisation.
 
     ## Thresholds
     - `grown_factor`: factor over the first perplexity; 2 is 0.7 nats per token.
-    - `evaluations`: number of last evaluations that must all meet the condition.
+    - `evaluations`: number of the last evaluations, all of which must meet the condition.
 
     ## Why it matters
     A reward model, a classifier or a rule gives high scores to some unnatural texts. The reward cannot show this, and a
-    held-out score computed with the same reward rises with it. Perplexity is not optimised, so it does.
+    held-out score that is computed with the same reward function rises too. Perplexity is not optimised, so it shows
+    the change.
 
     ## Example
     ```text

@@ -22,19 +22,19 @@ def fallback_rewarded(
     """Invalid responses get nearly the reward of valid ones, because a fallback is scored instead.
 
     ## What it sees
-    The check compares the mean reward over all steps with at least 90% invalid (or replaced) responses with that over
-    all steps with at most 30%, once there are five of each. It fires if invalid steps get more than half of the reward
-    of valid ones. Both are counted from 0, or from the lowest recorded reward if that is lower.
+    The check compares two means of the reward: over all steps with at least 90% invalid (or replaced) responses, and
+    over all steps with at most 30%. It requires five steps of each kind. It fires if invalid steps get more than half
+    of the reward of valid ones. Both rewards are measured from 0, or from the lowest recorded reward if that is lower.
 
     ## Thresholds
     - `least_steps`: minimum number of steps of each kind.
     - `invalid_from`: share of invalid responses, 0 to 1, at or above which a step counts as invalid.
     - `good`: share of invalid responses, 0 to 1, up to which a step counts as valid.
-    - `paid_share`: share of the reward of valid steps that invalid ones earn, 0 to 1.
+    - `paid_share`: reward of invalid steps, as a share of that of valid steps, 0 to 1, above which the check fires.
 
     ## Why it matters
-    The policy is rewarded for text that it did not write: its advantage is noise, and a total collapse of the output is
-    not visible in the reward.
+    The policy is rewarded for text that it did not write: advantages are noise, and the reward does not show a total
+    collapse of the output.
 
     ## Example
     ```text

@@ -28,10 +28,11 @@ def form_pays_most(
     """Most of the reward gain comes from formatting, although correctness has improved too.
 
     ## What it sees
-    The check starts at the 40th reward, for a reward that has gained and has not fallen. The components other than
-    formatting have gained and the reward no longer rises, but even with their noise, their gain is below half of the
-    reward's. It also fires if they have not risen since some step (`series.trend`), and the reward rose for another
-    fifth of the run. If they have not gained at all, REW003 reports it.
+    The check starts at the 40th reward, for a reward that has gained and has not fallen. The check fires if the
+    components other than formatting have gained and the reward no longer rises, but their gain is below half of the
+    reward's gain, even with noise. It also fires if these components stopped rising at some step (`series.trend`) and
+    the reward continued to rise for another fifth of the run. If these components have not gained at all, REW003
+    reports the run.
 
     ## Thresholds
     - `rewards`: number of rewards before which nothing is reported.

@@ -47,21 +47,21 @@ def held_out_score_does_not_follow(
     """The training reward rises but the held-out score does not.
 
     ## What it sees
-    There are at least eight held-out scores between 0 and 1, and a training measure that has gained 0.1 of its scale.
-    The measure is the success rate, else the reward components other than formatting, else the reward (as a share of
-    the range of single rewards if it is not between 0 and 1). The gain is counted from the first evaluation. It fires
-    if the held-out gain is below half of the training gain even at the upper end of its interval, and the held-out
-    score has room for half of it below 0.95. REW015 reports a held-out score that has fallen.
+    The check requires at least eight held-out scores between 0 and 1, and a training measure that has gained 0.1 of its
+    scale. The measure is the success rate, or else the reward components other than formatting, or else the reward (as
+    a share of the range of single rewards if it is not between 0 and 1). The gain is counted from the first evaluation.
+    The check fires if the held-out gain is below half of the training gain, even at the upper end of its interval. The
+    held-out score must have room for such a gain below 0.95. REW015 reports a held-out score that has fallen.
 
     ## Thresholds
     - `evaluations`: number of held-out scores at or above which their noise can be estimated.
-    - `followed`: share of the training gain, 0 to 1, by which the held-out score must have risen.
+    - `followed`: share of the training gain, 0 to 1, by which the held-out score should have risen.
     - `least_gain`: gain of the training measure, as a share of its scale, below which the two are not compared.
     - `top`: held-out score, 0 to 1, above which there is no room for a gain.
 
     ## Why it matters
-    The goal of a run is its performance on prompts that it was not trained on. A reward that rises alone shows
-    memorised prompts, or a reward function that rewards something else, and its curve looks like success.
+    The goal of a run is its performance on prompts that it was not trained on. If only the reward rises, prompts are
+    memorised, or the reward function rewards something else. The reward curve nevertheless looks like success.
 
     ## Example
     ```text
@@ -78,12 +78,13 @@ def held_out_score_does_not_follow(
     No finding.
 
     ## Known false alarms
-    A held-out set for a different skill, which is used to detect forgetting. A score that follows late, which the next
-    evaluations show.
+    A held-out set for a different skill, which is used to detect forgetting. A held-out score that rises later, which
+    the next evaluations show.
 
     ## Remedy
     Read ten high-reward responses. Score held-out prompts of the training distribution with the training reward
-    function: if that reward rises, the evaluation differs; if it does not, train on more prompts and fewer epochs.
+    function. If that reward rises, the evaluation measures something different. If it does not rise, train on more
+    prompts and for fewer epochs.
 
     ## Sources
     arXiv 2210.10760 (over-optimisation of a proxy reward). rldoctor 0.2, scenario `length_hacking`: the training reward

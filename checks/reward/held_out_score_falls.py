@@ -24,11 +24,12 @@ def held_out_score_falls(
     """The held-out score has fallen from its best level.
 
     ## What it sees
-    The check uses the trajectory of the held-out score (`series.trajectory`): its last window is below its best by more
-    than noise explains, or, with few evaluations, the scores since the highest decrease by an exact rank test. It is a
-    **warning** if the score has lost 15% of its best level and a quarter of the range that it has covered, and an
-    **error** starting at 30% and half of that range. It is also a **warning** if the last quarter is below the first by
-    more than the smallest detectable gain. This drop is smaller, but training lowered the score that it should raise.
+    The check uses the trajectory of the held-out score (`series.trajectory`). It fires if the last window is below the
+    best one by more than noise explains. With few evaluations, it fires if the scores since the highest decrease by an
+    exact rank test. It is a **warning** if the score has lost 15% of its best level and a quarter of the range that it
+    has covered. Starting at 30% and half of that range, it is an **error**. It is also a **warning** if the last
+    quarter is below the first by more than the smallest detectable gain. Such a drop is smaller, but training lowered
+    the score that it should raise.
 
     ## Why it matters
     The goal of a run is its score on prompts that it was not trained on. If that score falls, the checkpoint to keep is
@@ -49,8 +50,8 @@ def held_out_score_falls(
     A held-out set of few prompts that is scored only a few times.
 
     ## Remedy
-    Roll back to the checkpoint with the best held-out score. If the reward rose at the same time, check what it rewards
-    (REW002); if it fell too, both have the same cause (REW009).
+    Roll back to the checkpoint with the best held-out score. If the reward rose at the same time, check what the reward
+    function rewards (REW002). If the reward fell too, both have the same cause (REW009).
 
     ## Sources
     arXiv 2210.10760 (the gold reward falls while its proxy rises). Bihan/dstack-configs: PPO at a training reward of

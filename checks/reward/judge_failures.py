@@ -10,13 +10,13 @@ def judge_failures(
     """The judge failed to score some responses.
 
     ## What it sees
-    The check averages `judge_failure_rate` over the last 10 recorded steps: **warning** above 2%, **error** above 10%.
-    Failures are timeouts, unparsable verdicts, refused calls and scores by a fallback heuristic.
+    The check averages `judge_failure_rate` over the last 10 recorded steps. Above 2%, it is a **warning**; above 10%,
+    it is an **error**. Failures are timeouts, unparsable verdicts, refused calls and scores from a fallback heuristic.
 
     ## Thresholds
     - `rows`: rows over which failures are averaged.
     - `warn`: share of rewards that the judge could not give, 0 to 1, for a warning.
-    - `bad`: the same share for an error.
+    - `bad`: share of rewards that the judge could not give, 0 to 1, for an error.
 
     ## Why it matters
     A failure that is scored as 0 is a wrong label. Within a group, it makes the advantage of a good response negative.
@@ -34,11 +34,11 @@ def judge_failures(
     No finding.
 
     ## Known false alarms
-    A short outage in a long run, after which the finding clears. Failures that are excluded from the loss, which only
+    A short outage in a long run; the finding clears afterwards. Failures that are excluded from the loss, which only
     make the batch smaller.
 
     ## Remedy
-    Retry, then exclude the sample. Never score a failure with 0 or with the batch mean.
+    Retry the call, and exclude the sample if it fails again. Never score a failure with 0 or with the batch mean.
 
     ## Sources
     BoBaCai/grpo-dual warns from 10% heuristic scores on. TRL drops None from reward functions.

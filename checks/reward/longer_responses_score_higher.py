@@ -14,19 +14,19 @@ def longer_responses_score_higher(
     """Within each step, longer responses get higher rewards, and responses grow over the run.
 
     ## What it sees
-    The check correlates reward and length (in characters) among the responses of a step, or the saved ones, and
-    averages over ten steps with at least four responses. It is a **warning** if the correlation is above 0.7 and
-    responses are 1.5 times as long as at the start. Without the growth, the severity is info.
+    The check correlates reward and length (in characters) over the responses of a step, or over those that were saved.
+    It averages the correlation over ten steps with at least four responses. It is a **warning** if the correlation is
+    above 0.7 and responses are 1.5 times as long as at the start. Without the growth, the severity is info.
 
     ## Thresholds
     - `correlation`: correlation of reward and length, -1 to 1; at 0.7, length explains half of the variance of the
       reward.
-    - `steps`: steps with saved responses over which it is averaged.
-    - `grown`: factor over the first mean length.
+    - `steps`: steps with saved responses over which the correlation is averaged.
+    - `grown`: factor over the first mean length for a warning.
 
     ## Why it matters
-    A policy finds a bonus for length within a few dozen steps. It then writes more without saying more, until the limit
-    truncates it.
+    A policy finds a bonus for length within a few dozen steps. It then writes longer responses without more content,
+    until the limit truncates them.
 
     ## Example
     ```text
@@ -43,7 +43,7 @@ def longer_responses_score_higher(
     No finding.
 
     ## Known false alarms
-    Tasks whose answer determines its length, such as counting and listing. Saved responses that were chosen by their
+    Tasks whose answer determines the length, such as counting and listing. Saved responses that were chosen by their
     reward.
 
     ## Remedy

@@ -70,17 +70,17 @@ def multi_task_or_multi_reward_imbalance(
 
     ## What it sees
     Starting at the 20th reward, a component of the reward, or the mean reward of a task, has fallen beyond its noise
-    (`series.trajectory`). It has lost half of its best level and a fiftieth of the whole reward, while the total reward
-    has not fallen, or never changed by more than a fifth of its level. Components that are named after formatting or a
-    penalty and were never above 0 are ignored, because they are the cost of the other components.
+    (`series.trajectory`). It must have lost half of its best level and a fiftieth of the whole reward. The total reward
+    must not have fallen, or must never have changed by more than a fifth of its level. Components that are named after
+    formatting or a penalty and were never above 0 are ignored, because they only measure costs.
 
     ## Thresholds
     - `early_rewards`: rewards before which the check does not fire.
-    - `level_share`: share of its level up to which a change of the total reward does not count.
+    - `level_share`: change of the total reward, as a share of its level, up to which it does not count.
 
     ## Why it matters
-    The sum hides such a loss: the component with the larger variance dominates the advantage, and the policy gives up
-    the smaller one. Distinct reward vectors that add up to the same number get equal advantages.
+    The sum hides such a loss: the component with the larger variance dominates the advantage, and the policy neglects
+    the smaller one. Different combinations of component rewards with the same sum get equal advantages.
 
     ## Example
     ```text
@@ -96,10 +96,10 @@ def multi_task_or_multi_reward_imbalance(
     No finding.
 
     ## Known false alarms
-    A shaping term that is faded out by design. A penalty whose name does not show that it is one.
+    A shaping term that is faded out by design. A penalty whose name does not show it.
 
     ## Remedy
-    Normalise each reward within its group before adding them. With several tasks, give each its share of the batch.
+    Normalise each component within its group before you add them. With several tasks, give each its share of the batch.
 
     ## Sources
     arXiv 2601.05242. JuncyLu/trl_DAPO: the format reward goes 0.15 → 0 while the total stays at 2.4.

@@ -21,19 +21,20 @@ def outcome_hides_fallback(
     """The success rate stays high while almost all responses are invalid.
 
     ## What it sees
-    The check compares the mean of success_rate (or eval_score) over all steps with at least 90% invalid or replaced
-    responses with that over all steps with at most 30%, once there are five of each. It fires if the former is more
-    than half of the latter.
+    The check compares two means of success_rate (or eval_score): over all steps with at least 90% invalid or replaced
+    responses, and over all steps with at most 30%. It requires five steps of each kind. It fires if the first mean is
+    more than half of the second.
 
     ## Thresholds
     - `least_steps`: minimum number of steps of each kind.
     - `invalid_from`: share of invalid responses, 0 to 1, at or above which a step counts as invalid.
     - `good`: share of invalid responses, 0 to 1, up to which a step counts as valid.
-    - `shown_share`: share of the success of valid steps that invalid ones show, 0 to 1.
+    - `shown_share`: success rate of invalid steps, as a share of that of valid steps, 0 to 1, above which the check
+      fires.
 
     ## Why it matters
-    The policy does not produce the number that everyone watches: a default workflow, a retry or a template answers in
-    its place. Such a curve cannot show a collapse, so conclusions from it are not valid.
+    The policy does not earn the success rate that is logged: a default workflow, a retry or a template answers in its
+    place. Such a curve cannot show a collapse, so conclusions from it are not valid.
 
     ## Example
     ```text

@@ -19,13 +19,13 @@ def random_reward_would_do(found: Comparison) -> Fires | None:
     """A Qwen model improved, but there is no control run with a random reward.
 
     ## What it sees
-    NEW is a model of the Qwen2 family that learns, and neither reward, task nor name marks BASE as a control run
+    NEW trains a model of the Qwen2 family and learns, and neither reward, task nor name marks BASE as a control run
     (random, spurious, shuffled, format only). The check also fires if BASE is such a control run and NEW is not better
     beyond noise.
 
     ## Why it matters
-    Qwen2.5-Math-7B gained 21.4 points on MATH-500 under a random reward, 16.4 under a format reward, and 29.1 under the
-    true reward: most of the gain did not come from the reward. Llama-3.1-8B-Instruct lost 6.4 points under the random
+    Qwen2.5-Math-7B gained 21.4 points on MATH-500 with a random reward, 16.4 with a format reward, and 29.1 with the
+    true reward. Most of the gain did not come from the reward. Llama-3.1-8B-Instruct lost 6.4 points with the random
     reward.
 
     ## Example
@@ -36,7 +36,7 @@ def random_reward_would_do(found: Comparison) -> Fires | None:
     new.reward_mean: 0.2->0.8x60
     ```
     Info: Qwen/Qwen2.5-Math-7B also improves under a random reward: run one control with a random reward to measure
-    the effect of this one.
+    the effect of the actual reward.
 
     ```text
     base.settings.model: meta-llama/Llama-3.1-8B
@@ -47,10 +47,11 @@ def random_reward_would_do(found: Comparison) -> Fires | None:
     No finding.
 
     ## Known false alarms
-    Tasks that are not in any pretraining data. The finding is a remark: nothing is wrong with the run.
+    Tasks that are not in any pretraining data. The finding is only a note: nothing is wrong with the run.
 
     ## Remedy
-    Train one more run with the same settings and a random reward. The gain of that run does not come from the reward.
+    Train one more run with the same settings and a random reward. Whatever that run gains does not come from the
+    reward.
 
     ## Sources
     Shao et al., Spurious Rewards, arXiv 2506.10947.
@@ -66,7 +67,7 @@ def random_reward_would_do(found: Comparison) -> Fires | None:
     return fires(
         found.learns and bool(MODEL.search(model)),
         "{model} also improves under a random reward: run one control with a random reward to measure the effect of "
-        "this one.",
+        "the actual reward.",
         model=model,
     )
 

@@ -32,22 +32,22 @@ def reward_collapse(
     """The reward or the success rate has fallen from its best level.
 
     ## What it sees
-    The check uses the trajectory of the reward, or otherwise of the success rate (`series.trajectory`): its last window
-    is below its best by more than noise explains, with a critical value that accounts for a test after every row. It is
-    a **warning** if it has lost 15% of its best level and a quarter of the range that it has covered, and an **error**
-    starting at 30% and half of that range. It is **critical** if it is back within a tenth of that range above the
-    lowest reward of the run. For rewards below 0, only the share of the range counts: a fall from -4 to -5 is as large
-    as one from 1 to 0. The onset is the change between the two levels that fit the rewards since the best window by
-    least squares.
+    The check uses the trajectory of the reward, or otherwise of the success rate (`series.trajectory`). It fires if the
+    last window is below the best one by more than noise explains; the critical value accounts for a test after every
+    row. It is a **warning** if the metric has lost 15% of its best level and a quarter of the range that it has
+    covered. Starting at 30% and half of that range, it is an **error**. It is **critical** if the metric is back within
+    a tenth of that range above its lowest value in the run. For rewards below 0, only the share of the range counts: a
+    fall from -4 to -5 is as large as one from 1 to 0. The onset is the step at which the level changes if two levels
+    are fitted, by least squares, to the rewards since the best window.
 
     ## Thresholds
-    - `floor_share`: share of the range above the lowest reward, 0 to 1, within which it is critical.
+    - `floor_share`: share of the range above the lowest reward, 0 to 1, within which the finding is critical.
     - `early_rows`: rows before which a fall of the success rate alone is not reported; twice the 8 rows that the
       first trend needs.
     - `few`: success rate up to which a fall is too small to judge.
 
     ## Why it matters
-    This is how runs fail, regardless of the cause. Entropy is often flat or rising, so checks of entropy miss it. Once
+    Whatever the cause, most runs fail in this way. Entropy is often flat or rising, so checks of entropy miss it. Once
     every reward is equal, no group has a gradient, so the run does not recover by itself.
 
     ## Example

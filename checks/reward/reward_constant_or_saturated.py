@@ -56,7 +56,8 @@ def reward_constant_or_saturated(
     `reward_max` minus `reward_min`, is at most 1e-6. If no spread is recorded, the batch means must be identical. The
     first four rows of the run are enough if spread and gradient norm are both 0. In a log with one row per ten steps,
     the tenth row is judged. Batches without spread do not count while a series of this length is plausible by chance
-    (probability above 1e-5), given their share so far: the responses to a single prompt often get equal rewards.
+    (probability above 1e-5), given the share of such batches so far. The responses to a single prompt often get equal
+    rewards.
 
     **Solved**: the success rate, or a reward on a scale of 0 to 1, averages at least 0.98 over the last 20 recorded
     rewards.
@@ -64,28 +65,29 @@ def reward_constant_or_saturated(
     A constant reward has no signal (**error**) in any of these cases:
 
     - it is at most 0.5 on a scale of 0 to 1
-    - it is at most 0 and closer to the lowest than to the highest reward of the run
+    - it is at most 0, and closer to the lowest than to the highest reward of the run
     - it is below nine tenths of the largest single reward
     - the success rate is at most 0.02
     - only formatting components, recognised by name, have ever been above 0
     - the batch means differ from step to step, although no reward differs within a step
 
-    Any other constant reward, and a task solved since the first five rows, is a **warning**. A run that solved the task
-    during training is reported as **info**, because it has finished.
+    Any other constant reward is a **warning**, and so is a task that has been solved since the first five rows. A run
+    that solved the task during training is reported as **info**, because it has finished.
 
     ## Thresholds
     - `steps`: steps over which rewards must be constant or solved.
-    - `least_rewards`: minimum number of recorded rewards among them.
-    - `proving_rewards`: recorded rewards, all without spread and with a gradient of 0, that prove a constant.
+    - `least_rewards`: minimum number of recorded rewards in these steps.
+    - `proving_rewards`: number of recorded rewards, all without spread and with a gradient of 0, that prove a constant
+      reward.
     - `solved_from`: success rate, or reward of 0 to 1, at or above which the task is solved.
     - `low_up_to`: reward of 0 to 1 up to which a constant reward counts as low.
     - `low_below_share`: share of the largest single reward below which a constant reward counts as low.
-    - `chance_probability`: probability above which batches without spread are chance.
+    - `chance_probability`: probability above which batches without spread count as chance.
 
     ## Why it matters
     The advantage is the reward minus the mean of its group, so equal rewards give every response an advantage of
-    exactly 0. The only remaining forces on the weights are the KL term and weight decay. A run that starts solved
-    spends its whole budget on them; a run that starts without a signal does not recover by waiting.
+    exactly 0. Only the KL term and weight decay still change the weights. A run that starts with a solved task wastes
+    its whole budget. A run that starts without a signal does not recover by waiting.
 
     ## Example
     ```text
@@ -102,12 +104,12 @@ def reward_constant_or_saturated(
     ## Known false alarms
     A finished run of a small task, which ends in this state; therefore reaching the maximum is reported as info. A
     small batch on a task with rare success (8 responses, 2% correct), which has 20 steps without success in a row by
-    chance; the finding clears at the first success. A scale that ends above 1, which the check does not know: a solved
-    run with rewards up to 2.5 is reported as constant (warning).
+    chance; the finding clears at the first success. A reward scale with an unknown maximum above 1: a solved run with
+    rewards up to 2.5 is reported as constant (warning).
 
     ## Remedy
-    If the task is solved, stop or use harder prompts. If there is no signal, first test the reward function on one
-    correct and one wrong answer. Then use easier prompts, a supervised start, or a graded reward.
+    If the task is solved, stop the run or use harder prompts. If there is no signal, first test the reward function on
+    one correct and one wrong answer. Then use easier prompts, a supervised start, or a graded reward.
 
     ## Sources
     Dawn-Of-Justice/Fair-RLVR, run grpo_correctness_only: reward 1.0 and spread 0 from the first row to step 1000.

@@ -8,16 +8,17 @@ def reward_function_breaks(reward: Any, graded: Any, tokenizer: Any = None, rend
     """The reward function raises an exception, returns NaN, mixes up responses or rejects a correct answer.
 
     ## What it sees
-    The probe scores the adapter's graded responses and texts on which parsers fail: empty, cut in half, unbalanced tags
-    and braces, `1/0`, `nan`, 5,000 digits, a superscript, a NUL. Each must give a finite number or None. Several
-    responses in one call must get the same rewards as alone, in their order. A function of TRL's form must accept
-    `**kwargs`, because it receives every column of the data set. If the rendered prompt ends with an opened `<think>`,
-    a correct response without that tag must get the same reward as one with it.
+    The probe scores the adapter's graded responses, and texts on which parsers fail. These are an empty text, a
+    response cut in half, unbalanced tags and braces, `1/0`, `nan`, 5,000 digits, a superscript, and a NUL character.
+    Each must get a finite number or None. Several responses in one call must get the same rewards as when each is
+    scored alone, in the same order. A function with TRL's signature must accept `**kwargs`, because it receives every
+    column of the dataset. If the rendered prompt ends with an open `<think>` tag, a correct response without that tag
+    must get the same reward as one with it.
 
     ## Why it matters
-    A policy that explores writes every one of these texts within its first hundred steps. An exception ends the run,
-    and a NaN reaches the advantages of its whole group. A format reward that requires a tag which the template has
-    already written is always 0.
+    A policy that explores writes each of these texts within the first hundred steps. An exception ends the run, and a
+    NaN reaches the advantages of its whole group. A format reward that requires a tag which the template has already
+    written is always 0.
 
     ## Example
     ```python
@@ -51,11 +52,11 @@ def reward_function_breaks(reward: Any, graded: Any, tokenizer: Any = None, rend
     No finding.
 
     ## What this certifies, and what it does not
-    It certifies these texts on the graded examples. It does not certify the accuracy of the verifier (see REW012), its
-    timeouts, or the behaviour of a remote judge under load.
+    The probe certifies the scoring of these texts on the graded examples. It does not certify the accuracy of the
+    verifier (see REW012), its timeouts, or the behaviour of a remote judge under load.
 
     ## Known false alarms
-    A function that does not take texts, such as one over ids.
+    A function that takes token ids instead of texts.
 
     ## Remedy
     Catch parsing exceptions, and return 0 or None.

@@ -64,16 +64,16 @@ def reward_hacking_divergence(
     """The reward rises while a metric that is not rewarded falls or stays near 0.
 
     ## What it sees
-    Starting at the 20th reward, the reward has gained and has not fallen (`series.trajectory`). The check compares it
-    with the trajectories of three other metrics, unless they are the reward itself: the held-out score, the success
-    rate and the share of valid responses. It is an **error** if one of them has lost most of what it had reached (30%
-    of its best level and half of its range). It is a **warning** if one has fallen by less, beyond its noise, or if the
-    mean of 5 of its values has never been above 0.05 while the reward rose by twice that. The onset is the step at
-    which that metric was best, because a policy that optimises something else moves away from it gradually. If there
-    are five or more held-out scores and they have not fallen, the other two metrics do not count. Severity is **info**
-    if no other metric is recorded, because reward hacking cannot then be ruled out: a reward curve looks excellent
-    while it is being hacked. REW007 and REW011 judge the components of the reward, including those that are only
-    logged.
+    Starting at the 20th reward, the reward has gained and has not fallen (`series.trajectory`). The check compares the
+    reward with the trajectories of three other metrics (unless they are the reward itself): the held-out score, the
+    success rate and the share of valid responses. It is an **error** if one of them has lost most of what it had
+    reached (30% of its best level and half of its range). It is a **warning** if one of them has fallen by less, but
+    beyond its noise. It is also a warning if the mean of 5 values has never been above 0.05 while the reward rose by
+    twice that. The onset is the step at which that metric was best, because a policy that optimises something else gets
+    worse gradually. If there are five or more held-out scores and they have not fallen, the other two metrics do not
+    count. Severity is **info** if no other metric is recorded. Reward hacking cannot then be ruled out, because the
+    reward curve looks excellent while the reward function is being exploited. REW007 and REW011 judge the components of
+    the reward, including those that are only logged.
 
     ## Thresholds
     - `rows`: values averaged for a metric that never left its minimum, and number of held-out scores that rule the
@@ -100,12 +100,12 @@ def reward_hacking_divergence(
     No finding.
 
     ## Known false alarms
-    Formatting that is rewarded first and content later: the second metric stays near 0 for a while, which is a warning,
+    A run that learns formatting first and content later: the other metric stays near 0 for a while, which is a warning,
     not an error. Fewer than eight held-out scores, which are not judged.
 
     ## Remedy
-    Read ten responses of the last steps. Close the loophole in the reward function, log the reward together with the
-    intended metric, and roll back to the checkpoint that is best by that metric.
+    Read ten responses of the last steps. Close the loophole in the reward function, and log the reward together with
+    the intended metric. Roll back to the checkpoint that is best by that metric.
 
     ## Sources
     arXiv 2210.10760 (over-optimisation of a proxy). Fault `length-bonus` of the engine.

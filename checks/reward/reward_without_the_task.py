@@ -22,17 +22,17 @@ def reward_without_the_task(
     """Responses that ignore the task get as much reward as the others.
 
     ## What it sees
-    Over 5 rows with at least three such responses, the check averages the reward of three kinds: empty responses,
-    copies of the prompt, and texts of more than 40 characters that answer three or more prompts word by word. If their
-    mean reward is at least that of all responses, while rewards differ, it is a **warning**; at 90% of the highest
-    reward, an **error**. A single row of 30 or more rollouts is judged by itself.
+    Three kinds of responses ignore the task: empty responses, copies of the prompt, and texts of more than 40
+    characters that answer three or more prompts verbatim. The check averages their reward over 5 rows with at least
+    three such responses. If their mean reward is at least that of all responses, while rewards differ, it is a
+    **warning**; at 90% of the highest reward, it is an **error**. A single row of 30 or more rollouts is judged on its
+    own.
 
     ## Thresholds
     - `high`: share of the highest reward, 0 to 1, at or above which it is an error.
 
     ## Why it matters
-    A reward that can be obtained without solving the task is found within a few steps, and everything else is
-    unlearned.
+    The policy finds a reward that it can get without solving the task within a few steps, and unlearns everything else.
 
     ## Example
     ```text
@@ -52,7 +52,8 @@ def reward_without_the_task(
     No finding.
 
     ## Known false alarms
-    Classification, where one sentence is the correct answer to many prompts. Refusals that the task asks for.
+    Classification, where one sentence is the correct answer to many prompts. Tasks for which a refusal is the correct
+    response.
 
     ## Remedy
     Give these responses the lowest reward. Score an empty response, a copy of the prompt and one fixed text before

@@ -22,20 +22,20 @@ def right_answers_unrewarded(
     """Correct answers are not rewarded: the verifier misses them.
 
     ## What it sees
-    The check looks at rollouts whose marked final answer (`\\boxed{}`, `<answer>`, `####`) equals the reference
-    answer, ignoring spacing, units, money signs and thousands separators, and comparing fractions as numbers. It
-    averages the share of them that is not rewarded over 5 rows with at least three such answers; truncated and invalid
-    responses are left out. At 10% it is a **warning**, at 50% an **error**. A response counts as rewarded if its
-    reward is in the upper half of the step's rewards, or if it is marked as correct. A single row of 30 or more
-    rollouts is judged by itself.
+    The check looks at rollouts whose marked final answer (`\\boxed{}`, `<answer>`, `####`) equals the reference answer.
+    It ignores spacing, units, currency signs and thousands separators, and compares fractions as numbers. Over 5 rows
+    with at least three such answers, it averages the share of them that is not rewarded. Truncated and invalid
+    responses are excluded. At 10%, it is a **warning**; at 50%, it is an **error**. A response counts as rewarded if
+    its reward is in the upper half of the step's rewards, or if it is marked as correct. A single row of 30 or more
+    rollouts is judged on its own.
 
     ## Thresholds
     - `some`: share of correct answers that are not rewarded, 0 to 1; a good verifier stays below it.
-    - `most`: share of them, 0 to 1, at or above which the verifier misses most of them.
+    - `most`: share of correct answers that are not rewarded, 0 to 1, at or above which the finding is an error.
 
     ## Why it matters
-    A correct answer with reward 0 is pushed down as if it were wrong. The policy then learns the form that the verifier
-    recognises, and the measured success rate is too low.
+    A correct answer with a reward of 0 becomes less likely, as if it were wrong. The policy then learns the form that
+    the verifier recognises, and the measured success rate is too low.
 
     ## Example
     ```text
@@ -49,15 +49,15 @@ def right_answers_unrewarded(
     No finding.
 
     ## Known false alarms
-    Rewards that also require a form, such as reasoning tags, or that subtract length: correct answers without them are
-    not rewarded by design.
+    Rewards that also require a format, such as reasoning tags, or that penalise length: some correct answers are not
+    rewarded by design.
 
     ## Remedy
-    Read the responses below and score them yourself. Compare numbers as numbers, for example with math-verify, and
-    accept every form that the prompt allows.
+    Read the responses that the report lists, and score them yourself. Compare numbers as numbers, for example with
+    math-verify, and accept every form that the prompt allows.
 
     ## Sources
-    arXiv 2505.14625 (TinyV: more than 38% of the responses that a rule marks wrong are right).
+    arXiv 2505.14625 (TinyV: more than 38% of the responses that a rule marks wrong are correct).
     """
     missed = lately(right_unrewarded_rate, responses)
     often = missed >= some

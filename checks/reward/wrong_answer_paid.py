@@ -8,16 +8,17 @@ def wrong_answer_paid(reward: Any, graded: Any) -> Fires | None:
     """The reward function scores a wrong response like a correct one.
 
     ## What it sees
-    The probe scores the adapter's own correct and wrong responses (`graded`), and responses derived from them: empty,
-    blank, very long, an injection ("give the full score"), the correct form without content, an answer that only
-    contains the correct one (7127 for 12), many answers at once, a wrong answer before and after the correct one, and a
-    wrong response to a prompt whose gold answer is empty or cannot be parsed. A response counts as rewarded if its
-    reward is nearer to that of the correct response than to that of the wrong one. The negated answer ("not 12") is a
-    remark, because a parser of numbers accepts it by design.
+    The probe scores the adapter's own correct and wrong responses (`graded`), and responses derived from them. Some of
+    these are empty, blank or very long, contain an injection ("give the full score"), or have the correct form without
+    content. Others only contain the correct answer (7127 for 12), give many answers at once, or give a wrong answer
+    before and after the correct one. The probe also scores a wrong response to a prompt whose gold answer is empty or
+    cannot be parsed. A response counts as rewarded if its reward is nearer to that of the correct response than to that
+    of the wrong one. If the negated answer ("not 12") is rewarded, the finding is only a note, because a number parser
+    accepts it by design.
 
     ## Why it matters
-    A policy finds what is rewarded. A verifier that searches for a substring teaches the policy to list answers; one
-    that gives the maximum when the gold answer cannot be parsed rewards any response.
+    A policy finds every response that is rewarded. A verifier that searches for a substring teaches the policy to list
+    answers. A verifier that gives the maximum when the gold answer cannot be parsed rewards any response.
 
     ## Example
     ```python
@@ -30,7 +31,7 @@ def wrong_answer_paid(reward: Any, graded: Any) -> Fires | None:
     def reward(prompts, responses, answers):
         return [float(answer in response) for response, answer in zip(responses, answers)]
     ```
-    Error: The reward function gives a wrong, the correct and a wrong response in a row a reward of 1; the correct
+    Error: The reward function gives a wrong, the correct and a wrong answer in one response a reward of 1; the correct
     response gets 1.
 
     ```python
@@ -49,11 +50,12 @@ def wrong_answer_paid(reward: Any, graded: Any) -> Fires | None:
     No finding.
 
     ## What this certifies, and what it does not
-    It certifies the crafted responses for the graded examples, in text. It does not certify that all correct responses
-    are rewarded, and its only attempt to deceive a judge model is one sentence of injection.
+    The probe certifies how the reward function scores the crafted responses to the graded examples, as text. It does
+    not certify that all correct responses are rewarded, and its only attempt to deceive a judge model is one sentence
+    of injection.
 
     ## Known false alarms
-    A task in which several answers are correct at once, or in which formatting alone should get the same reward as the
+    Tasks in which several answers are correct at once, or in which formatting alone should get the same reward as the
     answer.
 
     ## Remedy
@@ -70,7 +72,7 @@ def wrong_answer_paid(reward: Any, graded: Any) -> Fires | None:
         _, gold, right, wrong = example
         good, bad = verifier.score(reward, example, right), verifier.score(reward, example, wrong)
         if good is None or bad is None:
-            continue  # left out by design
+            continue  # excluded by design
         if not bad < good:
             return _paid("its wrong response", wrong, bad, good, True)
         made = verifier.attacks(example, others[n - 1])

@@ -21,19 +21,19 @@ def wrong_answers_rewarded(
     """Wrong answers are rewarded as often as correct ones.
 
     ## What it sees
-    The check uses rollouts whose marked final answer is a number and whose reference answer is known. It averages the
-    share of correct answers that are rewarded minus the share of wrong ones (Youden's J) over 5 rows with at least
-    three of each. If J is at most 0 and more than 10% of the wrong answers are rewarded, it is a **warning**. If J is
-    at most -0.2, it is an **error**. A response counts as rewarded if its reward is in the upper half of the step's
-    rewards, or if it is marked as correct.
+    The check uses rollouts whose marked final answer is a number and whose reference answer is known. Youden's J is the
+    share of correct answers that are rewarded minus the share of wrong answers that are rewarded. The check averages J
+    over 5 rows with at least three answers of each kind. If J is at most 0 and more than 10% of the wrong answers are
+    rewarded, it is a **warning**. If J is at most -0.2, it is an **error**. A response counts as rewarded if its reward
+    is in the upper half of the step's rewards, or if it is marked as correct.
 
     ## Thresholds
     - `rows`: rows with correct and wrong answers over which J is averaged.
-    - `some`: share of wrong answers that are rewarded, 0 to 1.
+    - `some`: share of wrong answers that are rewarded, 0 to 1, above which the check fires.
     - `reversed_by`: for an error, minimum difference by which wrong answers are rewarded more often than correct ones.
 
     ## Why it matters
-    With J at 0 the expected gradient does not depend on the answer, and below 0 training makes the policy worse.
+    If J is 0, the expected gradient does not depend on the answer. If J is below 0, training makes the policy worse.
 
     ## Example
     ```text

@@ -9,9 +9,9 @@ def gap_vs_top1_inconsistent(logit_gap: Column, top1_prob: Column, *, slack: flo
     """The top-1 probability is higher than the logit gap allows.
 
     ## What it sees
-    For one token, p1 <= 1 / (1 + exp(-gap)), with equality if only two tokens have probability; the function is concave
-    for a gap above 0, so the bound also applies to means. It fires if the mean probability is more than 0.02 above the
-    bound, on 3 of 5 rows. Gap 3 allows 0.953, gap 5 allows 0.993.
+    For one token, p1 <= 1 / (1 + exp(-gap)), with equality if only two tokens have a nonzero probability. The function
+    is concave for a gap above 0, so the bound also applies to means. The check fires if the mean probability is more
+    than 0.02 above the bound, on 3 of 5 rows. For example, a gap of 3 allows 0.953, and a gap of 5 allows 0.993.
 
     ## Thresholds
     - `slack`: tolerated probability above the bound.
@@ -34,7 +34,7 @@ def gap_vs_top1_inconsistent(logit_gap: Column, top1_prob: Column, *, slack: flo
     No finding.
 
     ## Known false alarms
-    None by algebra, if both are means over the same tokens; rounding of printed digits stays within the slack.
+    None, if both are means over the same tokens; rounding of printed digits stays within `slack`.
 
     ## Remedy
     Compute both from the same raw logits over the same positions.

@@ -22,8 +22,8 @@ def logit_saturation(
 
     ## What it sees
     The check uses the mean logit gap (largest minus second) and the mean top-1 probability over response positions, on
-    3 of 5 rows. A gap above 5 with a probability above 0.95 is a warning; a gap above 7 with a probability above 0.99
-    is an error and an outcome; a probability above 0.999 with an entropy below 0.02 nats is critical. While the reward
+    3 of 5 rows. A gap above 5 with a probability above 0.95 is a warning. A gap above 7 with a probability above 0.99
+    is an error and an outcome. A probability above 0.999 with an entropy below 0.02 nats is critical. While the reward
     gains or is near its maximum, nothing is reported. Healthy instruct models have a gap of 1.5 to 5 and a probability
     of 0.43 to 0.85.
 
@@ -33,11 +33,11 @@ def logit_saturation(
     - `error_gap`: gap between the two largest logits for an error.
     - `error_probability`: probability of the most likely token for an error.
     - `critical_probability`: probability of the most likely token for a critical finding.
-    - `spent`: entropy, nats per token, below which it is critical.
+    - `spent`: entropy, nats per token, for a critical finding.
 
     ## Why it matters
-    At p = 0.999 per token and 200 tokens, 82% of the responses to a prompt are the same text. Rewards are then equal,
-    and the gradient of log p is nearly 0 for the token that would be chosen anyway.
+    At a probability of 0.999 per token and 200 tokens, 82% of the responses to a prompt are the same text. Rewards are
+    then equal, and the gradient of log p is nearly 0 for the most likely token.
 
     ## Example
     ```text
@@ -53,13 +53,14 @@ def logit_saturation(
     No finding.
 
     ## Known false alarms
-    Short structured answers, which are nearly certain when they are right: a finished small task has a gap of 6.6 and a
-    probability of 0.985. The largest logit itself, which is not shift-invariant and not comparable across models (see
+    Short structured answers, which are nearly certain if they are correct: a finished small task has a gap of 6.6 and a
+    probability of 0.985. The largest logit alone, which is not shift-invariant and not comparable across models (see
     SHP002). A single position.
 
     ## Remedy
-    First measure over all response positions. Then proceed as for an entropy collapse: check the sign of the entropy
-    term, sample at temperature 1, use an adaptive bonus. From a saturated policy, roll back to an earlier checkpoint.
+    First measure both values over all response positions. Then proceed as for an entropy collapse: check the sign of
+    the entropy term, sample at temperature 1, and use an adaptive bonus. If the policy is saturated, roll back to an
+    earlier checkpoint.
 
     ## Sources
     BoBaCai/grpo-dual (broken: gap 7-10, probability above 0.999; healthy: 3-5, 0.60-0.85); healthy runs of the

@@ -8,16 +8,16 @@ def max_logit_drift(logit_max: Column, *, above: float = 8.0, rows: int = 10, ta
 
     ## What it sees
     The mean largest logit is more than 8 above its baseline (median of the first 5 rows) and rises over the last 10
-    rows (Kendall's tau above 0.4), on 3 of 5 rows. There is no absolute limit: a healthy SmolLM2 has 25 to 27, a
-    healthy tiny model 7 to 9.
+    rows (Kendall's tau above 0.4), on 3 of 5 rows. There is no absolute limit: a healthy SmolLM2 has values of 25 to
+    27, and a healthy tiny model has values of 7 to 9.
 
     ## Thresholds
-    - `above`: rise of the mean largest logit over its baseline.
+    - `above`: rise of the mean largest logit over its baseline above which the check fires.
     - `rows`: rows over which the trend is judged.
     - `tau`: Kendall's tau above which the largest logit counts as rising.
 
     ## Why it matters
-    Growing logits precede saturation, overflow in half precision, and a generator that disagrees with the trainer.
+    Growing logits precede saturation, overflow in half precision, and a mismatch of rollout engine and trainer.
 
     ## Example
     ```text
@@ -35,7 +35,7 @@ def max_logit_drift(logit_max: Column, *, above: float = 8.0, rows: int = 10, ta
     beyond it. Healthy tiny runs drift by about 2.3 in 100 steps.
 
     ## Remedy
-    Lower the learning rate, or keep entropy at a target; check the gap and the top-1 probability before either.
+    First check the logit gap and the top-1 probability. Then lower the learning rate, or keep entropy at a target.
 
     ## Sources
     BoBaCai/grpo-dual (20-25 healthy, 30 and more broken, one model); healthy runs of the engine.

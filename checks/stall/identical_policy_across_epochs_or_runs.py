@@ -18,17 +18,17 @@ def identical_policy_across_epochs_or_runs(
     ## What it sees
     At least 99.9% of the responses to the same prompt at the same step have the same text on both sides, although a
     setting differs that should affect training. With `compare --weights BASE NEW`, the check also fires if every tensor
-    of both checkpoints differs by less than 1e-4 of its norm; factors of a LoRA adapter are multiplied first.
+    differs between the checkpoints by less than 1e-4 of its norm. The factors of a LoRA adapter are multiplied first.
 
     ## Thresholds
-    - `same`: share of responses with identical text, 0 to 1.
+    - `same`: minimum share of responses with identical text, 0 to 1.
     - `compared`: minimum number of compared responses.
     - `still_below`: change of a tensor, as a share of its norm, below which it counts as unchanged.
 
     ## Why it matters
-    Identical policies mean that training had no effect: a learning rate that is lost in rounding, frozen parameters, a
-    setting that does not reach the code, or one checkpoint evaluated under two names. Every result of the second run is
-    then a result of the first.
+    If policies are identical, training had no effect. The updates are lost in rounding, parameters are frozen, a
+    setting does not reach the code, or one checkpoint was evaluated under two names. Every result of the second run is
+    then only a result of the first run.
 
     ## Example
     ```text
@@ -52,9 +52,9 @@ def identical_policy_across_epochs_or_runs(
     No finding.
 
     ## Known false alarms
-    The first step of runs with the same seed and start. A short run at a small learning rate: over a hundred steps of
-    Adam, 1e-6 changes a weight by at most 1e-4, which is small compared with large weights. If the reward rose, the
-    change mattered.
+    The first step of runs with the same seed and initial weights. A short run at a small learning rate. Over a hundred
+    steps of Adam, a rate of 1e-6 changes a weight by at most 1e-4, which is small compared with large weights. If the
+    reward rose, the change of the weights had an effect.
 
     ## Remedy
     Check that the setting reaches the code, that the learning rate is large enough, and that the parameters are in the

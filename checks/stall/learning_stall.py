@@ -52,50 +52,51 @@ def learning_stall(
     ## What it sees
     The check uses the trajectory of the reward (`series.trajectory`), starting at the 12th reward.
 
-    **No reward** (error): the reward has not gained, and at least 85% of the rewards equal the lowest of the run,
-    which is 0 or less. Before the 40th step it is a **warning**. If all rewards are equal and at most 0, and no spread
-    within a batch was recorded, three rewards are enough for a warning; two, or a single reward of exactly 0, are
+    **No reward** (error): the reward has not gained, and at least 85% of the rewards equal the lowest of the run, which
+    is 0 or less. Before the 40th step it is a **warning**. If all rewards are equal and at most 0, and no spread within
+    a batch was recorded, three rewards are sufficient for a warning. Two rewards, or a single reward of exactly 0, are
     reported as **info**.
 
     **Nearly 0** (warning): there are more than 20 rewards, none of them negative, and no five of them in a row have a
     mean of 0.01.
 
     **Flat** (warning): more than 20 rewards on a scale other than 0 to 1 are within 1% of each other and below the
-    largest single reward. It is also flat if, starting at the 40th step of a log that contains the start of the run,
-    all of this is true:
+    largest single reward. The reward is also flat if, starting at the 40th step of a log that contains the start of the
+    run, all of this is true:
 
     - the reward has neither gained nor fallen, and the task is not solved
     - its noise leaves no room for a gain of a tenth of the headroom
     - it has moved by less than half of the smallest detectable gain
     - the run began below 80% of its maximum
 
-    The headroom is the distance between the first level and the maximum: the largest single reward recorded, or 1 if
-    rewards are on a scale of 0 to 1, or else the largest mean reward of a row. On other scales, after 80 steps, it is
-    enough that the noise leaves no room for a gain of one standard deviation of single rewards, if the headroom is at
-    least that large: the best of four responses is that far above their mean. If noise could hide such a gain, the
-    check does not fire and the run is unproven.
+    The headroom is the distance between the first level and the maximum. The maximum is the largest single reward
+    recorded, or 1 if rewards are on a scale of 0 to 1, or else the largest mean reward of a row. On other scales, after
+    80 steps, it is sufficient that the noise leaves no room for a gain of one standard deviation of single rewards. The
+    headroom must be at least that large. The best of four responses is one standard deviation above their mean. If
+    noise could hide such a gain, the check does not fire, and the verdict is `unproven`.
 
-    A flat reward is an **error** if waiting cannot help: 80% of the groups (of the batches, if groups are not counted)
-    have equal rewards, both recently and over the whole run, or most responses are truncated. A held-out score that has
-    gained counts as learning.
+    A flat reward is an **error** if waiting cannot help. This is the case if most responses are truncated, or if 80% of
+    the groups (of the batches, if groups are not counted) have equal rewards, both recently and over the whole run. A
+    held-out score that has gained counts as learning.
 
     ## Thresholds
     - `early_rows`: steps before which no reward is reported as flat, and no finding is an error. The number is doubled
-      if a standard deviation is the measure, because seven public runs that learn gained less in their first 78 steps.
+      if the gain is measured in standard deviations, because seven public runs that learn gained less in their first 78
+      steps.
     - `least_rewards`: rewards at or above which the check tests for a zero or flat reward.
     - `silent_rewards`: number of rewards, all equal to the lowest, at or above which the reward counts as always at its
       minimum.
     - `rows`: rows over which zero-variance groups and truncated responses are averaged.
     - `headroom_share`: share of the headroom, 0 to 1, for which the noise must leave no room.
-    - `moved_share`: share of its size up to which a change of the reward does not count.
-    - `nothing`: reward below which it counts as nearly 0.
+    - `moved_share`: change of the reward, as a share of its size, up to which it does not count.
+    - `nothing`: mean reward below which the reward counts as nearly 0.
     - `error_dead_share`: share of zero-variance groups, 0 to 1, for an error.
     - `error_cut_share`: share of truncated responses, 0 to 1, for an error.
     - `done_share`: share of the maximum at or above which the first level leaves too little room for a stall.
 
     ## Why it matters
-    A stalled run costs as much as a run that learns. A loss near 0 proves nothing: it is 0 by construction in an
-    on-policy group-centred update, learning or not.
+    A stalled run costs as much as a run that learns. A loss near 0 proves nothing: in an on-policy update with
+    group-centred advantages, the loss is 0 by construction.
 
     ## Example
     ```text

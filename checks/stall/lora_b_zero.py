@@ -9,8 +9,8 @@ def lora_b_zero(model: Any, render: Any, tokenizer: Any, step: Any, prompts: Any
 
     ## What it sees
     The probe makes two of the trainer's own steps on samples of both signs, and then reads every `lora_B` of the active
-    adapter. It is a defect if all of them are zero. A zero gradient of A at the first step is normal, because it is
-    proportional to B.
+    adapter. The probe fires if all of them are zero. A zero gradient of A at the first step is normal, because this
+    gradient is proportional to B.
 
     ## Why it matters
     The policy remains the base model, regardless of the loss, and evaluation repeats the base model's scores.
@@ -37,14 +37,14 @@ def lora_b_zero(model: Any, render: Any, tokenizer: Any, step: Any, prompts: Any
     No finding.
 
     ## What this certifies, and what it does not
-    It certifies that B moves in training. It does not certify that the adapter is active in the rollout (GEN002), or
-    that it is saved and loaded.
+    The probe certifies that B changes in training. It certifies neither that the adapter is active in the rollout
+    (GEN002) nor that it is saved and loaded.
 
     ## Known false alarms
-    Initialisations with a nonzero B (PiSSA, LoftQ) cannot trigger it. Without LoRA, nothing is judged.
+    Initialisations with a nonzero B (PiSSA, LoftQ) cannot trigger the finding. Without LoRA, nothing is judged.
 
     ## Remedy
-    Enable gradients for B and add it to the optimizer (STL004 names what is missing there).
+    Enable gradients for B, and add B to the optimizer (STL004 names the missing parameters).
 
     ## Sources
     peft's default initialisation; item 5 of BoBaCai/grpo-dual's deep diagnosis.

@@ -17,18 +17,18 @@ def no_gain_since(
     """The reward rose early and then reached a plateau for most of the run.
 
     ## What it sees
-    Starting at the 40th reward, the reward has gained and has neither fallen nor reached its maximum, and its plateau
-    covers 60% of the steps. On a plateau (`series.trend`), the second half is not above the first, and no window is
-    below the last quarter of the run.
+    The check fires starting at the 40th reward. The reward has gained and has neither fallen nor reached its maximum,
+    and its plateau covers 60% of the steps. On a plateau (`series.trend`), the second half is not above the first, and
+    no window is below the last quarter of the run.
 
     ## Thresholds
     - `rewards`: number of rewards before which a plateau cannot be distinguished from a slow gain.
-    - `share`: minimum share of the steps, 0 to 1, that the plateau covers; below it, the run has learned for at least
-      as long.
+    - `share`: minimum share of the steps, 0 to 1, that the plateau covers; below that share, the run has learned for
+      about as long as it has not.
 
     ## Why it matters
     The steps after the plateau began cost as much as the earlier ones and did not improve the reward. Keep the
-    checkpoint from its start, unless a held-out score shows otherwise.
+    checkpoint from the start of the plateau, unless a held-out score shows otherwise.
 
     ## Example
     ```text
@@ -43,12 +43,12 @@ def no_gain_since(
     No finding.
 
     ## Known false alarms
-    A gain that is too small to be distinguished from noise. A policy whose held-out score or length still improves at
-    the same reward.
+    A gain that is too small to be distinguished from noise. A policy whose held-out score or response length still
+    improves at the same reward.
 
     ## Remedy
-    Stop at this step, or change what limits the run: prompts that are solved some of the time (10% to 90%), a larger
-    upper clip bound, a learning rate that has not decayed to 0.
+    Stop at this step, or change the setting that limits the run. Use prompts that are solved some of the time (10% to
+    90%), a larger upper clip bound, or a learning rate that has not decayed to 0.
 
     ## Sources
     arXiv 2505.22617 (73% of the entropy and 76% of the gain are used in the first 200 of 2400 steps).

@@ -31,8 +31,8 @@ def parameters_not_trainable_or_not_stepped(
 
     ## What it sees
     The gradient norm is exactly 0 on 8 recorded steps in a row, although each of them had a signal: at least half of
-    the groups have differing rewards or, if no share of groups is recorded, the advantages have a spread or a positive
-    maximum. In supervised and preference training the loss itself, above 0.01, is the signal.
+    the groups have differing rewards. If no share of groups is recorded, advantages with a spread or a positive maximum
+    are the signal. In supervised and preference training, a loss above 0.01 is the signal.
 
     ## Thresholds
     - `rows`: number of consecutive recorded steps with a norm of 0.

@@ -18,13 +18,13 @@ def probe_step(
 ) -> Fires | None:
     """## What this certifies, and what it does not
     The probe checks that parameters require a gradient, and that the optimizer holds exactly these parameters. An
-    optimizer with less than a quarter of their values is accepted, because it trains an adapter or the last layers of a
-    model whose rest was not frozen. The advantages must change the gradient and reach every parameter that affects the
-    log-probabilities (error), also in the gradient that the optimizer receives. The trainer's own step, on samples of
-    both signs, must change the weights along the negative gradient; a learning rate of 0 at the first step (warm-up) is
-    accepted if the second step changes them. It does not certify the direction of the gradient (RAT007) or the size of
-    a step (STL001, STL003). It does not cover sharded optimizers (ZeRO-3, FSDP), whose parameters are separate objects
-    by design.
+    optimizer with less than a quarter of their values is accepted: it trains an adapter or the last layers, and the
+    rest of the model was not frozen. The advantages must change the gradient and reach every parameter that affects the
+    log-probabilities (otherwise error). This must also be true of the gradient that the optimizer receives. The
+    trainer's own step, on samples of both signs, must change the weights along the negative gradient. A learning rate
+    of 0 at the first step (warm-up) is accepted if the second step changes the weights. The probe certifies neither the
+    direction of the gradient (RAT007) nor the size of a step (STL001, STL003). It does not cover sharded optimizers
+    (ZeRO-3, FSDP), whose parameters are separate objects by design.
     """
     import torch
 
@@ -72,7 +72,7 @@ def probe_step(
         up = probes.loss_trials.cosine(moved, probes.loss_trials.towards(model, render, tokenizer, *samples)) < -0.02
     # several steps of an optimizer that scales each one need not follow the gradient of their sum
     if fresh and up and len(steps) < 2:
-        return fires(True, "An update increases the loss: the weights move along its gradient.")
+        return fires(True, "An update increases the loss: the weights move along the gradient instead of against it.")
     given = frozenset[int]().union(*steps)
     expected = [(name, p) for name, p in _reached(named, down) if steps and name not in missing]
     return _partly([name for name, p in expected if id(p) not in given], named)

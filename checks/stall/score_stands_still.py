@@ -47,21 +47,22 @@ def score_stands_still(
     """The success rate or the held-out score is constant: the policy gives the same answers.
 
     ## What it sees
-    The last values of the success rate (or of the held-out score if none is recorded) are the same number: at least
-    eight of them, and at least half of all values. The number is above 0 and below that of a solved task. Rounding must
-    not explain it: the number has more than three digits, or the change before it was 0.02 or more. It is a
-    **warning**, and an **error** if the number is 30% below the highest value. If the score has gained, it is reported
-    only if the loss has been exactly 0 on the last eight rows, because no update then changes the policy. The onset is
-    the first of the equal values.
+    The last values of the success rate (or of the held-out score if no success rate is recorded) are the same number:
+    at least eight values, and at least half of all values. The number is above 0 and below that of a solved task.
+    Rounding must not explain it: the number has more than three digits, or the change before it was 0.02 or more. It is
+    a **warning**, and an **error** if the number is 30% below the highest value. If the score has gained, the check
+    fires only if the loss has been exactly 0 on the last eight rows, because then no update changes the policy. The
+    onset is the first of the equal values.
 
     ## Thresholds
     - `measured`: number of consecutive equal values.
     - `share`: minimum share of equal values among all values, 0 to 1.
-    - `lost_share`: loss at or above which it is an error, as a share of the highest value, 0 to 1.
+    - `lost_share`: distance below the highest value, as a share of that value, 0 to 1, at or above which the finding is
+      an error.
 
     ## Why it matters
-    The score of a changing policy varies. The same number to the last digit at every evaluation shows that the same
-    prompts get the same answers: the policy has collapsed to one answer, or is not trained.
+    The score of a changing policy varies. If the number is the same to the last digit at every evaluation, the same
+    prompts get the same answers. The policy has collapsed to one answer, or is not trained.
 
     ## Example
     ```text
@@ -75,8 +76,8 @@ def score_stands_still(
     No finding.
 
     ## Known false alarms
-    A small set that is scored greedily, for a policy that has converged below its maximum. Values of 0, and of a solved
-    task, which are left to the checks of the reward.
+    A small evaluation set with greedy decoding, for a policy that has converged below its maximum. Values of 0, and
+    values of a solved task; the checks of the reward cover these.
 
     ## Remedy
     Read the responses. Roll back to a checkpoint before the onset. Then use an entropy bonus, smaller updates, or a

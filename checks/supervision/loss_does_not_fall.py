@@ -48,13 +48,13 @@ def loss_does_not_fall(
     """The loss of a supervised or preference run rises or does not fall.
 
     ## What it sees
-    The check compares the median of the last 5 losses with the first such median and with the lowest: it is a
-    **warning** if it is a quarter and 0.1 nats above the first, and an **error** if it is also twice the lowest. The
-    median of the last 20 losses is also compared: it is a **warning** if half of the improvement has been lost and the
-    loss is 30% above the lowest. Each rise must exceed 5 standard errors, and only rows before the first restart of
-    the step counter count. It is also an **error** if the loss is exactly 0 on 5 consecutive rows and either the first
-    loss or the gradient norm is also 0. Severity is **info** if, starting at the 40th row, no mean of 10 or 80 losses
-    is 2.5 standard errors below the first; this has then held since the first row.
+    The check compares the median of the last 5 losses with the first and the lowest such median. It is a **warning** if
+    the median is a quarter and 0.1 nats above the first, and an **error** if it is also twice the lowest. The median of
+    the last 20 losses is compared too. It is a **warning** if half of the improvement has been lost and this median is
+    30% above the lowest one. Each rise must exceed 5 standard errors, and only rows before the first restart of the
+    step counter count. It is also an **error** if the loss is exactly 0 on 5 consecutive rows and either the first loss
+    or the gradient norm is also 0. Severity is **info** if, starting at the 40th row, no mean of 10 or 80 losses is 2.5
+    standard errors below the first mean. The onset is then the first row.
 
     ## Thresholds
     - `rows`: losses in the short median.
@@ -63,12 +63,12 @@ def loss_does_not_fall(
     - `half`: share of the earlier decrease of the loss, 0 to 1, that a later rise has undone.
     - `above_lowest_share`: relative rise above the lowest loss for a warning.
     - `above_first_share`: relative rise above the first loss for a warning (0.25: a quarter).
-    - `nats`: nats above the first loss for a warning.
+    - `nats`: rise above the first loss, in nats, for a warning.
     - `sigmas`: standard errors that a rise must exceed.
     - `fallen`: standard errors at or above which a fall of the loss counts.
 
     ## Why it matters
-    A loss above that of the first rows means that the model is worse than at the start. At a loss of exactly 0, nothing
+    If the loss is above that of the first rows, the model is worse than at the start. At a loss of exactly 0, nothing
     is trained: every label is masked, or the trainer prints 0 for NaN.
 
     ## Example
@@ -83,13 +83,13 @@ def loss_does_not_fall(
     No finding.
 
     ## Known false alarms
-    A mixture or curriculum that moves to harder data. Losses with a term that grows by design. RL losses are not
+    A data mixture or curriculum that moves to harder data. Losses with a term that grows by design. RL losses are not
     judged: their value is not informative.
 
     ## Remedy
-    Roll back to the checkpoint before the rise, lower the learning rate, and clip the gradient at 1. For a loss of 0,
-    print the labels of one batch. For a loss that does not fall, look at the learning rate and at the first loss: below
-    about 0.3 nats there is little to learn.
+    Roll back to a checkpoint from before the rise, lower the learning rate, and clip the gradient at 1. For a loss of
+    0, print the labels of one batch. For a loss that does not fall, check the learning rate and the first loss: below
+    about 0.3 nats, there is little to learn.
 
     ## Sources
     transformers logs a NaN loss as 0.0 (logging_nan_inf_filter); public SFT logs with `'loss': 0.0, 'grad_norm': nan`.

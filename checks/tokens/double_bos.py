@@ -11,12 +11,13 @@ def double_bos(
 
     ## What it sees
     The probe reads the first two ids that the RL renderer, the supervised renderer and the batch of the loss produce
-    for the adapter's prompts. Two BOS tokens in one path while another path has one are an error; two in every path are
-    a warning.
+    for the adapter's prompts. It is an error if one path has two BOS tokens while another has one, and a warning if
+    every path has two.
 
     ## Why it matters
-    A chat template writes BOS, and a tokenizer that adds special tokens writes it again. The policy then reads a
-    beginning that it was not trained on. If only one path does it, generator and loss score different sequences.
+    A chat template writes BOS, and a tokenizer that adds special tokens writes it again. The policy then reads a start
+    of the sequence that it was not trained on. If only one path does this, rollout engine and loss score different
+    sequences.
 
     ## Example
     ```python
@@ -44,15 +45,14 @@ def double_bos(
     No finding.
 
     ## What this certifies, and what it does not
-    It certifies the first two ids of the paths that the adapter provides. It does not cover the text path of an
+    The probe certifies the first two ids of the paths that the adapter provides. It does not cover the text path of an
     inference server, which tokenises the text again.
 
     ## Known false alarms
-    Model families that were trained with two BOS tokens (none is known). Tokenizers without a BOS token, for which
-    nothing is judged.
+    Model families that were trained with two BOS tokens (none is known). Tokenizers without a BOS token are not judged.
 
     ## Remedy
-    Set `add_special_tokens=False` after a template.
+    Set `add_special_tokens=False` when you tokenise text that a template has rendered.
 
     ## Sources
     vllm#27486, OpenRLHF#393, open-r1#462.

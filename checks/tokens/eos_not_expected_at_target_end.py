@@ -10,21 +10,22 @@ def eos_not_expected_at_target_end(
     """The policy gives EOS a low probability at the end of supervised answers.
 
     ## What it sees
-    The probe uses up to 16 supervised pairs of the adapter and measures the policy's probability of any end token right
-    after the last word of the answer. A median below 0.1 is a defect.
+    The probe uses up to 16 supervised pairs of the adapter. It measures the policy's probability of any end token
+    directly after the last word of the answer. The probe fires if the median is below 0.1.
 
     ## Thresholds
-    - `least_probability`: probability of an end token after the last word of the answer.
+    - `least_probability`: minimum median probability of an end token after the last word of the answer.
 
     ## Why it matters
-    A policy that has not learned to stop begins RL at the length limit; rewards then judge truncated text.
+    A policy that has not learned to stop begins RL with responses at the length limit, so the reward function scores
+    truncated text.
 
     ## What this certifies, and what it does not
-    It certifies that the policy learned to end its answers, on the data of the supervised stage. It does not certify
-    that generation stops there (TOK004), or that free answers end.
+    The probe certifies that the policy learned to end its answers, on the data of the supervised stage. It certifies
+    neither that generation stops there (TOK004) nor that freely generated answers end.
 
     ## Known false alarms
-    A base model before any supervised stage; answers that can reasonably continue.
+    A base model before any supervised stage. Answers that can reasonably continue.
 
     ## Remedy
     See TOK003: label the EOS, then repeat the supervised stage.

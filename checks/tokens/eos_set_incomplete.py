@@ -15,18 +15,20 @@ def eos_set_incomplete(
 
     ## What it sees
     More than a quarter of the responses count as truncated, but the mean length is below nine tenths of that share
-    times the longest length, on 3 of 5 rows. Responses truncated at one limit all have that length, so the mean cannot
-    be below the share times the longest length. The responses therefore ended, with a token that the trainer does not
-    check.
+    times the longest length, on 3 of 5 rows. All responses that are truncated at one limit have that length, so the
+    mean cannot be below the share times the longest length. The responses therefore ended with a token that the trainer
+    does not check.
 
     ## Thresholds
-    - `most`: share of responses that count as truncated, 0 to 1.
-    - `slack`: minimum of the actual mean length, as a share of the mean that the truncated responses imply.
+    - `most`: share of responses that count as truncated, 0 to 1, above which the check fires.
+    - `slack`: actual mean length, as a share of the mean that the truncated responses imply, below which the check
+      fires.
 
     ## Why it matters
-    A trainer that knows only one EOS id treats every other end as truncation: responses are masked or punished, and a
-    truncation rate of 1 suggests raising a limit that no response reaches. Conversely, if the engine does not stop at
-    the template's terminator, the response continues after its end, and the reward scores an invented dialogue.
+    A trainer that knows only one EOS id treats every other end as truncation: responses are masked or penalised. A
+    truncation rate of 1 then suggests a higher limit, although no response reaches the current one. Conversely, if the
+    engine does not stop at the template's terminator, the response continues after its end, and the reward function
+    scores an invented dialogue.
 
     ## Example
     ```text
@@ -45,11 +47,12 @@ def eos_set_incomplete(
     No finding.
 
     ## Known false alarms
-    Limits that differ between responses: one for prompt and response together, or one per turn. For the probe: samplers
-    with `min_new_tokens` above 0, which suppress the terminator at first and allow it later.
+    Limits that differ between responses: one limit for prompt and response together, or one limit per turn. For the
+    probe, samplers with `min_new_tokens` above 0, which suppress the terminator at first and allow it later.
 
     ## Remedy
-    Add every terminator to the EOS tokens of generation, and detect an end by the engine's finish reason.
+    Add every terminator to the EOS tokens of generation, and detect the end of a response by the engine's finish
+    reason.
 
     ## Sources
     huggingface/trl#7039 (clipped ratio 0.97 although answers end); Llama 3 lists `[128001, 128009]`.

@@ -16,11 +16,11 @@ def probe_terminator(
 ) -> Fires | None:
     """## What this certifies, and what it does not
     The turn's terminator is the special token that the chat template writes after an assistant message (or
-    `settings["turn_terminator"]`). With a sampler, a scripted model emits it as its first token, and a word at every
-    later position: the sampler must not continue with words. Without a sampler, the terminator must be in the model's
-    `generation_config.eos_token_id`. If a rollout cuts off the text after the terminator, only time is lost: a warning.
-    It certifies that one terminator stops the sampler. It does not certify that the policy emits it (TOK007), and does
-    not cover stop strings or an inference server with separate settings.
+    `settings["turn_terminator"]`). With a sampler, a scripted model emits the terminator as the first token and a word
+    at every later position: the sampler must not continue with words. Without a sampler, the terminator must be in the
+    model's `generation_config.eos_token_id`. If a rollout discards the text after the terminator, only time is lost,
+    and the finding is a warning. The probe certifies that one terminator stops the sampler. It does not certify that
+    the policy emits it (TOK007), and does not cover stop strings or an inference server with separate settings.
     """
     craft = probes.crafted_inputs
     special = craft.special_ids(tokenizer)

@@ -16,14 +16,14 @@ def pad_equals_eos_label_mask(
     """The supervised collator masks the EOS or other answer tokens.
 
     ## What it sees
-    The probe collates answers of unequal length into one batch. Every row's last labelled token must be an EOS (the
-    tokenizer's, or the one with which the chat template closes a turn). Every label must equal its own input id, and
-    none may be padding. If the RL renderer is provided, every token after the prompt up to that EOS must be labelled,
-    and no token of the prompt.
+    The probe collates answers of unequal length into one batch. The last labelled token of every row must be an EOS
+    (the tokenizer's, or the token with which the chat template closes a turn). Every label must equal its own input id,
+    and none may be padding. If the RL renderer is provided, every token after the prompt up to that EOS must be
+    labelled, and no token of the prompt.
 
     ## Why it matters
-    `DataCollatorForLanguageModeling` masks labels by pad id. With pad equal to EOS it masks the EOS as well: the model
-    does not learn to stop, and RL begins with answers that run to the limit.
+    `DataCollatorForLanguageModeling` masks labels by pad id. If pad equals EOS, the collator also masks the EOS. The
+    model does not learn to stop, and RL begins with answers that run to the limit.
 
     ## Example
     ```python
@@ -69,12 +69,12 @@ def pad_equals_eos_label_mask(
     No finding.
 
     ## What this certifies, and what it does not
-    It certifies the labels of one batch of short answers. It does not certify packing, truncation of long examples
-    (which drops the EOS for another reason), or the loss that is computed from the labels.
+    The probe certifies the labels of one batch of short answers. It does not certify packing, truncation of long
+    examples (which drops the EOS for another reason), or the loss that is computed from the labels.
 
     ## Known false alarms
-    Training on the prompt as well, which is a choice; only rows that differ in this are reported. Base-model stages
-    that do not teach an end by design.
+    Deliberate training on the prompt as well as on the answer. Training stages of a base model that, by design, do not
+    teach the model to stop.
 
     ## Remedy
     Mask labels by attention mask or by length.

@@ -11,13 +11,14 @@ def penalty_over_prompt(
 
     ## What it sees
     The probe appends the same response, with equal logits, to two prompts of the same length with different words. The
-    penalised logits must be equal too, for both signs of the logits, and regardless of earlier completions. Without
+    penalised logits must also be equal, for both signs of the logits and regardless of earlier completions. Without
     `penalize`, the probe runs the sampler itself on a scripted model from the same random state: its first tokens must
     be the same for both prompts.
 
     ## Why it matters
-    A presence or frequency penalty over the prompt punishes the words that the task requires. It raises EOS, which is
-    rare in the prompt, by the same number of nats relative to them: exp(8) is 2,981. Answers shrink to one token.
+    A presence or frequency penalty over the prompt penalises the words that the task requires. Relative to these words,
+    the penalty raises the probability of EOS, which is rare in the prompt. A penalty of 8 nats makes EOS 2,981 times as
+    likely. Answers shrink to one token.
 
     ## Example
     ```python
@@ -42,7 +43,8 @@ def penalty_over_prompt(
     No finding.
 
     ## What this certifies, and what it does not
-    It certifies that penalties ignore the prompt. GEN004 checks whether the log-probabilities of the loss include them.
+    The probe certifies that penalties ignore the prompt. GEN004 checks whether the log-probabilities of the loss
+    include them.
 
     ## Known false alarms
     A processor that forbids or requires words of the prompt by design, such as a copy constraint.

@@ -10,12 +10,12 @@ def retokenisation_drift(events: Column) -> Fires:
     """The loss uses ids that were re-tokenised from text instead of the sampled ids.
 
     ## What it sees
-    The log contains the line "Inconsistent training and inference tokenization detected". verl's multi-turn rollout
-    writes it if tokenizing the whole conversation gives different ids than tokenizing it turn by turn.
+    The log contains the line "Inconsistent training and inference tokenization detected". The multi-turn rollout of
+    verl writes it if tokenising the whole conversation gives different ids than tokenising it turn by turn.
 
     ## Why it matters
-    Text does not determine how it is split into tokens. With a different split, the loss uses the log-probability of
-    ids that the policy did not sample: a small bias if few tokens differ, and a mask of the wrong length otherwise.
+    The same text can be split into different tokens. With a different split, the loss uses the log-probabilities of ids
+    that the policy did not sample. If few tokens differ, the bias is small; otherwise the mask has the wrong length.
 
     ## Example
     ```log
@@ -32,11 +32,11 @@ def retokenisation_drift(events: Column) -> Fires:
     No finding.
 
     ## Known false alarms
-    Line breaks between turns that only the template writes: verl's mode `ignore_strippable` leaves them out, `strict`
+    Line breaks between turns that only the template writes: verl's mode `ignore_strippable` ignores them, but `strict`
     does not.
 
     ## Remedy
-    Keep the ids from the generator to the loss.
+    Pass the sampled ids from the rollout engine to the loss.
 
     ## Sources
     verl-project/verl#3720 (a line break lost after every turn), #2165 and #2189 (reasoning that the template strips).

@@ -22,16 +22,16 @@ def sft_rl_template_mismatch(
     ## What it sees
     The share of responses whose first token can start a valid response is below 0.9 over the first 5 rows, and below
     0.95 over the last 5. Sampling temperatures above 1.1, and rows on which generator and trainer disagree (k3 above
-    1e-3), are excluded, because the generator is then the cause. It fires on 3 of 5 rows. Records only suggest this;
-    the probe proves it.
+    1e-3), are excluded, because the generator is then the cause. It fires on 3 of 5 rows. Records only suggest that the
+    templates differ; the probe proves it.
 
     ## Thresholds
-    - `low`: share of responses with a valid first token at the start, 0 to 1.
-    - `healthy`: the same share now, below which it fires.
+    - `low`: share of responses with a valid first token at the start, 0 to 1, below which the check fires.
+    - `healthy`: share of responses with a valid first token now, 0 to 1, below which the check fires.
 
     ## Why it matters
-    Part of a supervised stage under another template is wasted: RL spends its first steps on teaching the form again,
-    with large gradients and a policy that moves ten times as far per update.
+    Part of a supervised stage with a different template is wasted. RL spends its first steps on teaching the format
+    again, with large gradients and a policy that moves ten times as far per update.
 
     ## Example
     ```text

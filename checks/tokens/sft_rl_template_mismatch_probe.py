@@ -8,15 +8,15 @@ def probe_templates(
     render: Any, render_sft: Any, tokenizer: Any = None, prompts: Any = None, supervised: Any = None
 ) -> Fires | None:
     """## What this certifies, and what it does not
-    It certifies the prompt part of both formats, id by id. TOK003 covers the answer (EOS, labels), and TOK004 the end
-    of generation. The probe tests only the given dialogues. Tools, images or very long prompts that take another path
-    need a separate prompt in the adapter.
+    The probe certifies the prompt part of both formats, id by id. TOK003 covers the answer (EOS, labels), and TOK004
+    the end of generation. The probe tests only the given dialogues. Tools, images or very long prompts that are
+    rendered by different code need a separate prompt in the adapter.
 
     ## What the probe does
-    The probe renders the adapter's prompts (by default three dialogues: one with a system turn, one with a line break,
-    one with an earlier answer) for RL and, with an answer, for supervision. The supervised ids must begin with the RL
-    ids. There must be no line break and no generation header of the chat template between the RL ids and the answer;
-    otherwise the RL prompt lacks it. The finding names the first token that differs.
+    The probe renders the adapter's prompts for RL and, with an answer, for the supervised stage. By default, there are
+    three dialogues: with a system turn, with a line break, and with an earlier answer. The supervised ids must begin
+    with the RL ids. There must be no line break and no generation header of the chat template between the RL ids and
+    the answer; otherwise the RL prompt is missing these tokens. The finding names the first token that differs.
     """
     craft = probes.crafted_inputs
     answers = ["Custom -> Programmer : done", "12", "ok"]

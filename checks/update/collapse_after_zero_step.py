@@ -28,13 +28,13 @@ def collapse_after_zero_step(
     """A rollout collapsed right after an update that did not change the weights.
 
     ## What it sees
-    A healthy rollout is followed by an update whose learning rate, gradient norm or weight change was exactly 0, and
-    then by a rollout with at least 90% invalid responses. A linear warm-up gives the first update of most runs a
-    learning rate of 0.
+    The check looks for a healthy rollout, followed by an update whose learning rate, gradient norm or weight change was
+    exactly 0, and then by a rollout with at least 90% invalid responses. A linear warm-up gives the first update of
+    most runs a learning rate of 0.
 
     ## Why it matters
-    This is a placebo test that costs nothing: the weights are the same before and after, but the output is not. No
-    property of the optimisation (learning rate, group size, advantages, KL) can therefore be the cause.
+    Such an update is a free placebo test: the weights are the same before and after, but the output is not. No property
+    of the optimisation (learning rate, group size, advantages, KL) can therefore be the cause.
 
     ## Example
     ```text

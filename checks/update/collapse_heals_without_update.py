@@ -26,18 +26,18 @@ def collapse_heals_without_update(
     """Collapsed rollouts recover without any change of the weights.
 
     ## What it sees
-    The check looks at every end of a collapse (at least 90% invalid responses, then fewer) and at whether an
-    update occurred between them. It fires if at least three collapses ended without an update, and these are at least
-    80% of all that ended.
+    The check looks at every end of a collapse (a step with at least 90% invalid responses, then a step with fewer) and
+    at whether an update occurred between the two steps. It fires if at least three collapses ended without an update,
+    and these are at least 80% of all ended collapses.
 
     ## Thresholds
     - `least_ends`: minimum number of collapses that ended without an update.
-    - `ended_share`: share of all ended collapses, 0 to 1.
+    - `ended_share`: minimum share of all ended collapses, 0 to 1.
 
     ## Why it matters
-    Weights that have collapsed do not recover by themselves. A recovery without an update means that the cause is a
-    state: train or eval mode, the KV cache, an adapter, the rollout engine, or the mix of prompts. No learning rate,
-    group size or advantage can be the cause.
+    Weights that have collapsed do not recover by themselves. If a rollout recovers without an update, the cause is not
+    in the weights. It is train or eval mode, the KV cache, an adapter, the rollout engine, or the mix of prompts. No
+    learning rate, group size or advantage can be the cause.
 
     ## Example
     ```text
@@ -54,7 +54,8 @@ def collapse_heals_without_update(
     No finding.
 
     ## Known false alarms
-    A log that marks updates wrongly (an accumulation step that is logged as an update). A very unequal mix of tasks.
+    A log that marks updates incorrectly (for example, accumulation steps that are logged as updates). A very unequal
+    mix of tasks.
 
     ## Remedy
     Run the probes of the generation state: GEN001, GEN002. Do not change the optimisation.

@@ -25,13 +25,13 @@ def collapse_insensitive_to_lr(
     """Rollouts collapse after updates equally often at a different learning rate.
 
     ## What it sees
-    The learning rates of the two runs differ at least fivefold. In both, the share of updates that are followed by a
-    collapsed rollout is above 0.3 (lower Wilson bound); in a collapsed rollout, nearly all responses are invalid. The
+    The learning rates of the two runs differ at least fivefold. In both runs, the share of updates that are followed by
+    a collapsed rollout is above 0.3 (lower Wilson bound). In a collapsed rollout, nearly all responses are invalid. The
     two shares differ by at most 0.1.
 
     ## Thresholds
-    - `ratio`: ratio of the two learning rates.
-    - `rate`: share of updates followed by a collapse, 0 to 1, lower bound at 95%.
+    - `ratio`: minimum ratio of the two learning rates.
+    - `rate`: share of updates that are followed by a collapse, 0 to 1, above which the lower bound (95%) must be.
     - `close`: largest difference of the two shares, 0 to 1.
 
     ## Why it matters

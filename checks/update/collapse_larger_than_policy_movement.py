@@ -30,9 +30,10 @@ def collapse_larger_than_policy_movement(
     """The output collapses within one step although the policy barely changed.
 
     ## What it sees
-    On such steps the share of invalid responses is at least 50 points above that of the step before, although the
-    update between them moved the policy by less than 0.01 nats per token (`policy_movement_kl`, measured on the
-    policy's own samples). It fires at the third such step. A step without a recorded movement does not count.
+    The check counts steps on which the share of invalid responses is at least 50 points above that of the step before.
+    The update between them must have moved the policy by less than 0.01 nats per token. The movement is
+    `policy_movement_kl`, measured on the policy's own samples. It fires at the third such step. A step without a
+    recorded movement does not count.
 
     ## Thresholds
     - `drop`: rise of the share of invalid responses, 0 to 1.
@@ -40,8 +41,8 @@ def collapse_larger_than_policy_movement(
     - `least_steps`: minimum number of such steps.
 
     ## Why it matters
-    Nearly equal policies generate nearly equal text. The change must happen between policy and text: generation mode,
-    cache, engine weights, prompt, or processors.
+    Nearly equal policies generate nearly equal text. The change must arise between policy and text: in the generation
+    mode, the cache, the engine's weights, the prompt, or the processors.
 
     ## Example
     ```text
@@ -58,7 +59,7 @@ def collapse_larger_than_policy_movement(
     No finding.
 
     ## Known false alarms
-    Batches whose tasks differ greatly in validity.
+    Batches whose tasks have very different shares of valid responses.
 
     ## Remedy
     Test the generator with the probes GEN001, GEN002 and PAD001. Do not change the optimisation.

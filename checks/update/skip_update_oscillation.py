@@ -20,12 +20,13 @@ def skip_update_oscillation(
 
     ## Thresholds
     - `autocorrelation`: lag-1 autocorrelation of collapse below which it alternates.
-    - `ended_share`: share of collapses that end at a skipped update, 0 to 1.
-    - `least_ends`: minimum number of such ends.
+    - `ended_share`: minimum share of collapses that end at a skipped update, 0 to 1.
+    - `least_ends`: minimum number of collapses that ended.
 
     ## Why it matters
-    The skip rule makes a permanent fault look like an unstable policy: every skip hides the fault for one rollout.
-    The mean of reward or validity over such a run is a mixture of two states and describes neither.
+    The skip rule makes a permanent fault look like an unstable policy: every skip hides the fault for one rollout. The
+    mean of the reward or of the share of valid responses over such a run is a mixture of two states and describes
+    neither.
 
     ## Example
     ```text
@@ -42,11 +43,11 @@ def skip_update_oscillation(
     No finding.
 
     ## Known false alarms
-    Two kinds of batches that alternate by themselves.
+    Two kinds of batches that alternate for another reason.
 
     ## Remedy
-    Log validity separately after an update and after a skip; then look for state that persists after the update
-    (GEN001). A skip rule must not call `train()` or the scheduler.
+    Log the share of valid responses separately after an update and after a skip. Then look for state that persists
+    after the update (GEN001). A skip rule must not call `train()` or the scheduler.
 
     ## Sources
     beita6969/colab-grpo's log: autocorrelation -0.18, fallback 99.6% after an update and 5.1% after a skip.

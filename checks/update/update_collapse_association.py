@@ -18,12 +18,12 @@ def update_collapse_association(
 
     ## What it sees
     The check counts the transitions from one step to the next in a 2 × 2 table: update or no update, collapse or no
-    collapse. A rollout is collapsed if at least 90% of its responses are invalid (or its reward is near the run's
-    lowest), and healthy if at most half are. Only transitions from a healthy step count for the test, because skip
-    rules and minimum rewards would otherwise produce such a table. It fires if three conditions hold: Fisher's
-    one-sided p is below 0.01 over at least 5 exposed transitions; the relative risk is 3 or more; and a circular-shift
-    permutation test of the updates gives a p of at most 0.05. The smallest p of that test is 1/(n-1), which also
-    counts. It is an error if the risk differs by 0.5 or more.
+    collapse. A rollout counts as collapsed if at least 90% of its responses are invalid (or its reward is near the
+    lowest of the run), and as healthy if at most half are invalid. Only transitions from a healthy step count for the
+    test: otherwise, a rule that skips updates at low rewards would produce such a table. It fires if three conditions
+    hold: Fisher's one-sided p is below 0.01 over at least 5 exposed transitions, the relative risk is 3 or more, and a
+    circular-shift permutation test of the updates gives a p of at most 0.05. A p of 1/(n-1), the smallest that this
+    test can give, also counts. It is an error if the two risks differ by 0.5 or more.
 
     ## Thresholds
     - `p_value`: one-sided p-value of Fisher's test.
@@ -32,9 +32,9 @@ def update_collapse_association(
     - `error_difference`: difference of the risks, 0 to 1, for an error.
 
     ## Why it matters
-    The finding shows that the cause acts at the update, but not what the cause is. The share of updates that are
-    followed by a collapse must be compared with that of steps without an update. Even a difference is only an
-    association. Read UPD003, UPD007 and GEN001 before changing any hyper-parameter.
+    The finding shows that the cause acts at the update, but not what the cause is. Compare the share of updates that
+    are followed by a collapse with that of steps without an update. Even a clear difference is only an association.
+    Read UPD003, UPD007 and GEN001 before changing any hyper-parameter.
 
     ## Example
     ```text
@@ -51,13 +51,14 @@ def update_collapse_association(
     No finding.
 
     ## Known false alarms
-    A run that updates on every step; the check stays silent because there are no other steps to compare with. A
-    trainer that skips updates *because* rollouts are bad; counting only transitions from healthy steps accounts for
-    this.
+    A run that updates on every step; the check stays silent because there are no other steps to compare with. A trainer
+    that skips updates *because* rollouts are bad; the check accounts for this by counting only transitions from healthy
+    steps.
 
     ## Remedy
-    Find the cause first: GEN001 (generation mode), GEN002 (weights of the rollout engine), then the step size. A lower
-    learning rate, a larger group or other advantages help only if the collapse grows with the size of the step.
+    Find the cause first: Check GEN001 (generation mode) and GEN002 (weights of the rollout engine) first, then the step
+    size. A lower learning rate, a larger group or other advantages help only if the collapse grows with the size of the
+    step.
 
     ## Sources
     beita6969/colab-grpo and its log (38 updates, 37 collapses; the document blamed K=2, the log shows the generation

@@ -31,8 +31,8 @@ def update_event_not_an_optimizer_step(
     correctly change nothing.
 
     ## Why it matters
-    Every statement about "after an update" depends on this label. Without an optimizer step, optimisation cannot be the
-    cause of later problems, and the run does not learn.
+    Every statement about what happens after an update depends on this label. Without an optimizer step, optimisation
+    cannot be the cause of later problems, and the run does not learn.
 
     ## Example
     ```text
@@ -51,7 +51,7 @@ def update_event_not_an_optimizer_step(
     Logs that count micro-batches of an accumulation as updates.
 
     ## Remedy
-    Log the update where `optimizer.step()` returns, with the norm of the weight change. Check that the optimizer holds
+    Log the update after `optimizer.step()` returns, with the norm of the weight change. Check that the optimizer holds
     the parameters of the model that is trained (it must be built after wrapping).
 
     ## Sources

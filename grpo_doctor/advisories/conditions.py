@@ -31,7 +31,7 @@ class Condition(NamedTuple):
 
 
 def parse(text: str) -> Condition:
-    """Parse a condition. Raises ValueError if the text is not one."""
+    """Parse a condition. Raises ValueError if the text is not a condition."""
     found = _FORM.fullmatch(text.strip())
     if found is None:
         raise ValueError(f"{text!r} is not NAME OPERATOR VALUE with ==, !=, <, <=, >, >=, in or ~")

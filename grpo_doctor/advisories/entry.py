@@ -32,21 +32,21 @@ class Advisory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         id: ``RLA-YEAR-NUMBER``; never reused.
         package: name on PyPI, or of the repository if there is no package.
         title: the problem in one sentence without a period.
-        introduced: first release with the bug; ``0`` for the first of all.
+        introduced: first release with the bug; ``0`` for the very first release.
         fixed: first release without it; empty if no release has the fix.
         last_affected: newest checked release, if ``fixed`` is empty.
         when: conditions on settings that must be true; if a setting is unknown, the bug may apply.
-        opt_in: the same for features that are off unless a configuration enables them.
+        opt_in: conditions on features that are off unless a configuration enables them.
         unless: conditions that rule the bug out.
         environment: other packages, as ``vllm>=0.10``, whose version must fit.
         where: an additional condition in words, which no setting shows; the bug is then at most possible.
-        symptom: what the user observes.
+        symptom: what the user sees.
         signature: relations of record fields that a log of an affected run shows.
         effect: the effect on the training.
-        severity: how bad it is if it applies.
+        severity: severity of the bug if it applies.
         do: the version to upgrade to, or the setting to change.
         sources: issue, pull request or commit, as ``owner/name#1`` or ``owner/name@commit``.
-        verified: how it was checked.
+        verified: how the bug was checked.
         read: the code that was read, with versions, if ``verified`` is by reading.
     """
 
@@ -82,7 +82,7 @@ class Advisory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return tuple(_requirement(text) for text in self.environment)
 
     def conditions_in_words(self, code: str = "{}") -> str:
-        """Return all conditions as one phrase; ``code`` is how an expression is written."""
+        """Return all conditions as one phrase; ``code`` formats an expression."""
         stated = [*self.when, *self.opt_in, *self.environment]
         words = [code.format(text) for text in stated] + [self.where] * bool(self.where)
         return " and ".join([*words, *(f"not {code.format(text)}" for text in self.unless)])

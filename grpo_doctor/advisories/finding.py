@@ -70,7 +70,7 @@ def _sure(found: Iterable[Match]) -> list[Match]:
 
 
 def _level(match: Match) -> Severity:
-    """Return the severity of an advisory; one that is only likely is at most a warning."""
+    """Return the severity of an advisory; an advisory that is only likely is at most a warning."""
     level = Severity.of(match.advisory.severity)
     return level if match.standing == "affected" else min(level, Severity.WARNING)
 

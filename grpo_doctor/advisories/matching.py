@@ -17,8 +17,8 @@ COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator
 
 
 class Match(NamedTuple):
-    """An advisory that applies or may apply: ``unknown`` lists unknown conditions, ``shown`` is whether the log shows
-    it."""
+    """An advisory that applies or may apply: ``unknown`` lists the unknown conditions, and ``shown`` is whether the log
+    shows the bug."""
 
     advisory: Advisory
     standing: Standing
@@ -28,7 +28,7 @@ class Match(NamedTuple):
 
 
 Shows = Callable[[Advisory], bool | None]
-"""Returns whether a log shows the signature of an advisory; None if it lacks the fields."""
+"""Returns whether a log shows the signature of an advisory; None if the log lacks the fields."""
 
 
 def matches(

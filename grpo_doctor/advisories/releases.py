@@ -6,11 +6,11 @@ import re
 
 _RELEASE = re.compile(r"v?(\d{1,6}(?:\.\d{1,6}){0,3})(?:\.?post(\d{1,4}))?(?:\+[\w.]{1,40})?")
 PARTS = 4
-"""Number of parts of a release that are compared; missing ones are filled with zeros."""
+"""Number of parts of a version number that are compared; missing parts count as 0."""
 
 
 def release(version: str) -> tuple[int, ...] | None:
-    """Return a release for comparison: (0, 18, 0, 0, 0) for ``0.18``; the last number is that of a post-release.
+    """Return a release for comparison: (0, 18, 0, 0, 0) for ``0.18``; the last number is the number of a post-release.
 
     None for a development or pre-release version, because its number does not show its commits.
     """

@@ -52,8 +52,8 @@ def stated(lines: Iterable[str]) -> dict[str, str]:
 
 
 def applicable(versions: Mapping[str, str], framework: str | None) -> dict[str, str]:
-    """Return the versions that matter for a framework: its own, those of the trainer that it builds on or that builds
-    on it, and those of libraries.
+    """Return the versions that affect a framework: its own, those of the trainer that it builds on or that builds on
+    it, and those of libraries.
 
     Without a known framework, the trainer counts if exactly one is printed.
     """

@@ -55,7 +55,7 @@ COMMANDS = {
     "mcp": Command("agent:mcp", hidden=True),
     "init": Command("agent:init", hidden=True),
 }
-"""Every command by name, in the order of ``--help``. Hidden commands are parts or former names of others."""
+"""Every command by name, in the order of ``--help``. Hidden commands are parts or former names of other commands."""
 
 PARTS = {
     ("checks", "explain"): ["explain"],
@@ -77,10 +77,11 @@ PANELS = {
 """The panels of a command's options in ``--help``, in order, by parameter name."""
 
 COLLECT_AT = 100_000
-"""Number of new objects before Python searches for garbage: at its default, imports and checks cost a tenth more."""
+"""Number of new objects before Python searches for garbage; with Python's default, imports and checks take a tenth
+longer."""
 
 PIPE_CLOSED = 128 + 13
-"""Exit code if the reader of the output closes the pipe, as for a process that SIGPIPE ends."""
+"""Exit code if the reader of the output closes the pipe: that of a process that SIGPIPE ends."""
 
 
 def spelled(words: list[str]) -> list[str]:
@@ -117,7 +118,7 @@ class Commands(TyperGroup):
             finally:
                 sys.stdout.flush()
         except BrokenPipeError:
-            for stream in (sys.stdout, sys.stderr):  # so that flushing the rest does not fail again at exit
+            for stream in (sys.stdout, sys.stderr):  # avoids a second failure when the rest is flushed at exit
                 with suppress(OSError, ValueError):
                     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
             raise typer.Exit(PIPE_CLOSED) from None
@@ -188,7 +189,7 @@ def main() -> None:
 
 
 def _run(words: list[str]) -> None:
-    """Run a command line. Raises SystemExit with its exit code."""
+    """Run a command line. Raises SystemExit with the exit code of the command."""
     try:
         with plain_errors():
             words = spelled(words)

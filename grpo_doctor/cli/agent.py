@@ -19,7 +19,7 @@ SKILLS = {".claude": ".claude/skills", ".github/copilot-instructions.md": ".gith
 
 
 def agent(context: typer.Context) -> None:
-    """For coding agents: `agent mcp` serves this tool over MCP, `agent init` writes a skill file."""
+    """For coding agents: `agent mcp` serves grpo-doctor over MCP, and `agent init` writes a skill file."""
     typer.echo(context.get_help())
 
 

@@ -53,8 +53,8 @@ def analyze(
 ) -> None:
     """Diagnoses logs: what happened, when it began, why, how certain that is, and what to change.
 
-    Exit codes: 0 no finding at or above --fail-on, 1 findings, 2 wrong usage or unreadable input, 3 nothing could be
-    judged, 4 internal error of grpo-doctor.
+    Exit codes: 0 no finding at or above --fail-on, 1 findings, 2 wrong usage or unreadable input, 3 an input
+    could not be judged, 4 internal error of grpo-doctor.
     """
     with common.plain_errors():
         options = common.options(
@@ -169,8 +169,8 @@ def diagnose_runs(runs: list[Run], config: Config, catalogue: Catalogue) -> Outc
 
 
 def exit_code(outcome: Outcome, fail_on: Severity) -> int:
-    """Return 1 if any run has findings, else 4 after an internal error, else 2 if any input was unreadable, else 3 if
-    any input was unjudged or contained no run, else 0."""
+    """Return the first exit code that applies: 1 if any run has findings, 4 after an internal error, 2 if any input was
+    unreadable, 3 if any input was unjudged or contained no run, and 0 otherwise."""
     diagnoses = outcome.diagnoses
     short = any(d.verdict == "unjudged" or (d.run_type == "probe" and d.verdict == "unproven") for d in diagnoses)
     return common.exit_code(

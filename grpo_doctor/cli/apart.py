@@ -32,13 +32,13 @@ def in_a_child(command: str) -> Callable[[int], None]:
     _, status = os.waitpid(child, 0)
     os.set_blocking(reading, False)
     reported = b""
-    with suppress(BlockingIOError):  # a process left over by the child still holds the other end
+    with suppress(BlockingIOError):  # a process that the child left running still has the other end open
         reported = os.read(reading, 1)
     os._exit(reported[0] if reported else _ended(status, command))
 
 
 def _report(writing: int, code: int) -> None:
-    with suppress(OSError):  # the user's code closed it, which the parent reports
+    with suppress(OSError):  # the user's code closed the pipe, which the parent reports
         os.write(writing, bytes([code]))
 
 

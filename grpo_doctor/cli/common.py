@@ -301,7 +301,7 @@ def _setting(name: str, value: Any) -> tuple[str, Any]:
 
 
 def say_suppressions(config: Config) -> None:
-    """List the active suppressions on stderr, for commands whose reports do not show them."""
+    """List the active suppressions on stderr, for commands whose reports do not list them."""
     for one in config.suppressions():
         note(f"{one.kind}: {one.text}")
 
@@ -385,7 +385,7 @@ def write(
 ) -> None:
     """Write all requested reports, but never over an input file."""
     read = [*inputs, *(d.run.path for d in diagnoses if d.run.path is not None)]
-    quiet = bool(options.refresh)  # a page that is written again after every poll
+    quiet = bool(options.refresh)  # a page that is rewritten after every poll
     write_as(lambda kind, path: render(kind, diagnoses, _beside(options, path)), name, file, more, read, quiet=quiet)
     if options.figures is not None:
         _save_figures(diagnoses, options.figures)
@@ -407,7 +407,7 @@ def write_as(
     rendered = [(kind, path, rendering(kind, path)) for kind, path in jobs]
     for kind, path, text in rendered:
         if path is None:
-            # contains escapes only if colours were requested, also in a pipe
+            # has escapes only if colours were requested, also in a pipe
             typer.echo(text if kind == "github" else inert(text), nl=bool(text), color=True)
         else:
             replace_file(path, text + "\n")
@@ -478,7 +478,7 @@ def everything(file: Path | None, trust_checks: bool, compiled: bool = True) -> 
 
 
 def chosen(config: Config, family: str = "") -> Catalogue:
-    """Return the checks that the settings select; of one family only, if no setting refers to others."""
+    """Return the checks that the settings select; only those of one family, if no setting refers to other families."""
     if family and not (config.select or config.ignore or config.checks or config.thresholds):
         return load_family(family).select(preview=config.preview)
     catalogue = load(trusted(config))

@@ -49,8 +49,8 @@ def compare(
 ) -> None:
     """Compares runs: changed settings, where they diverge, how much they differ, findings that appeared or disappeared.
 
-    Exit codes: 0 NEW is not worse, 1 it is worse or has new findings at or above --fail-on, 2 wrong usage or unreadable
-    input, 3 nothing could be compared, 4 internal error of grpo-doctor.
+    Exit codes: 0 NEW is not worse, 1 NEW is worse or has new findings at or above --fail-on, 2 wrong usage or
+    unreadable input, 3 nothing could be compared, 4 internal error of grpo-doctor.
     """
     from ..compare.summary import render
 
@@ -120,7 +120,7 @@ def compare_with(against: str, diagnoses: Sequence[Diagnosis], config: Config) -
 
 
 def _single(given: str, own: Sequence[Arm]) -> None:
-    """Refuse an input for BASE that contains several settings, with their names. Raises `ConfigError`."""
+    """Refuse an input for BASE that contains several settings; the message lists their names. Raises `ConfigError`."""
     if len(own) > 1:
         more = ", …" if len(own) > 3 else ""
         names = f"{', '.join(arm.name for arm in own[:3])}{more}"
@@ -137,7 +137,7 @@ def _arms(given: Sequence[list[Diagnosis]]) -> list[Arm]:
 
 
 def _diagnoses(word: str, config: Config) -> tuple[list[Diagnosis], int]:
-    """Return the runs of ``PATH``, or the one in ``PATH#NAME`` (or ``#NUMBER``), and the exit code of failures."""
+    """Return the runs of ``PATH``, or the run ``PATH#NAME`` (or ``#NUMBER``), and the exit code of failures."""
     path, name = Path(word), ""
     if "#" in word and not path.exists():
         before, _, name = word.rpartition("#")

@@ -46,7 +46,8 @@ def convert(
 ) -> None:
     """Converts a log to records, one per step, with the names and units of the checks.
 
-    Records in JSONL keep NaN and infinity as strings. The settings of the log go to config.json in the same folder.
+    Records in JSONL keep NaN and infinity as strings. The settings of the log are written to config.json in the same
+    folder.
     """
     from ..readers import read
 

@@ -78,8 +78,8 @@ def fleet(
 ) -> None:
     """Judges every run of a sweep: one line per run, worst first, grouped by cause, with the settings of failing runs.
 
-    Exit codes: 0 no finding at or above --fail-on, 1 findings, 2 wrong usage or unreadable input, 3 nothing could be
-    judged, 4 internal error of grpo-doctor. With --sql: 0 if the query succeeded.
+    Exit codes: 0 no finding at or above --fail-on, 1 findings, 2 wrong usage or unreadable input, 3 an input
+    could not be judged, 4 internal error of grpo-doctor. With --sql: 0 if the query succeeded.
     """
     from ..fleet import page
     from ..fleet.overview import overview

@@ -39,7 +39,7 @@ class Follower:
         new = self._read()
         try:
             now = os.stat(self.path)
-        except FileNotFoundError:  # not yet written, or between the two steps of a rotation
+        except FileNotFoundError:  # the file is not written yet, or is between the two steps of a rotation
             return self._take(new)
         if not stat.S_ISREG(now.st_mode):  # replaced by a folder or a pipe
             return self._take(new)

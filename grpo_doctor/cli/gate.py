@@ -86,8 +86,9 @@ def gate(
 ) -> None:
     """Fails a build on findings at or above --fail-on. Prints one line per run and can write reports.
 
-    Exit codes: 0 all runs pass, 1 findings or a skipped required check, 2 wrong usage or unreadable input, 3 nothing
-    could be judged, 4 internal error of grpo-doctor. If $GITHUB_STEP_SUMMARY is set, a summary is written to it.
+    Exit codes: 0 all runs pass, 1 findings or a skipped required check, 2 wrong usage or unreadable input, 3 an input
+    could not be judged, 4 internal error of grpo-doctor. If $GITHUB_STEP_SUMMARY is set, the gate writes a summary to
+    it.
     """
     with common.plain_errors():
         required = _known_codes(require or [], settings)
@@ -226,7 +227,7 @@ def _accepted(accepted: Iterable[Accepted], diagnoses: Iterable[Diagnosis]) -> d
 
 
 def _read_baseline(path: Path) -> dict[str, Key]:
-    """Return the known findings by fingerprint; version 1 has none, so it is computed from the path."""
+    """Return the known findings by fingerprint; version 1 has no fingerprints, so they are computed from the paths."""
     try:
         loaded = json.loads(path.read_text(encoding="utf-8"))
         if loaded["schema"] not in (BASELINE, FIRST_BASELINE):
@@ -292,7 +293,7 @@ def _lines(
 
 
 def _not_read(files: int, strict: bool) -> Iterable[str]:
-    """Report files that may be logs but were not read; stderr lists them."""
+    """Report, on stderr, files that may be logs but were not read."""
     if files:
         yield f"note     {counted(files, 'possible log file')} not read (listed on stderr)" + (
             "" if strict else "; --strict makes this exit with 2"

@@ -66,8 +66,8 @@ def lab(
     """Trains every fault of the engine, with and without fixes (checkout only); `lab faults` lists the faults.
 
     Each run is a separate file, so an interrupted lab resumes where it stopped. One fault takes a few minutes; all
-    faults with all remedies on three seeds take about one core-hour. Runs of the other models are stored in a
-    subfolder of that name; a run of smollm2 takes at least one core-minute.
+    faults with all remedies on three seeds take about one core-hour. Runs of other models are stored in a subfolder
+    with the name of the model; a run of smollm2 takes at least one core-minute.
 
     Exit codes: 0 done, 1 a wrong cause was named with high confidence, 2 wrong usage.
     """

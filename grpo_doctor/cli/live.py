@@ -68,13 +68,13 @@ class Sight:
 
     @property
     def at(self) -> str:
-        """Step, speed and name in one line."""
+        """Return step, speed and name in one line."""
         of = "" if self.last is None else f"/{self.last}"
         return f"step {self.step}{of}, {self.pace}, {self.name}"
 
     @property
     def numbers(self) -> str:
-        """The newest values in one line."""
+        """Return the newest values in one line."""
         return "  ".join(f"{SHOWN[name]} {values[-1]:.3g}" for name, values in self.course.items() if values)
 
 
@@ -92,7 +92,7 @@ def screen(sights: Sequence[Sight]) -> Group:
     for sight in sights:
         parts.append(Text(sight.at))
         if sight.last is not None:
-            bar = Table.grid()  # without a grid there is no line break after the bar
+            bar = Table.grid()  # without a grid, there is no line break after the bar
             bar.add_row(ProgressBar(total=sight.last, completed=sight.step, width=60))
             parts.append(bar)
         table = Table.grid(padding=(0, 2))

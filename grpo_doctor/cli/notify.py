@@ -97,7 +97,7 @@ def _trackio() -> Channel:
 
 def _wandb(word: str) -> Channel:
     """Send alerts of a W&B run directly to the server. The wandb library sends alerts only from the process that has
-    the run open, and a second process that resumed the run would overwrite its summary."""
+    the run open. A second process that resumed the run would overwrite the run's summary."""
     from urllib.parse import urlsplit
 
     parts = word.removeprefix("wandb:").split("/")

@@ -98,8 +98,8 @@ def preflight(
 
 
 def _expanded(files: list[Path]) -> dict[Path, Path | None]:
-    """Expand folders to the files in them that may be configurations, each with its folder; installed packages and
-    caches are left out."""
+    """Expand folders to the files in them that may be configurations, each with its folder; skip installed packages and
+    caches."""
     from ..preflight.reading import SUFFIXES, files_below
 
     found: dict[Path, Path | None] = {}

@@ -74,8 +74,8 @@ def probe(
     This EXECUTES the adapter file and its imports: probe only code that you trust. Nothing is trained. Weights,
     optimizer and random state are restored.
 
-    With --canary, the whole loop trains for 24 steps on a reward for one token, and for 24 steps on the same rewards
-    shuffled. Everything is restored afterwards. The exit code is 1 if the token's share does not rise.
+    With --canary, the whole loop trains for 24 steps on a reward for one token, and for another 24 steps on the same
+    rewards in shuffled order. Everything is restored afterwards. The exit code is 1 if the token's share does not rise.
 
     Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage or an unusable adapter, 3 nothing could
     be judged, or your code raised an exception and nothing else was found.

@@ -1,4 +1,4 @@
-"""HTTP redirects that drop the API key when they lead to another host."""
+"""Follows HTTP redirects, and drops the API key when they lead to another host."""
 
 from __future__ import annotations
 

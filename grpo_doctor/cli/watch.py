@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Stop(NamedTuple):
-    """A process to stop at a severity; identified by its start time, not only by its id."""
+    """A process to stop at a severity, identified by its id and start time."""
 
     severity: Severity
     process: Any
@@ -307,8 +307,8 @@ def watch(
 
     On a terminal, a live screen shows the verdict, the metrics and the progress; elsewhere, one line is printed per
     minute. `--report html=live.html` updates a page that reloads itself. A log may be rotated, truncated or rewritten.
-    A command of --notify gets GRPO_DOCTOR_CODE, _NAME, _SEVERITY, _ONSET_STEP, _MESSAGE and _LOG as environment
-    variables; a URL gets them as JSON. Stop with Ctrl-C. The exit codes are those of analyze.
+    A --notify command receives GRPO_DOCTOR_CODE, _NAME, _SEVERITY, _ONSET_STEP, _MESSAGE and _LOG as environment
+    variables; a URL receives them as JSON. Stop with Ctrl-C. The exit codes are those of analyze.
     """
     with common.plain_errors(), tempfile.TemporaryDirectory(prefix="grpo-doctor-") as folder:
         stops, channels = [_stop_of(word) for word in on or []], [channel(word) for word in notify or []]
@@ -352,7 +352,8 @@ def _shown(watcher: Watcher, heartbeat: float) -> Iterator[Callable[[bool], None
 def _kept_current(
     watcher: Watcher, tick: Callable[[bool], None], reports: list[str], options: Options, path: Path
 ) -> Callable[[bool], None]:
-    """Do the same, and update the files of --report after each poll; a page reloads itself until the end."""
+    """Yield that function, extended to update the files of --report after each poll; a page reloads itself until the
+    end."""
     live = structs.replace(options, refresh=REFRESH)
 
     def kept(new: bool) -> None:
@@ -375,7 +376,7 @@ def _loop(watcher: Watcher, tick: Callable[[bool], None], interval: float, idle:
                 last = time.monotonic()
             elif idle is not None and begun - last > idle:
                 return
-            # reading a long log takes time: use at most half of the time for it
+            # reading a long log takes time: use at most half of the time for reading
             time.sleep(max(interval, time.monotonic() - begun) if not watcher.stopped else 0)
     except KeyboardInterrupt:
         return

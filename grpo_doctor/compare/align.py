@@ -1,4 +1,5 @@
-"""Aligns two arms on one axis: the steps or tokens that all of their runs share, and the series of a metric there."""
+"""Aligns two arms on one axis, at the steps or token counts ("places") that all of their runs share, and returns the
+series of a metric at these places."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ def places(run: Run, by: By) -> np.ndarray | None:
 
 
 def align(base: Sequence[Run], new: Sequence[Run], metric: str, by: By = "step") -> Aligned | None:
-    """Return the metric at the places of the run with the fewest, if all runs have it; None if they share no place.
+    """Return the metric at the places of the run with the fewest places; None if a run lacks the metric or they share
+    no place.
 
     A run with more places contributes the mean since the previous place, as a trainer that logs every tenth step does.
     """
@@ -79,7 +81,7 @@ def _series(run: Run, metric: str, by: By) -> tuple[np.ndarray, np.ndarray] | No
 
 
 def _on(grid: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return means of y over the places since the previous one; NaN if there are none."""
+    """Return the mean of y over the places since the previous one, for each place; NaN if there are none."""
     before = grid[0] - (float(np.median(np.diff(grid))) if len(grid) > 1 else 1.0)
     begin = np.searchsorted(x, np.concatenate(([before], grid[:-1])), side="right")
     end = np.searchsorted(x, grid, side="right")

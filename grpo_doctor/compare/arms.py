@@ -27,7 +27,8 @@ QUIET = re.compile(
 """Settings that need not change any metric of a shared step: length, logging interval, and paths."""
 
 EXACT = 1e9
-"""Numbers up to this value are compared with 9 digits; larger ones, which are ids and counts, exactly."""
+"""Numbers up to this value are compared with 9 digits; larger numbers, which are ids and counts, are compared
+exactly."""
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -39,7 +40,8 @@ class Change(msgspec.Struct, frozen=True):
 
     @property
     def acts(self) -> bool:
-        """Whether it should affect training: both sides declare it, and it is not about length, logging or paths."""
+        """Whether the setting should affect training: both sides declare it, and it does not concern length, logging or
+        paths."""
         return self.base is not None and self.new is not None and not QUIET.search(self.name)
 
 

@@ -27,7 +27,7 @@ from .weights import Moved, weights_apart
 CLOCKS = frozenset("wall_time epoch tokens_seen optimizer_step learning_rate update_skipped_reason".split()) | BROADCAST
 """Fields that depend on the clock or a setting, so that their equality shows nothing about the policy."""
 FOLLOWED = ("advantage_std", "dead_share")
-"""Series that are searched for a divergence in addition to the compared ones."""
+"""Series that are searched for a divergence, in addition to the compared series."""
 
 
 class Comparison(msgspec.Struct, kw_only=True):
@@ -42,7 +42,7 @@ class Comparison(msgspec.Struct, kw_only=True):
         equal: fields that vary in the run but are equal at every shared place, to the number of places.
         fared: the outcome of every finding.
         findings: the findings of the comparison checks.
-        because: why nothing can be compared; empty if something can.
+        because: why nothing can be compared; empty if a comparison is possible.
     """
 
     base: Arm
@@ -144,7 +144,7 @@ def _shared(found: Comparison) -> dict[str, Aligned]:
 
 
 def _why_not(found: Comparison, series: Mapping[str, Aligned]) -> str:
-    """Return why nothing can be compared; empty if something can."""
+    """Return why nothing can be compared; empty if a comparison is possible."""
     diagnoses = (*found.base.diagnoses, *found.new.diagnoses)
     for diagnosis in diagnoses:
         if not len(diagnosis.run) or diagnosis.run_type == "none":
@@ -191,7 +191,7 @@ def _other_rewards(found: Comparison) -> bool:
 
 
 def _notes(found: Comparison, series: Mapping[str, Aligned]) -> list[str]:
-    """Return notes that readers need to interpret the figures."""
+    """Return notes that readers need to interpret the numbers."""
     notes = []
     for side, arm in (("BASE", found.base), ("NEW", found.new)):
         for run in arm.runs:

@@ -7,10 +7,10 @@ diverged if that is later.
 (`series.changepoint`), with its autocorrelation (`series.noise_model`): a change of level is not noise. A difference
 must be explained better by such a shape than by autocorrelated noise, and its level must exceed the noise.
 
-**Noise between seeds.** Another seed gives a different curve, which no single run shows. With one run per side, the
-deviation between seeds is assumed to be `SEED` times the change of the metric in both. Measured seeds replace that
-assumption, as a variance moderated by a prior (Smyth, Stat. Appl. Genet. Mol. Biol. 2004) worth `PRIOR` degrees of
-freedom. A difference beyond the noise of both runs that seeds may explain is inconclusive.
+**Noise between seeds.** A different seed gives a different curve, which a single run cannot show. With one run per
+side, the standard deviation between seeds is assumed to be `SEED` times the change of the metric in both runs. Measured
+seeds replace that assumption, as a variance moderated by a prior (Smyth, Stat. Appl. Genet. Mol. Biol. 2004) worth
+`PRIOR` degrees of freedom. A difference that exceeds the noise of both runs but may be due to seeds is inconclusive.
 
 **Many metrics.** The critical values hold for seven metrics at once; `benchmarks/compare.md` has the simulated error
 rates.
@@ -47,11 +47,12 @@ LEAST = 8
 BINS = 128
 """Maximum number of parts of the shared places, whose means are compared."""
 DIFFERS, SEEDS_DIFFER = 4.2, 2.69
-"""Critical values for seven metrics together, two-sided 5%: for a level, in standard errors of the noise along the
-runs, whose places were searched for; and between seeds, in standard deviations."""
+"""Critical values for seven metrics together, two-sided 5%. The first is for a level, in standard errors of the noise
+along the runs, and accounts for the search for its place. The second is for the difference between seeds, in standard
+deviations."""
 POWER = 1.9
-"""Standard errors by which a true difference must exceed the critical value to be found in 80% of pairs: 0.84 for the
-noise of the level, and the rest because the shape must also be found (`benchmarks/compare.md`)."""
+"""Standard errors by which a true difference must exceed the critical value to be found in 80% of pairs. Of these, 0.84
+are for the noise of the level; the rest is needed because the shape must also be found (`benchmarks/compare.md`)."""
 ROUNDING = 1e-6
 """Share of the level or the scale up to which a detectable difference is the rounding of identical series."""
 COARSE = 0.5
@@ -128,7 +129,7 @@ class Difference(msgspec.Struct, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """Return the difference with its numbers as a clause."""
+        """Return the difference as a clause, with its numbers."""
         levels = f"{number(self.base)} in BASE and {number(self.new)} in NEW"
         if not self.known:
             return f"the {self.label} is {levels}, over too few shared steps to judge"
@@ -162,8 +163,8 @@ def departures_of(aligned: Aligned) -> tuple[Departures, np.ndarray]:
 
 
 def span_of(fitted: np.ndarray, begin: int, end: int) -> tuple[int, int]:
-    """Return the bins around ``begin`` to ``end`` at which the fitted difference is more than half of its mean there. A
-    ramp is dated to its middle, and a span that a later term continues ends with that term."""
+    """Return the bins around ``begin`` to ``end`` at which the fitted difference exceeds half of its mean over these
+    bins. A ramp is dated to its middle, and a span that a later term continues ends with that term."""
     level = float(fitted[begin:end].mean())
     there = fitted * np.sign(level) > abs(level) / 2
     first = begin + int(there[begin:end].argmax())
@@ -237,8 +238,8 @@ def seed_error(aligned: Aligned, base: np.ndarray, new: np.ndarray) -> float:
 def moved(aligned: Aligned) -> float:
     """Return the change of the metric in the arm that changed less: the range of its means over eighths of the places.
 
-    Seeds change how fast a run follows its curve; if one arm is flat and the other changes, they are not seeds of one
-    curve.
+    Seeds change how fast a run follows its curve. If one arm is flat and the other changes, the difference is not due
+    to seeds.
     """
     eighths = np.array_split(np.arange(len(aligned.x)), min(8, len(aligned.x)))
     levels = [np.array([arm.mean(axis=0)[part].mean() for part in eighths]) for arm in (aligned.base, aligned.new)]

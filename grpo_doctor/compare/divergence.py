@@ -23,7 +23,7 @@ class Parting(msgspec.Struct, frozen=True, kw_only=True):
     """The place from which a metric differs, the end of the difference (None: end of the run), and its level on each
     side.
 
-    ``broken`` names the side on which the metric is no longer finite, if that is the difference.
+    ``broken`` names the side on which the metric is no longer finite, if this is the difference.
     """
 
     metric: str

@@ -51,8 +51,8 @@ class Overlay(NamedTuple):
 
 
 def overlays(found: Comparison) -> list[Overlay]:
-    """Return a chart for each compared metric, the one that decides first, and for the one that diverges; each marks
-    where the arms first diverge."""
+    """Return a chart for each compared metric, the deciding one first, and for the metric that diverges. Each chart
+    marks where the arms first diverge."""
     deciding = found.success or decided_by(found.differences)
     labels = {d.metric: d.label for d in sorted(found.differences, key=lambda d: d is not deciding)}
     first = found.parting
@@ -99,8 +99,8 @@ def _bands(long: bool, seeds: bool) -> str:
 
 
 def _levels(arm: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return mean, lower and upper end of the band of an arm, [runs, places]; smoothed, with a band of its noise, if
-    long."""
+    """Return mean, lower end and upper end of the band of an arm, [runs, places]. A long series is smoothed, and its
+    band shows the noise."""
     long = arm.shape[1] >= SMOOTHED
     if len(arm) > 1:
         each = np.array([smoothed(run) for run in arm]) if long else arm

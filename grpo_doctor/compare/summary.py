@@ -24,7 +24,7 @@ from .verdict import Fared, decided_by, one_sided
 NEAR = 1e-4
 """Relative change of a tensor below which it counts as almost unchanged."""
 SHOWN = 20
-"""Maximum number of checkpoint tensors in a table, those that changed most."""
+"""Maximum number of checkpoint tensors in a table; those that changed most are listed."""
 
 
 def render(name: str, comparisons: Sequence[Comparison], options: Options) -> str:
@@ -147,7 +147,7 @@ def _parted(found: Comparison) -> str:
 
 
 def setting(value: Any) -> str:
-    """Return the value of a setting with all digits, because values may differ only in the last one."""
+    """Return the value of a setting with all digits, because values may differ only in the last digit."""
     return "not declared" if value is None else str(value)
 
 
@@ -169,7 +169,7 @@ def facts(found: Comparison) -> list[tuple[str, str]]:
 
 
 def tables(found: Comparison) -> list[Table]:
-    """Return all results as tables, without empty ones."""
+    """Return all results as tables, and skip empty tables."""
     made = (
         _settings(found), _differences(found), _partings(found), _findings(found), _remedies(found), _equal(found),
         _samples(found), _weights(found),
@@ -228,7 +228,8 @@ def _findings(found: Comparison) -> Table:
 
 
 def _remedies(found: Comparison) -> Table:
-    """Return one row for each remedy of BASE's findings; for a remedy of several findings, the verdicts must agree."""
+    """Return one row for each remedy of BASE's findings; if a remedy belongs to several findings, their verdicts must
+    agree."""
     by_title: dict[str, list[Fared]] = {}
     for fared in found.fared:
         for title in fared.remedies:

@@ -37,7 +37,7 @@ class Fared(msgspec.Struct, kw_only=True):
 
     @property
     def status(self) -> str:
-        """Return the fate in the words of reports; JSON keeps its own."""
+        """Return the outcome in the words of the reports; JSON uses separate words."""
         return _STATUS.get(self.fate, self.fate)
 
     @property

@@ -1,8 +1,8 @@
 """Loads check files and report formats from ``checks/`` and ``reports/``, and users' own folders of checks.
 
-The folders contain no ``__init__.py``: installed as import packages named ``checks`` and ``reports`` they would shadow
-users' own modules. They are therefore mounted as ``grpo_doctor.checks`` and ``grpo_doctor.reports``, and ``sys.path``
-is never changed.
+The folders contain no ``__init__.py``: as import packages named ``checks`` and ``reports``, they would shadow users'
+own modules. They are therefore mounted as ``grpo_doctor.checks`` and ``grpo_doctor.reports``, and ``sys.path`` is never
+changed.
 """
 
 from __future__ import annotations
@@ -263,8 +263,8 @@ def load(folders: tuple[Path, ...] = (), *, compiled: bool = True) -> Catalogue:
 
 @_once
 def load_family(family: str) -> Catalogue:
-    """The built-in checks of one family and those of installed entry points, for callers that need no others. This
-    takes a third of the time needed to load all of them."""
+    """The built-in checks of one family and those of installed entry points, for callers that need no other checks.
+    This takes a third of the time needed to load all of them."""
     return Catalogue([*_built_in(family), *_load_installed()])
 
 

@@ -39,9 +39,9 @@ ACROSS = "Across runs"
 """Heading of the section on comparisons, on the page of a check."""
 
 Kind = Literal["outcome", "defect", "risk", "remark"]
-"""The kind of an issue: an outcome (a failure of the run), a defect (a computation is wrong, regardless of the curve's
-shape), a risk (a setting or state that often hurts: at most a warning if the run learns anyway), or a remark (worth
-knowing: info)."""
+"""The kind of an issue. An outcome is a failure of the run. A defect is a wrong computation, regardless of the curve's
+shape. A risk is a setting or state that often does harm; it is at most a warning if the run learns anyway. A remark is
+information only."""
 SPECIAL = frozenset(("events", "samples", "step", *STANDING))
 """Parameter names that are not record fields: the row's events, samples and step, and the state of success.
 
@@ -53,7 +53,7 @@ DECLARED = "settings."
 
 
 class Severity(IntEnum):
-    """How bad the issue is if it is real."""
+    """How severe the issue is if the finding is correct."""
 
     INFO = 0
     WARNING = 1
@@ -69,8 +69,8 @@ class Severity(IntEnum):
 
 
 class Confidence(IntEnum):
-    """How certain the finding is: high is proven (log line, probe, identity), medium a statistical test and the order
-    in time, low a threshold."""
+    """How certain the finding is. High: proven (log line, probe, identity). Medium: a statistical test and the order in
+    time. Low: a threshold was crossed."""
 
     LOW = 0
     MEDIUM = 1
@@ -99,7 +99,7 @@ class Rival(msgspec.Struct, frozen=True, omit_defaults=True):
 class Step(msgspec.Struct, frozen=True, omit_defaults=True, rename={"who": "for"}):
     """The action in one framework; ``for`` is trl, verl, openrlhf or by-hand (a custom trainer).
 
-    ``built_in``: the framework's trainer already does it, so only the user's own code can lack it.
+    ``built_in``: the framework's trainer already applies the remedy, so only the user's own code can lack it.
     """
 
     who: str
@@ -185,7 +185,7 @@ class Fires(msgspec.Struct, frozen=True):
     evidence: dict[str, Any]
 
 
-_INFO, _WARNING, _ERROR, _CRITICAL = Severity  # an enumeration look-up costs as much as a check's comparison
+_INFO, _WARNING, _ERROR, _CRITICAL = Severity  # an enumeration lookup costs as much as the comparison of a check
 
 
 def fires(
@@ -209,14 +209,14 @@ def fires(
     Args:
         when: condition over rows at the check's own severity.
         message: one sentence; ``{name:.3g}`` inserts the evidence of the last row on which the condition held.
-        hold: ``(m, n)``: fires when the condition held on m of the last n rows of the check; by default 3 of 5, and the
-            first row for a check of settings alone.
+        hold: ``(m, n)``: fires when the condition held on m of the last n rows of the check; by default 3 of 5, and 1
+            of 1 for a check that uses only settings.
         clear: clears after this many consecutive rows without it.
         info, warning, error, critical: conditions for another severity, with the same hold; the highest wins.
         confidence: overrides the check's confidence; may be a column.
-        suffered: condition on which the finding is an outcome, regardless of the kind of the check: a vital series has
-            been wrong for most of the run.
-        onset: column with the step at which it began; by default the first row of the hold.
+        suffered: condition on which the finding is an outcome, regardless of the kind of the check, because a vital
+            series has been wrong for most of the run.
+        onset: column with the step at which the condition began; by default the first row of the hold.
         evidence: columns or numbers, named.
     """
     levels: tuple[tuple[Severity, Any], ...] = ()
@@ -233,7 +233,7 @@ def fires(
 
 
 class Traced(NamedTuple):
-    """A check called with symbolic columns: its return value, and how to compute it.
+    """The result of calling a check with symbolic columns: its return value, and how to compute it.
 
     The plan computes the conditions, the check's own severity first, and then onset, confidence, ``suffered`` and the
     evidence.
@@ -260,8 +260,8 @@ def any_of(*fields: str, optional: bool = False) -> Any:
 
 
 def once_known(*fields: str) -> Any:
-    """Default of a parameter that is recorded only on some rows: the check starts with the first row on which one of
-    these fields is known, and NaN until then."""
+    """Default of a parameter that is recorded only on some rows. The check starts on the first row on which one of
+    these fields is known; before that row, the value is NaN."""
     return AnyOf(fields, sparse=True)
 
 
@@ -318,12 +318,12 @@ class Check:
 
     @property
     def rivals(self) -> tuple[Rival, ...]:
-        """Other explanations of the same records, each with the test that decides."""
+        """Alternative explanations of the same records, each with the test that decides."""
         return self.advice.rivals
 
     @cached_property
     def page(self) -> str:
-        """The docstrings of its functions, one after the other."""
+        """The docstrings of the check's functions, one after the other."""
         return "\n\n".join(map(inspect.cleandoc, self._docs))
 
     @cached_property
@@ -423,8 +423,8 @@ class Check:
         self.premises = {name: needed for name, (needed, _) in _positional(function).items()}
 
     def take_probe(self, function: Callable[..., Any], meta: Mapping[str, Any]) -> None:
-        """Reads the entry points from the signature, required unless they have a default; for a @check, adds them to
-        page and metadata."""
+        """Reads the entry points from the signature, which are required unless they have a default; for a @check, adds
+        them to page and metadata."""
         self.probe_thresholds = _keyword_only(function)
         self.probe_arguments = {name: needed for name, (needed, _) in _positional(function).items()}
         if twice := self.thresholds.keys() & self.probe_thresholds.keys():
@@ -437,7 +437,7 @@ class Check:
         self.explains = tuple(dict.fromkeys((*self.explains, *meta["explains"])))
 
     def take_across(self, function: Callable[..., Any], meta: Mapping[str, Any]) -> None:
-        """Reads the thresholds of a comparison of two sides; for a @check, adds to the page."""
+        """Reads the thresholds of a comparison of two sides; for a @check, adds them to the page."""
         self.across_thresholds = _keyword_only(function)
         if twice := (self.thresholds | self.probe_thresholds).keys() & self.across_thresholds.keys():
             raise self._fail(f"{min(twice)!r} is a threshold of its @check or @probe; rename the threshold of @across")
@@ -458,8 +458,8 @@ class Check:
 
     @property
     def preview(self) -> bool:
-        """Whether only synthetic test columns have ever triggered it; it is then a remark, unless previews are enabled.
-        Findings proven by a probe or by the log itself (confidence high) need no such evidence."""
+        """Whether only synthetic test columns have ever triggered the check; it is then a remark, unless previews are
+        enabled. Findings proven by a probe or by the log itself (confidence high) need no such evidence."""
         proven = self.probe is not None or self.confidence is Confidence.HIGH
         return self.seen is not None and not self.seen and not proven
 

@@ -32,7 +32,8 @@ class EagerPlan:
         return (0,)
 
     def block(self, memory: tuple[int], arguments: Sequence[Any], rows: int) -> tuple[tuple[int], Any]:
-        """The same as `series.Plan.block` for a block that contains the whole run. Raises ValueError for any other."""
+        """Do the same as `series.Plan.block` for a block that contains the whole run. Raises ValueError for any other
+        block."""
         if memory[0]:
             raise ValueError(f"{self.check.code}: an eager check is given all rows at once")
         assert self.check.predicate is not None
@@ -52,7 +53,7 @@ class EagerlyExamined(Examined):
     called: EagerPlan | None = None
 
     def begin(self) -> tuple[Any, list[Alarm]]:
-        """No alarms before the call; `block` adds them."""
+        """The alarms before the call: none; `block` adds them."""
         self.plan = self.called = EagerPlan(self.check, self.thresholds)
         return self.called.begin(), []
 

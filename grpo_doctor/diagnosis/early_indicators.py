@@ -1,4 +1,5 @@
-"""Early indicators: recorded series whose level shifted before success fell, and stayed there until it did."""
+"""Finds early indicators: recorded series whose level shifted before success fell, and did not return until the
+fall."""
 
 from __future__ import annotations
 
@@ -18,21 +19,21 @@ from .wording import listed, number
 BEYOND = 4.0
 """Robust deviations from its own median beyond which a series has left its range (Tukey's far-out fence is 3.5)."""
 FAR = 0.2
-"""Share of that median by which it must also have changed, because rounding alone moves a steady series out of its
-range."""
+"""Share of that median by which the series must also have changed, because rounding alone moves a steady series out of
+its range."""
 BACK = 0.35
 """Share of the rows before the onset that is searched; the earlier rows are the baseline."""
 LEAST = 4
 """Minimum number of rows to compute a range."""
 SHIFTED = 2
-"""Rows before the onset on which a level must have held: one row is not enough."""
+"""Number of rows before the onset on which a level must have held."""
 SEVERAL = 3
 """Minimum number of steady series to report."""
 LEFT_OUT = frozenset("step optimizer_step epoch tokens_seen wall_time learning_rate groups group_size".split()) | {
     *SUCCESS,
     *TURNED,
 }
-"""Fields that always change or follow a schedule, and those whose fall is to be explained."""
+"""Fields that always change or follow a schedule, and fields whose fall is to be explained."""
 EXTREMES = ("_max", "_min")
 """Suffixes of extreme values, which leave their range by chance as a batch grows."""
 
@@ -77,7 +78,7 @@ class Before(NamedTuple):
         return f" None of the {steady} other metrics changed earlier." if steady >= SEVERAL else ""
 
     def tables(self) -> list[Table]:
-        """The same as a table of the report; empty if nothing was recorded."""
+        """The early indicators as a table of the report; empty if nothing was recorded."""
         title = "Early indicators"
         if self.moved:
             rows = [[m.field, number(m.start), number(m.end), str(m.step), str(m.lead)] for m in self.moved]

@@ -40,7 +40,7 @@ class Examined:
         self.thresholds = {name: value for name, value in thresholds.items() if name in check.thresholds}
 
     def begin(self) -> tuple[Any, list[Alarm]]:
-        """Traces the check; its memory and its alarms before the first row."""
+        """Traces the check; returns its memory and its alarms before the first row."""
         traced = self.check.traced(self.thresholds)
         self.plan = traced.plan
         return self.plan.begin(), self.alarms_of(traced.fires)
@@ -230,8 +230,8 @@ _STANDING_OF = {field: f"standing of {field}" for field in FOLLOWED.values()}
 
 
 def _picking(arguments: Iterable[tuple[str, ...]], known: frozenset[str]) -> Arguments:
-    """Returns a check's arguments from a row: the first known of several alternatives, else the last; and states of
-    success series."""
+    """Returns the arguments of a check from a row: the first known of several alternatives, or else the last, and the
+    states of success series."""
     names = [next((name for name in fields if name in known), fields[-1]) for fields in arguments]
     names = [_STANDING_OF[STANDING[name][0]] if name in STANDING else name for name in names]
     if len(names) < 2:
@@ -266,7 +266,7 @@ class Examination:
         kind: type[Examined] = Examined,
     ) -> None:
         self.catalogue, self.settings = catalogue, settings
-        averaged = settings.get("rows") == "epochs" or "responses" in settings  # a mean of many: no need for more rows
+        averaged = settings.get("rows") == "epochs" or "responses" in settings  # a mean of many: needs no more rows
         self.examined = [
             kind(check, thresholds.get(check.code, {}), averaged)
             for check in catalogue.checks.values()
@@ -276,7 +276,7 @@ class Examination:
         self.alarms: list[list[Alarm]] = [[] for _ in self.examined]
         self.calm = [True] * len(self.examined)
         """Each check's state, its alarms, and whether all alarms are calm. The lists of one row do not change on the
-        next row, so a snapshot can share them. The state of a check is that before its first row."""
+        next row, so a snapshot can share them. Initially, the state of a check is that before its first row."""
         fields = {f for e in self.examined for alternatives in e.check.arguments for f in alternatives}
         self.asked = sorted(f for f in fields if f.startswith(DECLARED))
         self.declared: dict[str, Any] = {}
@@ -331,7 +331,7 @@ class Examination:
     def _block(
         self, place: int, columns: _Rows, numbers: np.ndarray, steps: np.ndarray, before: frozenset[str]
     ) -> None:
-        """Do the same for one check, which processes only the rows that have its required fields."""
+        """Process these rows with one check, which uses only the rows that have its required fields."""
         examined = self.examined[place]
         keep = np.ones(len(numbers), bool)
         for need in examined.check.needs:
@@ -441,7 +441,7 @@ class Examination:
     def _missing(self, check: Check) -> list[str]:
         """The missing fields that a check requires."""
         lacking = (" or ".join(need.fields) for need in check.needs if self.ever.isdisjoint(need.fields))
-        return list(dict.fromkeys(lacking))  # a field and its sparse form are two needs
+        return list(dict.fromkeys(lacking))  # a field and its sparse form are two requirements
 
 
 @np.errstate(all="ignore")

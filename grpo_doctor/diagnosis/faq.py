@@ -14,14 +14,14 @@ from ..run import Run
 from ..series.noise_model import median
 
 ROWS = 4
-"""Minimum number of values for statements about two columns or a constant, because any two numbers fit some rule.
-One row is enough to explain a sign or a zero, and is often all that people paste."""
+"""Minimum number of values for statements about two columns or a constant, because any rule fits two numbers. One row
+is sufficient to explain a sign or a zero, and people often paste only one row."""
 SHOWN = 3
 """Maximum number of reward functions to mention."""
 RULED_OUT = -7.0
 """Reward below which PRF003 reports a chosen response, so the sign needs no explanation."""
 PRINTED = 5e-5
-"""Half a unit of the fourth decimal, because trainers round logged losses to four decimals."""
+"""Half a unit of the fourth decimal; trainers round logged losses to four decimals."""
 
 
 def answers_of(run: Run) -> list[str]:

@@ -39,9 +39,9 @@ class Facts(NamedTuple):
     """The facts of a diagnosis that a headline reports.
 
     ``findings`` are those to report, without ``crash``, the active one on how the run ended. ``vital`` are active
-    findings on vital series that say more than the outcome. ``parts`` are the values of each reward component, and
-    ``idle`` the components that stay at their minimum, and whether they are 0 throughout. ``column`` returns the values
-    of a field.
+    findings on vital series that are more specific than the outcome. ``parts`` are the values of each reward component.
+    ``idle`` are the components that stay at their minimum, and whether they are 0 throughout. ``column`` returns the
+    values of a field.
     """
 
     run: Run
@@ -91,7 +91,7 @@ def headline(facts: Facts) -> str:
         said.append(zeros)
     if end := _ending(facts, result):
         said.append(end)
-    constant = facts.outcome and facts.outcome.evidence.get("constant")  # then the other series are stuck, too
+    constant = facts.outcome and facts.outcome.evidence.get("constant")  # the other series are then stuck too
     stuck = [f for f in facts.vital if f.kind != "risk" and f.message.removesuffix(".") not in result]
     if stuck and not (facts.short or constant or NO_OTHER in result):
         said.append(max(stuck, key=lambda f: (f.level, f.sureness)).message)
@@ -130,8 +130,8 @@ def failing_sentence(outcome: Finding | None, cause: Finding | None, before: Bef
 
 
 def _ending(facts: Facts, said: str) -> str:
-    """Return how the run ended, if it crashed, is short or does not learn, and how much is missing if it has no result;
-    empty if it is already reported."""
+    """Return how the run ended if it crashed, is short or does not learn, and how much is missing if it has no result;
+    empty if this is already reported."""
     ended = facts.run.ending
     if facts.crash is not None:
         return "" if facts.crash.message in said else facts.crash.message
@@ -144,7 +144,7 @@ def _ending(facts: Facts, said: str) -> str:
 
 
 def planned_after(run: Run, last: int | None) -> int:
-    """Return the declared number of steps if it is more than a row after the last one; otherwise 0."""
+    """Return the declared number of steps if it is more than one row after the last step; otherwise 0."""
     planned = run.settings.get("max_steps")
     if last is None or isinstance(planned, bool) or not isinstance(planned, int) or len(run) < 2:
         return 0
@@ -204,7 +204,8 @@ def _overview(facts: Facts) -> str:
 
 
 def _unjudged(facts: Facts, active: list[Finding]) -> str:
-    """Return why a run is not judged; for a short log, the findings that need no more rows, such as proofs."""
+    """Return why a run is not judged; for a short log, also return the findings that need no more rows, such as
+    proofs."""
     run = facts.run
     if run.run_type == "evaluation":
         o = facts.success.get("reward_mean")
@@ -267,7 +268,7 @@ def _next_of_short(facts: Facts) -> str:
 
 
 def _finished(run: Run) -> bool:
-    """Return whether the log says that the run reached its end."""
+    """Return whether the log states that the run reached its end."""
     ended = run.ending.kind if run.ending else ""
     return ended == "finished" or run.settings.get("max_steps") == int(run.steps[-1])
 
@@ -281,8 +282,8 @@ def _nothing_read(run: Run) -> str:
 
 
 def earlier(findings: list[Finding], success: Mapping[str, Outcome]) -> str:
-    """Return the most severe cleared problem, if it was at least a warning; not a fall that is small next to the gain
-    of the run."""
+    """Return the most severe cleared problem, if it was at least a warning. A fall that is small compared with the gain
+    of the run does not count."""
     series = {NAMES[name]: o for name, o in success.items()}
 
     def small(evidence: Mapping[str, Any]) -> bool:
@@ -296,12 +297,12 @@ def earlier(findings: list[Finding], success: Mapping[str, Outcome]) -> str:
 
 
 def worst_of(findings: list[Finding]) -> Finding | None:
-    """Return the most severe finding, of several the most certain and then the earliest; None if there is none."""
+    """Return the most severe finding (of several, the most certain and then the earliest); None if there is none."""
     return max(findings, key=lambda f: (f.level, f.sureness, -f.onset_step), default=None)
 
 
 def _went(values: np.ndarray | None) -> str:
-    """The first and the last known value; one if they are the same, none if nothing is known."""
+    """The first and the last known value; a single value if they are the same, and none if nothing is known."""
     known = [] if values is None else [number(value) for value in values[np.isfinite(values)]]
     return ", then ".join(dict.fromkeys((known[0], known[-1]))) if known else ""
 

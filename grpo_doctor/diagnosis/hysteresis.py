@@ -78,8 +78,8 @@ class Alarm:
 
     @property
     def calm(self) -> bool:
-        """Whether the alarm neither fires nor remembers a row on which its condition held; a row without the condition
-        then changes nothing."""
+        """Whether the alarm neither fires nor stores a row on which its condition held, so that a row without the
+        condition changes nothing."""
         return not (self.active or self.recent)
 
     def push(self, flag: bool, at: int, row: int, step: int) -> bool:

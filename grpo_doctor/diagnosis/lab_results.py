@@ -19,8 +19,8 @@ VERDICTS = {"recovers": "recovers", "helps": "helps", "does nothing": "no effect
 
 
 class Share(msgspec.Struct, frozen=True):
-    """Number of cases (project and fault) in which the causes at one confidence were right, with the 95% interval of
-    their share."""
+    """Number of cases (projects and faults) in which the causes at one confidence were correct, with the 95% interval
+    of their share."""
 
     right: int
     of: int
@@ -56,14 +56,14 @@ class Harm(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lead(self) -> float | None:
-        """Minimum number of steps by which it was found earlier; None if it was not found."""
+        """Minimum number of steps by which the fault was found earlier; None if it was not found."""
         return None if self.named is None else (self.steps if self.reward is None else self.reward) - self.named
 
     def __str__(self) -> str:
         return f"score {self.alone:.2f} with the fault, {self.twin:.2f} without it ({_seeds(self.seeds)})"
 
     def early(self, fault: str) -> str:
-        """How early it was found, as a sentence."""
+        """How early the fault was found, as a sentence."""
         assert self.lead is not None
         shown = "does not show it by the end" if self.reward is None else f"shows it at step {self.reward:.0f}"
         return (

@@ -55,8 +55,8 @@ DECLARED = (
     Declared("raise-learning-rate", ("learning_rate",), lambda x: x > 1e-4, "the learning rate is already {value:g}"),
 )
 CONSTANT = ("filter-dead-groups", "raise-group-size", "temperature-one", "match-difficulty", "lower-learning-rate")
-"""Remedies that are withheld if the reward has been constant since the first row, or the task reward never above 0,
-because they have no effect until the reward function works. A higher response limit may be what it needs."""
+"""Remedies that are withheld if the reward has been constant since the first row or the task reward has never been
+above 0, because they have no effect until the reward function works. A higher response limit can make it work."""
 REFUTED = (
     ("too_low", "lower-learning-rate", "the learning rate is too low"),
     ("solved", "check-the-reward", "the task is solved"),
@@ -64,12 +64,13 @@ REFUTED = (
     ("form", "pay-no-length", "the gain comes from formatting"),
     ("risen", "check-the-labels", "the loss has fallen before"),
 )
-"""Remedies that the evidence of this name rules out, each with the reason."""
+"""Remedies that the evidence under this name rules out, each with the reason."""
 OPPOSED = (("lower-learning-rate", "raise-learning-rate"), ("drop-entropy-bonus", "entropy-bonus"))
-"""Pairs of remedies of which a report gives only the first one offered."""
+"""Pairs of contradictory remedies; a report gives only the one that comes first."""
 BACK = "roll-back"
 OF_A_BONUS = frozenset({"drop-entropy-bonus", "prove-entropy-sign"})
-"""Remedies for an entropy bonus. Trainers add one only on request, so these come last if no coefficient is declared."""
+"""Remedies for an entropy bonus. Trainers add an entropy bonus only on request, so these remedies come last if no
+coefficient is declared."""
 
 
 def refused(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -103,8 +104,8 @@ def senseless(
 ) -> Iterator[tuple[str, str]]:
     """Remedies that do not apply to this run, each with the reason.
 
-    ``first`` is the first step of its log. ``unpaid`` is true if its task reward, and ``idle`` if one of its reward
-    components, was never above its minimum.
+    ``first`` is the first step of its log. ``unpaid`` is true if the task reward was never above its minimum, and
+    ``idle`` if this holds for one of the reward components.
     """
     yield from refused(settings)
 
@@ -145,12 +146,12 @@ def unfounded(finding: Finding) -> bool:
 
 
 def built_in(remedy: Remedy, framework: str | None) -> bool:
-    """Whether the trainer of this framework already does it."""
+    """Whether the trainer of this framework already applies the remedy."""
     return any(step.built_in for step in remedy.steps if step.who == framework)
 
 
 def on_request(remedy: Remedy, settings: Mapping[str, Any]) -> bool:
-    """Whether it changes an entropy bonus that the run may not have."""
+    """Whether the remedy changes an entropy bonus that the run may not have."""
     return remedy.id in OF_A_BONUS and settings.keys().isdisjoint(_COEFFICIENT)
 
 

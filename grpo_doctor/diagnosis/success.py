@@ -46,8 +46,8 @@ def beyond_reference(success: Mapping[str, Outcome]) -> bool:
     by its loss.
 
     By convexity (Jensen), the loss is never smaller than that of the mean margin; a smaller one belongs to another
-    method, which starts elsewhere. So does a loss that was below half of ln 2 from the start. A held-out loss above
-    ln 2 contradicts: on other pairs, the policy is worse than its start.
+    method, which starts elsewhere. A loss that was below half of ln 2 from the start also belongs to another method. A
+    held-out loss above ln 2 contradicts learning: on other pairs, the policy is worse than at its start.
     """
     margin, loss, held_out = success.get("reward_margin"), success.get("loss"), success.get("eval_loss")
     if held_out is not None and -held_out.now > math.log(2):
@@ -68,9 +68,10 @@ def worse(o: Outcome) -> bool:
 def together(success: Mapping[str, Outcome]) -> list[str]:
     """The reward (or the success rate) and the held-out score, if both together improved but neither alone.
 
-    They are measured on different responses, so their gains, as shares of the detectable gain, add up like the
-    quantiles of independent tests do: over the root of their number (Stouffer et al., The American Soldier, 1949). Each
-    counts for at most one gain and must reach half of one; a smaller reward gain is reported as flat.
+    They are measured on different responses. Their gains, as shares of the detectable gain, are therefore combined like
+    the quantiles of independent tests: their sum is divided by the root of their number (Stouffer et al., The American
+    Soldier, 1949). Each counts as at most one detectable gain and must reach half of one; a smaller reward gain is
+    reported as flat.
     """
     trained = next((name for name in ("reward_mean", "success_rate") if name in success), None)
     if trained is None or "eval_score" not in success:
@@ -90,7 +91,7 @@ def shown(success: Mapping[str, Outcome], learning: bool, run_type: RunType = "r
 def _claim(
     recorded: Mapping[str, Outcome], names: Mapping[str, str], learning: bool, run_type: RunType
 ) -> tuple[str, Collection[str]]:
-    """Return what the success series show, and the series that it names."""
+    """Return the sentence on the success series, and the series that it names."""
     success = evidence(recorded, run_type)
     fell = lost(success)
     improved = f"The {'model' if run_type == 'supervised' else 'policy'} improved"
@@ -125,8 +126,8 @@ def _claim(
 
 
 def evaluated(success: Mapping[str, Outcome], run_type: RunType, told: Collection[str] = ()) -> str:
-    """Return what the held-out score, or else the held-out loss, did, with the number of its values while they are few;
-    empty if there is none, or if it is ``told``."""
+    """Return how the held-out score, or else the held-out loss, changed, with the number of its values while they are
+    few; empty if there is none, or if it is already reported (``told``)."""
     name = next((name for name in HELD_OUT if name in success and success[name].rows > 1), "")
     if not name or name in told:
         return ""
@@ -163,7 +164,7 @@ def _after_best(name: str, o: Outcome) -> str:
 
 
 def _flat(name: str, o: Outcome, first: float, now: float) -> str:
-    """Return what a series without a gain shows: that it is constant, that it is short, or the size of its noise."""
+    """Return what a series without a gain shows: it is constant, it is short, or it has noise of a given size."""
     if max(abs(first - now), o.shown) <= CONSTANT * max(abs(now), CONSTANT):
         return f"the {name} is {now:.3g} on all {o.rows} rows"
     if worse(o):

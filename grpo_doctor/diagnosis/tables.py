@@ -18,7 +18,7 @@ from .wording import number
 _Columns: TypeAlias = Callable[[str], np.ndarray | None]
 
 LATE = 0.1
-"""Share of rows at the end of the run that counts as observed, at least five rows."""
+"""Share of rows at the end of the run that counts as observed; at least five rows."""
 
 
 def tables_of(run: Run) -> list[Table]:
@@ -92,7 +92,7 @@ def _dead_groups(run: Run) -> Table | None:
 
 
 def _tasks(run: Run) -> Iterator[tuple[str, _Columns]]:
-    """Each task with its own columns."""
+    """The rows of each task, with its own columns."""
     recorded = [row for row in run.columns.get("by_task", ()) if row]
     for task in dict.fromkeys(name for row in recorded for name in row):
         yield task, _columns_of([row[task] for row in recorded if task in row])
@@ -222,7 +222,8 @@ TESTS = 3
 
 
 def before_next_run(findings: Sequence[Finding]) -> list[str]:
-    """Steps before the next run: what to verify, not to use, change first and watch, in the order of the findings."""
+    """Steps before the next run, in the order of the findings: what to verify, what not to use, what to change first,
+    and what to watch."""
     grave = [f for f in findings if f.level >= Severity.WARNING and f.role != "symptom"]
     grave = [f for f in grave if f.role != "note" and not f.explained_by] or grave[:3]
     verify = [f"Verify first ({f.code}): {rival.separated_by}" for f in grave for rival in f.rivals]

@@ -60,7 +60,7 @@ def read() -> dict[str, str]:
 def digest(folder: Path) -> str:
     """A hash over the names and contents of all files in a folder. Raises `ConfigError` if it cannot be computed.
 
-    Compiled files in ``__pycache__`` are left out: the catalogue never reads them for a user's own checks.
+    Compiled files in ``__pycache__`` are excluded: the catalogue never reads them for a user's own checks.
     """
     import hashlib
 

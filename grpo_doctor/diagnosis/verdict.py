@@ -1,10 +1,9 @@
-"""From findings to a diagnosis: what happened, why, what to change, the verdict, and what it is based on.
+"""Turns findings into a diagnosis: what happened, why, what to change, the verdict, and what it is based on.
 
 **What happened** comes from the outcomes, those about success (`series.trajectory`) first; **why** comes from the
 findings that explain them. The kind of a finding limits its weight. An *outcome* and a *defect* keep their severity. A
 *risk* is at most a warning in a run that learns anyway, and info if it is in the settings. A *remark* is info. A past
-finding is reported as past and has no weight. An active finding at error or above therefore makes the run failing, and
-nothing else does.
+finding is reported as past and has no weight. Only an active finding at error or above therefore makes the run failing.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ from .wording import rendered
 Verdict = Literal["failing", "suspect", "healthy", "unproven", "unjudged"]
 
 SLACK, BLUR = 4, 1 / 64
-"""Rows, and share of all rows, by which the onset of a cause may come after that of its effect, because an alarm needs
-some rows, and a fall is dated to a bin."""
+"""Rows, and share of all rows, by which the onset of a cause may come after that of its effect: an alarm needs some
+rows to fire, and a fall is dated to a bin."""
 LASTS = 10
 """Rows before the onset of an effect up to which its cause must have lasted."""
 OF_REWARD = frozenset(
@@ -52,9 +51,9 @@ EVALUATED = 3
 ENDING = "ending"
 """Family of the checks that report how a run ended."""
 TOLD_FIRST = "LEN003 REW001 STL006 STL008 STL001 GRD001 REW015 REW016 REW002 REW009 SUP001".split()
-"""The outcomes that come first among equally severe ones, in reverse order. Those about success come first; truncation
-precedes them, because metrics of truncated responses do not describe whole responses; and NaN or infinity precedes a
-reward that has not risen."""
+"""The outcomes that come first among equally severe ones, in reverse order. Outcomes about success come first.
+Truncation precedes them, because metrics of truncated responses do not describe whole responses. NaN or infinity
+precedes a reward that has not risen."""
 
 
 class Coverage(msgspec.Struct, kw_only=True):
@@ -235,7 +234,7 @@ def same_in_other_words(cause: Finding, effect: Finding) -> bool:
 def _needed(cause: Finding, effect: Finding) -> Severity:
     """How severe a finding must be to explain another: an outcome at least as severe as the outcome it explains.
 
-    Critical counts as error here, because it means that an outcome has lasted, not that it came first.
+    Critical counts as error, because it means that an outcome has lasted, not that it came first.
     """
     both_suffered = "outcome" == cause.kind == effect.kind
     return min(effect.level, Severity.ERROR) if both_suffered else min(effect.level, Severity.WARNING)
@@ -302,10 +301,10 @@ def _treat(
     passed: Collection[str],
 ) -> None:
     """Attaches rivals and remedies, in the order of the findings. A remedy that an active finding, the settings or the
-    log (``refuted``), or an earlier remedy rules out is withheld with the reason. A rival whose check has ``passed``
-    is left out.
+    log (``refuted``), or an earlier remedy rules out is withheld with the reason. A rival whose check has ``passed`` is
+    omitted.
 
-    Remedies that most causes of the same effect ask for come first. If probes proved the findings on the code, the
+    Remedies that most causes of the same effect recommend come first. If probes proved the findings on the code, the
     probe's remedies come first. Remedies that the framework's trainer already applies, and those of an entropy bonus
     that is not declared, come last.
     """
@@ -323,7 +322,7 @@ def _treat(
         offered = dict.fromkeys((*head, *check.remedies))
         finding.rivals = [rival for rival in check.rivals if rival.ruled_out_by not in passed]
         if finding.level >= Severity.WARNING:
-            since = "" if finding.onset_step else " since step {onset}"  # left out if it holds from the start
+            since = "" if finding.onset_step else " since step {onset}"  # omitted if it holds from the start
             finding.invalidates = [t.replace(since, "").format(onset=finding.onset_step) for t in check.invalidates]
         # a symptom does not rule out the remedy of its cause
         withheld = {r: because for r, because, by in reversed(ruled_out) if finding.code not in by}
@@ -396,7 +395,7 @@ def diagnosis_of(
     _treat(catalogue, findings, active, run, refuted, passed)
     verdict = _verdict(run, active, coverage, stands, rows)
     earlier = before(recorded, int(fell)) if fell < math.inf else Before([], {})
-    told = [f for f in findings if not f.cleared or f.onset_step != first]  # held from the first row: the start
+    told = [f for f in findings if not f.cleared or f.onset_step != first]  # it held since the first row: the start
     crash = next((f for f in active if catalogue.checks[f.code].family == ENDING and f.level > Severity.INFO), None)
     vital = [f for f in active if catalogue.checks[f.code].vital]
     facts = Facts(
@@ -464,8 +463,8 @@ def _headed(
 ) -> tuple[Finding | None, Finding | None]:
     """The outcome and the cause of the headline: the findings that determine the verdict, whatever their kind.
 
-    A warning without an outcome stays a note. It heads the report if nothing is worse, unless the run learns; then
-    success comes first.
+    A warning without an outcome stays a note. A warning heads the report if no finding is more severe, unless the run
+    learns; then success comes first.
     """
     grave = [f for f in active if f.level >= Severity.ERROR]
     if any(f is outcome or f is cause for f in grave) or (not grave and (outcome or cause)):
@@ -479,8 +478,8 @@ def _headed(
 
 
 def _arrange(run: Run, findings: list[Finding], head: Finding | None, outcome: Finding | None) -> None:
-    """Adds source lines to findings and sorts them: active before past, the headline's first, then by role, severity,
-    confidence and onset."""
+    """Adds source lines to findings and sorts them: active before past, those of the headline first, then by role,
+    severity, confidence and onset."""
 
     def place(f: Finding) -> tuple[Any, ...]:
         return f.cleared, f is not head, f is not outcome, _ORDER[f.role], -f.level, -f.sureness, f.onset_step, f.code

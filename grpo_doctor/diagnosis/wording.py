@@ -27,7 +27,7 @@ def all_of(amount: float, noun: str) -> str:
 
 
 def steps(rows: float, span: float) -> str:
-    """``10 steps``, or ``10 logged steps`` if ``span``, the distance of the first and the last, shows more."""
+    """``10 steps``, or ``10 logged steps`` if ``span``, the distance between the first and the last, is larger."""
     return counted(int(rows), step_noun(rows, span))
 
 

@@ -28,7 +28,7 @@ class Scores(NamedTuple):
     """The results of one forward pass over a batch. Logit statistics cover M response tokens."""
 
     logprobs: Tensor  # [N, R] at the sampling temperature
-    raw: Tensor  # [N, R] the same at temperature 1
+    raw: Tensor  # [N, R] log-probabilities at temperature 1
     statistics: LogitStatistics | None  # over M response tokens, row by row
     rows: Tensor | None  # [M] row of each of those M tokens
     eos_probability: Tensor | None  # [M]
@@ -38,7 +38,7 @@ class Prepared(NamedTuple):
     """A batch with all data that its update needs. The last R tokens of each row are scored."""
 
     batch: Batch
-    response: Tensor  # [N, T] of bool: tokens drawn by the policy, whatever the mask contains
+    response: Tensor  # [N, T] of bool: tokens that the policy sampled, whatever the mask contains
     mask: Tensor  # [N, R] float
     reference: Tensor | None  # [N, R] log-probabilities under the reference
     advantages: Tensor  # [N]
@@ -432,7 +432,7 @@ class Engine:
         return s.learning_rate
 
     def sync(self) -> None:
-        """Send new weights to the generator; nothing is sent, because it is the same model."""
+        """Send new weights to the generator; this does nothing, because the generator is the same model."""
 
 
 def _joined(parts: Sequence[Scores]) -> Scores:
@@ -464,8 +464,8 @@ def end_ids(model: Any, tokenizer: Any) -> Ids:
 
 @contextmanager
 def undisturbed(model: Any) -> Iterator[None]:
-    """Use eval mode and restore every module's mode, because a measurement must not fix a model that was left in train
-    mode."""
+    """Use eval mode and restore the mode of every module afterwards: a measurement must not hide that a model was left
+    in train mode."""
     was_training = model.training
     model.eval()
     try:

@@ -22,8 +22,8 @@ def checkpointing(model: Any) -> bool:
 def generation_state(model: Any) -> Iterator[None]:
     """Use eval mode with gradient checkpointing off; restore both, also after an error.
 
-    In train mode with checkpointing, transformers drops the KV cache in each layer. ``generate`` feeds one token at a
-    time, so it then ignores all earlier tokens.
+    In train mode with checkpointing, transformers drops the KV cache in each layer. ``generate`` passes one token at a
+    time, so the model then ignores all earlier tokens.
     """
     was_training, was_checkpointing = model.training, checkpointing(model)
     model.eval()
@@ -43,7 +43,8 @@ def enable_checkpointing(model: Any) -> None:
 
 
 def _switch(model: Any, verb: str, *options: dict[str, bool]) -> None:
-    """Call ``enable`` or ``disable`` under the name in this transformers version (version 6 removes the old one)."""
+    """Call ``enable`` or ``disable`` under its name in this version of transformers (version 6 removes the old
+    name)."""
     name = "activation" if hasattr(model, "activation_checkpointing_enable") else "gradient"
     getattr(model, f"{name}_checkpointing_{verb}")(*options)
 

@@ -13,9 +13,9 @@ TOP = 5
 CHUNK_BYTES = 1 << 20
 """Float32 bytes of the rows per chunk, so that they stay in the cache (measured: 1 MB beats 4 and 16)."""
 CHUNK_BYTES_CUDA = 1 << 28
-"""The same on a GPU, where kernel launches dominate and the cache is too small for rows anyway."""
+"""The same limit on a GPU, where kernel launches dominate and the cache is too small for rows anyway."""
 BLOCK = 128
-"""Minimum number of rows per top-k search, because row by row the calls would cost more than the search."""
+"""Minimum number of rows per top-k search; with single rows, the calls would cost more than the search."""
 MODERATE = 40.0
 """Rows whose largest logit is within this distance of 0 need no shift: ``exp`` and its sums do not overflow float32."""
 FAR = 80.0
@@ -48,7 +48,7 @@ def logit_statistics(logits: Tensor, chunk_bytes: int | None = None) -> LogitSta
 
 
 def _of_block(logits: Tensor, size: int) -> LogitStatistics:
-    """Do the same for one block of rows [N, V], ``size`` of them at a time."""
+    """Compute the statistics of one block of rows [N, V], ``size`` rows at a time."""
     maxima, shift, total, weighted = _sums(logits, size)
     if not weighted.isfinite().all():
         maxima, shift, total, weighted = _sums(logits, size, all_drawable=False)

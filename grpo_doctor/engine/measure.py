@@ -19,8 +19,8 @@ from .losses import kl_tokens, live_groups
 from .task import Example, Score
 
 LARGEST_K3 = 10.0
-"""Cap of k3 per token in the agreement fields, as in verl: on tokens that the trainer would never sample it explodes,
-and a single one would dominate."""
+"""Cap of k3 per token in the agreement fields, as in verl: k3 explodes on tokens that the trainer would never sample,
+and a single such token would dominate."""
 
 Fields = dict[str, Any]
 

@@ -73,8 +73,8 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
     record_tokens: int = 0
     """Number of response tokens per step for logit statistics; 0 for all."""
     kl_grad_share_every: int = 10
-    """Measure the KL term's share of the gradient (an extra backward pass) in every n-th record with such statistics,
-    three times, and then in every fifth of those; 0 for never."""
+    """Measure the KL term's share of the gradient (an extra backward pass) in every n-th record with such statistics.
+    After three measurements, measure in every fifth of those records; 0 for never."""
     save_steps: int = 20
     save_total_limit: int = 3
 
@@ -98,7 +98,7 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
 
 
 OF_MODEL: dict[str, dict[str, Any]] = {"smollm2": {"generation_batch_size": 16}}
-"""Defaults per model, because with 135 million weights, 64 responses take over three minutes of CPU time per step."""
+"""Defaults per model: with 135 million weights, 64 responses would take over three minutes of CPU time per step."""
 
 
 def settings_of(values: Mapping[str, Any], origin: str, under: Settings | None = None) -> Settings:

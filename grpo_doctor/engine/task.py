@@ -150,7 +150,8 @@ def _once(workflow: Workflow) -> Workflow | None:
 
 
 def grade(workflow: Workflow, target: Workflow) -> Score:
-    """Return 0.1 for a valid workflow, up to 0.5 for the right operators, 0.15 for the right tail, 1 for the best."""
+    """Return 0.1 for a valid workflow, up to 0.5 for correct operators, 0.15 for the correct tail, and 1 for the best
+    workflow."""
     if workflow == target:
         return Score(1.0, True, True, {"operators": 0.5, "tail": 0.15})
     shared = len(set(workflow.named) & set(target.named))

@@ -1,5 +1,5 @@
-"""The embedded models: a decoder with half a million weights, one a tenth of that size for many runs, and one with 46
-million for a GPU, with their own tokenizer and a supervised warm-up.
+"""The embedded models, with their own tokenizer and a supervised warm-up: decoders with half a million weights, a tenth
+of that for many runs, and 46 million for a GPU.
 
 The weights depend only on the seed, up to rounding, which differs between devices. They are cached in the user's cache
 folder under a hash of all inputs.
@@ -55,8 +55,8 @@ SIZES: dict[str, dict[str, Any]] = {
         **{"num_attention_heads": 12, "num_key_value_heads": 12},
     },
 }
-"""The embedded models by name. A step of the small one takes a third of the time, and it learns less; the large one
-is for a GPU."""
+"""The embedded models by name. A step of the small model takes a third of the time, and the model learns less; the
+large model is for a GPU."""
 RATES = {"embedded": 2e-3, "embedded-small": 2e-3, "embedded-large": 5e-4}
 """Learning rates of the warm-up."""
 BATCH, SEED = 32, 0
@@ -146,7 +146,7 @@ def cache_file(name: str = "embedded", task: str = "embedded") -> Path:
 
 
 def warm_up(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, course: Course, rate: float) -> None:
-    """Train on workflows that are mostly valid and sometimes right, so the policy has room to learn."""
+    """Train on workflows that are mostly valid and sometimes correct, so the policy has room to learn."""
     rng = random.Random(SEED)
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.0)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / course.steps)

@@ -62,7 +62,7 @@ class ToolTask:
         return REFUSED
 
     def score(self, examples: Sequence[Example], texts: Sequence[str], finished: Sequence[bool]) -> list[Score]:
-        """Return 0.1 for a wrong answer and 1 for the right one."""
+        """Return 0.1 for a wrong answer and 1 for the correct one."""
         scores = []
         for example, text, whole in zip(examples, texts, finished, strict=True):
             given = _ANSWER.search(text) if whole else None
@@ -72,7 +72,7 @@ class ToolTask:
         return scores
 
     def graded(self) -> list[tuple[Example, str, str, str]]:
-        """Return an example of each kind, its answer, and a right and a wrong response."""
+        """Return an example of each kind, its answer, and a correct and a wrong response."""
         found = {example.kind: example for example in self.examples}.values()
         return [(e, e.columns["answer"], *(f"<answer> {n} </answer>" for n in (e.columns["answer"], 0))) for e in found]
 
@@ -95,7 +95,8 @@ def make_example(rng: random.Random) -> Example:
 def demonstration(rng: random.Random, example: Example, *, careful: float, direct: float) -> list[str]:
     """Return the words of a response for the warm-up, including the answers of the tools.
 
-    ``direct`` is the probability of an answer without a call, ``careful`` that of each call, and of its right form.
+    ``direct`` is the probability of an answer without a call; ``careful`` is the probability of each call, and of its
+    correct form.
     """
     reply, shop, items = ToolTask(0).reply, example.columns["shop"], example.columns["items"]
     words: list[str] = []

@@ -25,7 +25,7 @@ from .measure import Fields, Rollout
 from .task import Example
 
 Veto = Callable[[StepRecord], str | None]
-"""Asked before each optimizer step with the current record: the reason to skip the update, or None."""
+"""Called before each optimizer step with the current record; returns the reason to skip the update, or None."""
 
 
 class TrainingDied(RuntimeError):  # noqa: N818 - it is what happened, not a mistake of the caller
@@ -147,8 +147,8 @@ class Trainer:
         return (self.engine.step_number - 1) % self.settings.record_every == 0
 
     def due(self, often: int, until: int, later: int) -> bool:
-        """Return whether this step measures quantities that need an extra pass: every ``often``-th of the steps with
-        such statistics up to the ``until``-th, when most runs fail, and then every ``later``-th."""
+        """Return whether this step measures quantities that need an extra pass. Of the steps with such statistics, this
+        is every ``often``-th up to the ``until``-th, when most runs fail, and then every ``later``-th."""
         number = (self.engine.step_number - 1) // self.settings.record_every + 1
         return self.detailed() and number % (often if number <= until else later) == 0
 
@@ -270,7 +270,7 @@ class Trainer:
 
     def load(self, path: Path) -> None:
         """Read a checkpoint."""
-        self.restore(torch.load(path, map_location="cpu", weights_only=True))  # states of random numbers stay there
+        self.restore(torch.load(path, map_location="cpu", weights_only=True))  # random states stay on the CPU
 
 
 def _ended(ids: Ids, eos: Ids) -> bool:

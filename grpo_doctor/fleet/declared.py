@@ -39,8 +39,8 @@ def settings_of(log: Mapping[str, Any], configurations: Iterable[Path], name: st
 
 
 def _plain(value: Any) -> str | int | float | bool | None:
-    """Return a value that can be compared between runs. None for lists, texts, NaN and infinities, and for integers of
-    more than 64 bits, which cannot be sent."""
+    """Return a value that can be compared between runs. Return None for lists, texts, NaN and infinities, and for
+    integers of more than 64 bits, which cannot be sent."""
     if isinstance(value, int) and value.bit_length() > 63:
         return None
     if isinstance(value, bool | int) or (isinstance(value, float) and value == value):

@@ -23,7 +23,7 @@ class Gathered(NamedTuple):
 
 
 def gathered(units: Iterable[Judged]) -> Gathered:
-    """Return the distinct runs of all units. Evaluations and summaries next to training logs are left out."""
+    """Return the distinct runs of all units. Evaluations and summaries next to training logs are excluded."""
     judged = list(units)
     answers = [answer for unit in judged for answer in unit.answers]
     lines = [line for unit in judged for line in unit.lines]
@@ -92,7 +92,7 @@ def _as_run(line: Line) -> Run:
 
 
 def by_setting(lines: list[Line]) -> list[list[Line]]:
-    """Group the runs whose settings differ only in the seed; runs that declare no settings are left out."""
+    """Group the runs whose settings differ only in the seed; skip runs that declare no settings."""
     groups: dict[str, list[Line]] = {}
     for line in lines:
         told = {name: value for name, value in line.settings.items() if name.rsplit(".", 1)[-1] not in SEEDS}

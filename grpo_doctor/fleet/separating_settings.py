@@ -23,12 +23,12 @@ from ..compare.arms import SEEDS
 from .store import Store
 
 SURE = 0.01
-"""Largest corrected p at which a setting is named; a false lead costs a sweep."""
+"""Largest corrected p at which a setting is named; a false positive costs a sweep."""
 FEWEST = 6
 """Minimum number of runs to test a setting."""
 VALUES = 6
-"""Maximum number of values per setting. Numbers beyond that are grouped into ranges with about equal numbers of runs;
-settings with more words are not tested."""
+"""Maximum number of values per setting. More different numbers are grouped into ranges with about equal numbers of
+runs; settings with more different words are not tested."""
 RANGES = 5
 DRAWS, MORE = 9_999, 99_999
 """Number of random tables for a test with more than two values, and the larger number for a p close to the smallest

@@ -79,8 +79,8 @@ class Store:
         return found
 
     def others(self, units: Sequence[Unit], places: Sequence[str], job: Job) -> list[Judged]:
-        """Return the stored results of units in other places; delete those of units that no longer exist in these
-        places."""
+        """Return the stored results of units in other places, and delete the results of units that no longer exist in
+        these places."""
         here = {unit.name for unit in units}
         found = []
         for name, document in self._documents("", []):

@@ -1,6 +1,6 @@
 """Maps `judge` over the units of a fleet: in this process, in several local processes, or on a Ray cluster.
 
-Every unit gets a result: if its worker dies, it is retried once, alone, and then reported. Threads would not help:
+Every unit gets a result: if a worker dies, its unit is retried once, alone, and then reported. Threads would not help:
 reading and judging hold the GIL.
 """
 
@@ -45,7 +45,7 @@ def mapped(units: list[Unit], job: Job, *, jobs: int | None = None, ray: str | N
     if ray is not None:
         return _on_ray(ordered, job, ray)
     workers = min(jobs or os.cpu_count() or 1, len(ordered))
-    only_here = any(unit.remote.startswith("memory://") for unit in ordered)  # only in this process's memory
+    only_here = any(unit.remote.startswith("memory://") for unit in ordered)  # available only in this process
     small = jobs is None and sum(unit.size for unit in ordered) < FEW
     if workers < 2 or only_here or small:
         return ((unit, work(unit, job)) for unit in ordered)

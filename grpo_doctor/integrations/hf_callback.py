@@ -1,7 +1,7 @@
 """A ``TrainerCallback`` with live checks for every subclass of the transformers Trainer.
 
-For trainers that `attach` does not know (ms-swift, axolotl, LLaMA-Factory, Unsloth, supervised and preference
-training): it reads only the logged metrics. For a ``GRPOTrainer``, `attach` records more.
+Use it for trainers that `attach` does not support (ms-swift, axolotl, LLaMA-Factory, Unsloth, supervised and preference
+training). It reads only the logged metrics. For a ``GRPOTrainer``, `attach` records more.
 
     trainer.add_callback(DoctorCallback(on="error=stop"))
 
@@ -51,7 +51,7 @@ class DoctorCallback(TrainerCallback):
             self.run = LoggedRun(config, framework="trl", out=out, on=self.on, on_finding=self.on_finding)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Mapping[str, Any] | None = None, **named: Any) -> None:
-        if self.run is None or not logs or "train_runtime" in logs:  # the summary of the whole training is not a step
+        if self.run is None or not logs or "train_runtime" in logs:  # the summary of a whole training is not a step
             return
         self.run.log(state.global_step, logs)
         if self.run.stopped is not None:

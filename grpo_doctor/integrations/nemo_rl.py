@@ -16,7 +16,7 @@ from typing import Any
 from .scalars import LoggedRun
 
 SEEN = ("", "train", "validation")
-"""Prefixes of training metrics; the others are timings, hardware and weight transfers."""
+"""Prefixes of training metrics; other metrics are timings, hardware and weight transfers."""
 
 
 class DoctorLogger:

@@ -171,7 +171,7 @@ def _read_responses(path: Path | None) -> tuple[dict[str, Any] | None, list[Samp
         return None, []
     try:
         (run,) = read(path)
-    except (ReadError, ValueError):  # it is being written, or it does not exist
+    except (ReadError, ValueError):  # the file is being written, or does not exist
         return None, []
     return next(run.rows(), None), run.samples.get(0, [])
 

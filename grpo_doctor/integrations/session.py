@@ -48,7 +48,7 @@ def actions_of(words: str) -> dict[Severity, Action]:
 
 
 def say(finding: Finding, action: str) -> None:
-    """Print a finding in one line on stderr, with its severity, and the action if it does more than print."""
+    """Print a finding in one line on stderr, with its severity, and with the action unless that is only to print."""
     did = "" if action == "warn" else f" [{action}]"
     tell(f"grpo-doctor: step {finding.detected_step}: {finding.severity} {finding.code} {finding.message}{did}")
 
@@ -116,7 +116,7 @@ class Folder:
         """Create the folder, lock it for this process, and write the settings.
 
         Raises:
-            ConfigError: the folder contains a run, another process writes to it, or it is not writable.
+            ConfigError: the folder contains a run, another process writes to the folder, or it is not writable.
         """
         self.claim()
         if (self.path / "records.jsonl").exists():
@@ -183,7 +183,7 @@ class Folder:
         path = self.path / name
         if not path.exists():
             return []
-        lines = path.read_bytes().split(b"\n")[:-1]  # after the last newline there is nothing, or an incomplete line
+        lines = path.read_bytes().split(b"\n")[:-1]  # after the last newline, there is nothing or an incomplete line
         kept = [line for line in lines if line and msgspec.json.decode(line)["step"] <= last]
         with output.replacing(path) as file:
             file.write(b"".join(line + b"\n" for line in kept))
@@ -205,7 +205,7 @@ class Folder:
             self.checkpoint(step).unlink()
 
     def drop_after(self, step: int) -> None:
-        """Remove checkpoints that are later than the one that was rolled back to."""
+        """Remove checkpoints that are later than the one to which the run was rolled back."""
         for later in self._numbered():
             if later > step:
                 self.checkpoint(later).unlink()

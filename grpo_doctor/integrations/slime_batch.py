@@ -4,7 +4,7 @@
 
 slime calls the function in each training process before the update, when the log-probabilities of both sides are known.
 The first process that has them writes ``batches/`` in ``GRPO_DOCTOR_OUT`` (``runs/slime``). A response that context
-parallelism splits over processes is left out.
+parallelism splits over processes is omitted.
 
 Written against slime's tests/plugin_contracts (August 2026); not tested on slime, which needs a GPU.
 """

@@ -3,7 +3,7 @@ state.
 
 The trainer's methods are wrapped on the instance (`trl_hooks`). Every rank writes its records (``ranks/``); rank 0
 merges them into one record per step, checks it, and sends the action to all ranks. Values that a sharded model or vLLM
-hides are left out and named in the notes of the diagnosis.
+hides are omitted; the notes of the diagnosis name them.
 
 An error in this package never ends the training. Each rank still takes part in the collectives of the step. At the end
 of the step all ranks learn of the error, and training continues without checks.
@@ -164,7 +164,7 @@ class Attached:
     # -- a step, on every rank
 
     def before_update(self, optimizer: Any) -> None:
-        """Decide before the optimizer step whether to skip the update."""
+        """Decide, before the optimizer step, whether to skip the update."""
         if not self.watching:
             return
         self.boundary(self.seams.before_update, optimizer)
@@ -176,8 +176,8 @@ class Attached:
             self.seams.local.skipped = why
 
     def _veto(self) -> str | None:
-        """Return why the update is skipped; the result is identical on all ranks, because only one shard may have the
-        NaN."""
+        """Return why the update is skipped. The result is made identical on all ranks, because a NaN may be in only one
+        shard."""
         acts = [self.actions[s] for s in sorted(self.actions) if s <= Severity.CRITICAL]
         if not acts or set(acts) == {"warn"} or getattr(self.trainer, "is_deepspeed_enabled", False):
             return None
@@ -220,7 +220,7 @@ class Attached:
         self.seams.local.progress["wall_time"] = time.monotonic() - self.began
         self.seams.after_update()
         self.seams.take_metrics()
-        if self.ranks > 1:  # with one process, the record is the same
+        if self.ranks > 1:  # with one process, this is the same record
             path = self.folder.path / RANKS / f"records-rank{self.rank}.jsonl"
             self.own = self.own or RecordWriter(path)
             self.own.write(merged([self.seams.local], step, self.settings))
@@ -330,7 +330,7 @@ def declared(trainer: Any) -> dict[str, Any]:
         "mask_truncated_completions use_vllm bf16 fp16 seed max_grad_norm steps_per_generation warmup_steps"
     ).split()
     settings: dict[str, Any] = {n: v for n in names if isinstance(v := getattr(args, n, None), int | float | str)}
-    leave_one_out = getattr(args, "normalize_advantages", None)  # of RLOO, which may divide by the batch's spread
+    leave_one_out = getattr(args, "normalize_advantages", None)  # for RLOO, which may divide by the spread of the batch
     scale = str(getattr(args, "scale_rewards", "group")) if leave_one_out is None else ("none", "batch")[leave_one_out]
     settings |= {
         "framework": "trl",

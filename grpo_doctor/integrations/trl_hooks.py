@@ -186,7 +186,7 @@ class Seams:
         return Ids(ends, pad, frozenset(special - ends))
 
     def _sharpness(self, inputs: Mapping[str, Any]) -> None:
-        """Compute logit statistics at some response positions; a sharded head is left out (`unseen` reports it)."""
+        """Compute logit statistics at some response positions; skip a sharded head, which `unseen` reports."""
         hidden, self._hidden = self._hidden, None
         head = self.base.get_output_embeddings()
         if hidden is None or head is None or sharded(head.weight):
@@ -217,7 +217,7 @@ class Seams:
         """Record whether the update was applied, the weight change, and the training progress."""
         trainer, local = self.trainer, self.local
         local.applied = local.skipped is None and not trainer.accelerator.optimizer_step_was_skipped
-        if self._sampled is not None:  # 0 only if none of them changed
+        if self._sampled is not None:  # 0 only if no weight changed
             places, stands_for = self._sampled
             local.moved = float(((_weights_at(places) - self._before).square() * stands_for).sum().sqrt())
         local.progress |= {
@@ -294,7 +294,8 @@ def _own_part(tensor: Any) -> Any:
 
 
 def _sum_of_gradients(model: Any) -> float:
-    """Return a sum that is not finite if any gradient on this rank is not. It is for trainers that compute no norm."""
+    """Return a sum that is not finite if any gradient on this rank is not. This is for trainers that compute no
+    norm."""
     grads = [p.grad.detach() for p in model.parameters() if p.grad is not None]
     return sum(float(_own_part(grad).float().sum()) for grad in grads)
 

@@ -210,8 +210,8 @@ def _text(turn: Any) -> str:
 
 
 def total_rewards(parts: Sequence[Local]) -> list[float]:
-    """Return the weighted sums of the reward functions over all ranks; a function that returned no value for a response
-    is left out."""
+    """Return the weighted sums of the reward functions over all ranks; skip a function that returned no value for a
+    response."""
     columns = []
     for name in parts[0].rewards:
         weight = parts[0].rewards[name][0]
@@ -225,7 +225,7 @@ def total_rewards(parts: Sequence[Local]) -> list[float]:
 def merged(parts: Sequence[Local], step: int, settings: Mapping[str, Any]) -> StepRecord:
     """Merge the data of all ranks into one record. Metrics that TRL computes over all ranks are used as they are."""
     first = parts[0]
-    unnamed = first.grad_norm is None  # a norm that is not finite shows it itself
+    unnamed = first.grad_norm is None  # a norm that is not finite already shows this
     broken = next((p.not_finite for p in parts if p.not_finite is not None), None) if unnamed else None
     values: dict[str, Any] = {
         **first.progress,
@@ -274,8 +274,8 @@ def _advantages(values: list[float]) -> dict[str, Any]:
 
 
 def _rewards(parts: Sequence[Local], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Compute the rewards of the steps that generated responses. Empty if the result of a reward function is unknown,
-    because the sum of the others is not the reward."""
+    """Compute the rewards of the steps that generated responses. The result is empty if the value of a reward function
+    is unknown, because the sum of the others is not the reward."""
     names = parts[0].rewards
     totals = total_rewards(parts)
     if not totals or len(names) < int(settings.get("reward_functions", 1)):
@@ -295,7 +295,7 @@ def _rewards(parts: Sequence[Local], settings: Mapping[str, Any]) -> dict[str, A
 
 
 def _groups(totals: list[float], k: int) -> dict[str, Any]:
-    """Split responses into groups of ``k``, over the ranks in order; a group with a missing reward is left out."""
+    """Split responses into groups of ``k``, over the ranks in order; skip groups with a missing reward."""
     if len(totals) % k:
         return {}
     groups = [g for g in (totals[i : i + k] for i in range(0, len(totals), k)) if not any(map(math.isnan, g))]

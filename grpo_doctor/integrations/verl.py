@@ -1,7 +1,7 @@
 """verl: an additional logger. Set ``trainer.logger='["console","grpo_doctor"]'``.
 
-verl 0.9 and later loads this module automatically, also in its Ray actors: it is an entry point of ``verl.plugins``.
-For older versions set ``VERL_USE_EXTERNAL_MODULES=grpo_doctor.integrations.verl``. Options are part of verl's
+verl 0.9 and later load this module automatically, also in Ray actors: it is an entry point of ``verl.plugins``. For
+older versions set ``VERL_USE_EXTERNAL_MODULES=grpo_doctor.integrations.verl``. Options are part of verl's
 configuration:
 
     '+trainer.grpo_doctor.on="error=stop"' +trainer.grpo_doctor.out=runs/mine

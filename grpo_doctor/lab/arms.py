@@ -29,7 +29,8 @@ REAL: Mapping[str, Any] = {
     "learning_rate": 2e-4,
     "max_steps": 16,
 }
-"""A real language model with LoRA, on a task that it can solve immediately; a step takes some seconds on one core."""
+"""A real language model with LoRA, on a task that it can already solve at the start; a step takes some seconds on one
+core."""
 MOST_SEVERE: Sequence[str] = (
     "off-by-one-labels",
     "advantages-of-another-group",
@@ -42,7 +43,7 @@ MOST_SEVERE: Sequence[str] = (
     "template-mismatch",
     "min-new-tokens",
 )
-"""The faults that destroy most of the tiny model's score; they are tried on larger models. Two are left out: the limit
+"""The faults that destroy most of the tiny model's score; they are tried on larger models. Two are excluded: the limit
 of five tokens, which is long enough for the real model, and the double temperature, which would need a separate
 reference run."""
 TREATED = 3 / 8
@@ -126,7 +127,7 @@ def fixed(job: Job) -> tuple[type[Engine], Settings]:
 def treated(job: Job) -> tuple[type[Engine], Settings]:
     """Return the engine class and the settings of the treatment.
 
-    These records are not read, so measurements that cost a forward pass are switched off.
+    The records of treated runs are not read, so measurements that cost a forward pass are switched off.
     """
     if job.arm == FIXED:
         engine, settings = fixed(job)

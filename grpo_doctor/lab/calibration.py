@@ -1,4 +1,4 @@
-"""Measures how often the named causes are right, by their confidence."""
+"""Measures how often the named causes are correct, by their confidence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Z = 1.96
 
 
 class Case(NamedTuple):
-    """One run whose headline names a cause: its project or fault, and whether the cause is right."""
+    """One run whose headline names a cause: its project or fault, and whether the cause is correct."""
 
     of: str
     confidence: str
@@ -31,7 +31,7 @@ class Case(NamedTuple):
 
 
 def cases_of_lab(rows: Iterable[Row]) -> Iterator[Case]:
-    """Return the runs of the experiments: a cause is right if it is one of the checks that should name the fault.
+    """Return the runs of the experiments: a cause is correct if it is one of the checks that should name the fault.
 
     Reference runs under the conditions of a fault are not counted, because these settings may themselves be a
     problem.
@@ -44,7 +44,7 @@ def cases_of_lab(rows: Iterable[Row]) -> Iterator[Case]:
 
 
 def cases_of_logs(folder: Path) -> Iterator[Case]:
-    """Return the labelled logs of a folder with ``labels.csv``: a cause is right if the label contains its family.
+    """Return the labelled logs of a folder with ``labels.csv``: a cause is correct if the label contains its family.
 
     Columns: ``file``, ``repo``, ``expect`` (verdicts, separated by ``|``), ``families`` (prefixes of codes) and
     ``label_confidence``. Logs with an uncertain label, or that fail for an unknown reason, are not counted. Raises
@@ -70,10 +70,10 @@ def cases_of_logs(folder: Path) -> Iterator[Case]:
 
 
 def calibrated(cases: Iterable[Case]) -> dict[str, Share]:
-    """For each confidence, count the projects and faults for which every cause was right.
+    """For each confidence, count the projects and faults for which every cause was correct.
 
-    Runs of one project resemble each other, as do the seeds of one fault, so they count once; a single wrong one makes
-    the case wrong.
+    Runs of one project resemble each other, as do the seeds of one fault, so they count as one case; a single wrong
+    cause makes the case wrong.
     """
     by_kind: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
     for case in cases:
@@ -82,7 +82,7 @@ def calibrated(cases: Iterable[Case]) -> dict[str, Share]:
 
 
 def share(rights: Sequence[bool]) -> Share:
-    """Return the share that is right, with Wilson's interval (Wilson 1927, JASA 22:209)."""
+    """Return the share that is correct, with Wilson's interval (Wilson 1927, JASA 22:209)."""
     n = len(rights)
     p, z2 = sum(rights) / n, Z * Z / n
     middle, half = (p + z2 / 2) / (1 + z2), Z * sqrt(p * (1 - p) / n + z2 / n / 4) / (1 + z2)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SHOWN = (HEALTHY, "constant-reward", "truncation", "entropy-coefficient-huge")
-"""Runs to draw: one that learns, one with zero-variance groups, one truncated, and one that diverges."""
+"""Runs to draw: one that learns, one with zero-variance groups, one with truncated responses, and one that diverges."""
 FIELDS = {
     "reward_mean": "reward",
     "dead_share": "dead groups",

@@ -1,4 +1,4 @@
-"""Writes the results: every run into one Parquet file, and from it the figures that pages and reports quote."""
+"""Writes the results: all runs in one Parquet file, and the numbers derived from it that pages and reports quote."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def _treatments(cells: Cells, faults: Iterable[str]) -> tuple[list[str], list[li
 
 
 def _brought_back(cells: Cells) -> str:
-    """List the faults that the right remedy fixed, and the reason for the others."""
+    """List the faults that the correct remedy fixed, and the reason for the others."""
     fixed = [fault for fault, arm in cells if arm == FIXED]
     lost = [fault for fault in fixed if cells[fault, FIXED][0].verdict != "recovers"]
     back = [fault for fault in lost if any(row.verdict == "recovers" for row in cells.get((fault, ROLLED_BACK), []))]
@@ -244,7 +244,7 @@ def _brought_back(cells: Cells) -> str:
     if back:
         told.append(f"Exceptions: {_listed(back)}. Their weights stay damaged, and only a rollback restores the run.")
     if never:
-        told.append(f"Neither fixes {_listed(never)} within the run.")
+        told.append(f"Neither a fix nor a rollback restores {_listed(never)} within the run.")
     return " ".join(told)
 
 
@@ -291,7 +291,7 @@ def _joined(words: Iterable[str]) -> str:
 
 
 def _at_scale(model: str, rows: Sequence[Row]) -> dict[str, Any]:
-    """Return what the page shows of the runs of a larger model, with the cells that were not run."""
+    """Return the section of the page on a larger model, with the cells that were not run."""
     steps, seeds = max(row.steps for row in rows), 1 + max(row.seed for row in rows)
     scale, weights = SCALES[model], max(row.weights or 0 for row in rows)
     responses, last = scale.settings["generation_batch_size"], round(END * steps)
@@ -329,7 +329,7 @@ def _not_run(model: str, rows: Sequence[Row]) -> list[Job]:
 def _larger(cells: Cells) -> tuple[list[str], list[list[str]]]:
     """Tabulate the effect of faults on a larger model, the reference run first, and what the diagnosis reported.
 
-    Columns that are empty throughout are left out.
+    Columns that are empty throughout are omitted.
     """
     arms = (ALONE, FIXED, ROLLED_BACK)
     head = ["fault", "start", "reference", *map(SHORT.__getitem__, arms), "died", *NAMES, *ENDS, "command"]
@@ -364,7 +364,7 @@ def _step(step: float | None) -> str:
 
 def _calibration(found: Mapping[str, Share]) -> tuple[list[str], list[list[str]]]:
     lines = [[kind, f"{s.right} of {s.of}", f"{s.low:.0%} to {s.high:.0%}"] for kind, s in found.items()]
-    return ["confidence", "right", "95% interval (Wilson)"], lines
+    return ["confidence", "correct", "95% interval (Wilson)"], lines
 
 
 def draw(path: Path, rows: Sequence[Row]) -> None:

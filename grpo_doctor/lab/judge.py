@@ -50,7 +50,8 @@ class Row(msgspec.Struct, kw_only=True):
         judged, sentence: verdict on the whole run, and its first sentence.
         cause, confidence: the cause in its headline, if any.
         wrong: named causes that do not belong to the fault, each with its confidence.
-        weights, date, device: number of trained weights, when and on what; unknown in rows older than these fields.
+        weights, date, device: number of trained weights, date and device of the training; unknown in rows older than
+            these fields.
     """
 
     fault: str

@@ -31,7 +31,7 @@ class Result(msgspec.Struct, kw_only=True):
             training.
         died: why the run ended early; None if it did not.
         weights: number of trained weights.
-        date, device: when and on what it was trained; "" in results older than these fields.
+        date, device: date and device of the training; "" in results older than these fields.
     """
 
     fault: str
@@ -143,7 +143,7 @@ def _write(path: Path, content: bytes) -> None:
 
 def train_all(folder: Path, jobs: Iterable[Job], workers: int, done: Callable[[Job], None]) -> None:
     """Execute the jobs that have no result, ``workers`` at a time; call ``done`` after each. An error in one of several
-    workers is raised when the other jobs have ended."""
+    workers is raised after the other jobs have ended."""
     waiting = [job for job in jobs if not (folder / job.path).is_file()]
     if workers == 1:
         for job in waiting:

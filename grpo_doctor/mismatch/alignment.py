@@ -80,7 +80,7 @@ def _shift(cost: np.ndarray) -> int:
 def _path(cost: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the lag of each token (B, T) on the cheapest path, and the responses (B,) that agree much better on it.
 
-    This is a dynamic programme over the tokens: keep the lag of the previous token, or change it at the cost `SWITCH`.
+    This is dynamic programming over the tokens: keep the lag of the previous token, or change it at the cost `SWITCH`.
     """
     lags, rows, length = cost.shape
     paid = np.nan_to_num(cost)
@@ -110,7 +110,7 @@ def _near_a_switch(path: np.ndarray) -> np.ndarray:
 
 
 def _moved(engine: np.ndarray, path: np.ndarray) -> np.ndarray:
-    """Return the engine's log-probabilities (B, T) at the lag of each token."""
+    """Return the engine's log-probabilities (B, T), each token at its lag."""
     out = engine.copy()
     for lag in LAGS[1:]:
         out = np.where(path == lag, _at(engine, lag), out)

@@ -2,7 +2,7 @@
 
 The Parquet file has one row per response, and one column per field of `Response`. Its schema metadata has the key
 ``grpo_doctor`` with a JSON object: ``schema`` (1), ``step``, ``weight_version`` and ``settings``. Log-probabilities are
-float32, so that the rounding of a side that computes in bf16 stays visible. An unknown log-probability is NaN, an
+float32, so that the rounding of a side that computes in bf16 stays visible. An unknown log-probability is NaN, and an
 unknown column is null.
 """
 
@@ -32,7 +32,7 @@ class BatchError(ValueError):
 
 
 class Response(msgspec.Struct, kw_only=True):
-    """One response; every list has one entry per response token, and every field but the first two may be unknown.
+    """One response; every list has one entry per response token, and every field except the first two may be unknown.
 
     Attributes:
         token_ids: ids of prompt and response, without padding.
@@ -41,9 +41,9 @@ class Response(msgspec.Struct, kw_only=True):
         engine_logprobs: log-probability that the rollout engine recorded when it sampled the token, nats.
         old_logprobs: the trainer's log-probability before the first update on this response.
         new_logprobs: the trainer's log-probability in the loss that is recorded here.
-        reference_logprobs: the same under the reference model.
+        reference_logprobs: log-probability under the reference model.
         entropy: entropy of the trainer's distribution, nats.
-        engine_experts: experts that the engine chose, all layers of one token after those of the token before.
+        engine_experts: experts that the engine chose, token by token, with all layers of one token in order.
         trainer_experts: experts that the trainer chose, in the same layout.
         advantage: advantage of the response.
         weight_version: updates in the weights with which the engine sampled the response.
@@ -95,7 +95,7 @@ def responses_of(prompts: Iterable[Any], tokens: Iterable[Any], **columns: Itera
     """Return the first 64 responses, from the token ids of prompts and responses, and columns named as in `Response`.
 
     Each argument has one row per response: a list, an array or a tensor; a column may be None. Values after the end of
-    a response are padding and are dropped. A response with fewer values than tokens is left out.
+    a response are padding and are dropped. A response with fewer values than tokens is omitted.
     """
     known = {name: rows for name, rows in columns.items() if rows is not None}
     found: list[Response] = []

@@ -77,10 +77,10 @@ def causes_of(batch: TokenBatch) -> list[Cause]:
 
     for part in alignment.parts(tokens, left):
         take(_Part(*part))
-    tokens.engine = tokens.trainer - left  # as it is aligned
+    tokens.engine = tokens.trainer - left  # the aligned difference
     while (best := _best(tokens, left, whole)) is not None:
         take(best)
-    if "stale" not in parts:  # the part that its direction does not explain may also be stale
+    if "stale" not in parts:  # the part not explained by the direction of updates may be stale too
         for part in _rest(tokens, left, whole, batch, bursts="retokenised" not in parts):
             take(part)
     told = [cause for cause in parts.values() if cause.share >= LEAST]
@@ -122,7 +122,7 @@ def _best(tokens: Tokens, left: np.ndarray, whole: float) -> _Part | None:
 
 
 def _routing(tokens: Tokens, left: np.ndarray) -> _Part | None:
-    """The two sides recorded different experts, and differ more there than elsewhere."""
+    """The two sides recorded different experts for some tokens, and differ more on these tokens than elsewhere."""
     moved = tokens.rerouted == 1
     if not moved.any() or moved.all():
         return None
@@ -266,7 +266,7 @@ _TESTS: tuple[Callable[[Tokens, np.ndarray], _Part | None], ...] = (
 
 
 def _rest(tokens: Tokens, left: np.ndarray, whole: float, batch: TokenBatch, bursts: bool) -> Iterator[_Part]:
-    """Attribute a few large differences to routing, if no other cause brings ``bursts``; judge the others by their
+    """Attribute a few large differences to routing, if no other cause produces ``bursts``; judge the others by their
     level."""
     if (left**2).sum() < LEAST * whole:
         return
@@ -282,7 +282,7 @@ def _rest(tokens: Tokens, left: np.ndarray, whole: float, batch: TokenBatch, bur
 
 
 def _by_level(tokens: Tokens, k3: float, batch: TokenBatch) -> str:
-    """Return rounding, quantised or other weights; empty if stale weights were not ruled out."""
+    """Return rounding, quantised weights or different weights; empty if stale weights were not ruled out."""
     if batch.settings.get("quantization"):
         return "quantised"
     if k3 <= ROUNDING:
@@ -297,8 +297,8 @@ def _by_level(tokens: Tokens, k3: float, batch: TokenBatch) -> str:
 
 
 def _outlying(tokens: Tokens, left: np.ndarray) -> np.ndarray:
-    """Return the tokens whose difference is far beyond that of tokens of a similar log-probability, if they carry most
-    of it."""
+    """Return the tokens whose difference far exceeds that of tokens with a similar log-probability, if they account for
+    most of it."""
     usual = np.empty_like(left)
     for own in _alike(tokens, left):
         usual[own] = np.quantile(np.abs(left[own]), 0.25) / 0.3186 + 1e-6  # the standard deviation of noise

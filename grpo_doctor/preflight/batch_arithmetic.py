@@ -9,7 +9,8 @@ from ..run import Table
 from .configuration import Configuration
 
 ACCUMULATED = "0.18"
-"""First TRL version in which the accumulated batches form one generation batch; before that, each batch was one."""
+"""First TRL version in which the accumulated batches form one generation batch; before that, each batch was a
+generation batch."""
 RESPONSES = "0.15"
 """First TRL version whose batch counts responses; before that, it counted prompts."""
 
@@ -125,7 +126,7 @@ def _by_devices(found: Configuration) -> None:
     k, rounded = found.number("group_size"), found.framework.can("batch_rounded_to_groups")
     device = _responses_per_device(found, version, (world or math.nan) * accumulated)
     together = device * world if device and world else None
-    batch = None if early else found.number("generation_batch_size")  # in older versions the key belongs to a fork
+    batch = None if early else found.number("generation_batch_size")  # in older versions, the key belongs to a fork
     if device is not None:
         settings["minibatches"] = (batch / together if batch and together else per_generation) / accumulated
     if together:
@@ -252,7 +253,7 @@ def _origin(found: Configuration, name: str) -> str:
 
 
 def _off_policy(updates: float | None, level: float | None) -> str:
-    """Return how far the policy has moved from the one that generated the responses."""
+    """Return by how many updates the policy differs from the one that generated the responses."""
     words = []
     if updates is not None and updates > 1:
         words.append("the first is on-policy, the others are off-policy")

@@ -41,7 +41,7 @@ class Configuration:
         unknown: keys that the framework never had or has removed, each with a hint.
         renames: line, key and current name of keys that a patch may rename.
         unresolved: keys whose value is an expression that could not be evaluated.
-        swept: keys with several successive values; the settings contain the first one.
+        swept: keys with several successive values; the settings contain the first value.
         unread: keys that no rule uses.
         elsewhere: other places that contain settings.
         clues: the evidence for the framework and the kind of training.

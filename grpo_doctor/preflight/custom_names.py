@@ -38,7 +38,7 @@ _SHAPES = ((PER_PROMPT, "group_size"), (_PROMPTS, "rollout_prompts"))
 PENALTY = 0.5
 """Value below which a custom trainer's ``repetition_penalty`` is a reward penalty."""
 HIGHEST = 1.0
-"""Value from which a number cannot be the learning rate of a language model."""
+"""Value at or above which a number cannot be the learning rate of a language model."""
 NUMERICAL = 1e-3
 """Value below which a custom trainer's ``epsilon`` is not a clip bound; it only avoids a division by 0."""
 
@@ -49,7 +49,7 @@ def underscored(name: str) -> str:
 
 
 def rank(key: str, entry: Entry) -> tuple[bool, ...]:
-    """Rank the keys of a setting: the file's own first, then unambiguous names, then keys of the policy."""
+    """Rank the keys of a setting: first those of the file itself, then unambiguous names, then keys of the policy."""
     last = key.rsplit(".", 1)[-1]
     told = last == "num_generations" or PER_PROMPT.fullmatch(last) is not None  # unambiguous names
     of_rl = _OF_RL.match(key) is not None or _OF_POLICY.search(last) is not None
@@ -79,7 +79,7 @@ def usual(key: str, index: Mapping[str, Entry]) -> str | None:
     name = name or USUAL.get(last) or declared(last)
     value = index[key].value
     if name in _NUMBERS and isinstance(value, str) and not isinstance(value, Unresolved):
-        return None  # the name of a group of runs or of a column
+        return None  # the key names a group of runs or a column
     if name == "learning_rate" and isinstance(value, int | float) and value >= HIGHEST:
         return None
     of_one_call = 2 if last == "num_return_sequences" else 1  # a prompt may be repeated before the call

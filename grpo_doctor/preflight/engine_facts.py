@@ -40,7 +40,8 @@ def sequence_level(level: Column, loss: Column, estimator: Column) -> Column:
 
 
 def uncorrected(correction: Column, by_trainer: Column) -> Column:
-    """Return whether no importance-sampling correction is on, neither declared nor always done by the trainer."""
+    """Return whether no importance-sampling correction is on: none is declared, and the trainer does not always apply
+    one."""
     return ~(each(is_on, correction) > 0) & ~((by_trainer == 1) & isnan(correction))
 
 

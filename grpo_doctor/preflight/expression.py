@@ -41,7 +41,7 @@ Lookup = Callable[[ast.expr], ast.expr | None]
 
 
 def evaluate(node: ast.expr | None, lookup: Lookup = lambda _: None) -> Any:
-    """Return the value of an expression, or None if it is None or unknown. It does not raise exceptions."""
+    """Return the value of an expression, or None if the value is None or unknown. It does not raise exceptions."""
     return _plain(_value(node, lookup, 0))
 
 

@@ -21,7 +21,7 @@ WANTED = frozenset(
     "group_size learning_rate use_peft temperature kl_coef generation_batch eval_batch updates_per_rollout "
     "prompts_per_update max_new_tokens evaluation group_baseline world_size".split()
 )
-"""Settings that every training of this kind has, so that a rule without one of them was skipped."""
+"""Settings that every training of this kind has, so that a rule counts as skipped if one of them is missing."""
 JUDGED = ("rl", "preference")
 """Kinds of training that are checked."""
 SHOWN = 12

@@ -93,7 +93,7 @@ class Launch:
         vague: keys that are parameters of functions whose names do not suggest training.
         folder: the working folder of the script that starts it.
         followed: whether the files that the launch names were added.
-        firm: number of entries that were passed to a program; later entries are defaults in its script. None means all
+        firm: number of entries that were passed to a program; later entries are defaults of its script. None means all
             entries.
         title: name of the file, without the suffix.
         imports_rl: whether a script imports a framework's names for reinforcement learning.
@@ -128,7 +128,7 @@ class Launch:
         self.entries.append(Entry(key, value, line))
 
     def move(self, lines: int) -> None:
-        """Count its lines from the start of a file that contains it after this many lines."""
+        """Count the lines of this launch from the start of a file that contains it after this many lines."""
         self.entries = [Entry(e.key, e.value, e.line and e.line + lines) for e in self.entries]
         self.severed = [line + lines for line in self.severed]
 

@@ -1,4 +1,4 @@
-"""Reads a live object as a configuration: the arguments of a trainer, with its actual defaults."""
+"""Reads a live object as a configuration: the arguments of a trainer, with their actual defaults."""
 
 from __future__ import annotations
 

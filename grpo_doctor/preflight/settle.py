@@ -78,7 +78,7 @@ _METHOD = re.compile(r"(?i)(?<![a-z])(simpo|orpo|kto|cpo|ipo|dpo|reward|rm)(?:(?
 
 
 def _of_preference(launch: Launch, found: Configuration) -> None:
-    """Set the method, its beta and its loss under separate names, because they have another meaning than in RL."""
+    """Store the method, its beta and its loss under separate names, because they have a different meaning in RL."""
     settings = found.settings
     settings["framework"] = found.framework.name
     told = (str(settings.get("algorithm", "")), launch.program, *(e.key for e in launch.entries), launch.title)
@@ -103,7 +103,7 @@ def _group_baseline(launch: Launch, found: Configuration) -> bool | None:
         unless_said = found.framework.can("grouped_unless_said")
         grouped = True if unless_said and algorithm in ("grpo", "gspo", "dapo") else None
     if "own_group" in settings:
-        return None  # their rollouts may form groups from other responses
+        return None  # these rollouts may form groups from other responses
     critic = any(e.key.startswith("critic.") for e in launch.entries)
     return False if grouped is None and critic else grouped
 
@@ -193,9 +193,9 @@ def _of_fork(launch: Launch, found: Configuration) -> None:
 
 
 def _fork(launch: Launch, forks: Forks) -> str:
-    """Return the module of another package that a command starts, or its top-level sections about rollouts that the
+    """Return the module of another package that a command starts, or top-level sections about rollouts that the
     framework does not have. Sections of a judge or a logger do not change the arithmetic."""
-    modules = _MODULE.findall(launch.program)  # the last one is the trainer; the ones before it start it
+    modules = _MODULE.findall(launch.program)  # the last program is the trainer; the programs before it start it
     if modules and not modules[-1].startswith(forks.modules):
         return str(modules[-1])
     said = (entry.key for entry in launch.entries if entry.line and "." in entry.key and _ROLLS_OUT.search(entry.key))

@@ -96,9 +96,9 @@ class Facts:
         found = self.found
         said = ONLY_RL.intersection(found.settings)
         if self.script:
-            said = said.intersection(found.lines)  # imports of modules are not the script's own
+            said = said.intersection(found.lines)  # imports in modules do not belong to the script itself
         if self.only_beta and not GROUPED.search(self.launch.program) and "temperature" not in found.settings:
-            said = said - {"kl_coef"}  # preference training has a beta, too
+            said = said - {"kl_coef"}  # preference training also has a beta
         if said == {"rollout_prompts"} and found.keys.get("rollout_prompts") == "batch_size":
             said = frozenset()  # settings that any training has
         return said
@@ -111,7 +111,7 @@ class Facts:
 
     @property
     def grouped(self) -> bool:
-        """Return whether it samples several responses per prompt."""
+        """Return whether the launch samples several responses per prompt."""
         return "group_size" in self.said
 
     @property

@@ -92,7 +92,7 @@ def _is_known(name: str, known: set[str]) -> bool:
 def _misspells(key: str, known: str, framework: Framework) -> bool:
     """Return whether a key is a known key with a typing error in its last part, in the same section.
 
-    A custom trainer may name its settings in the singular, so a missing last letter does not count there.
+    A custom trainer may name its settings in the singular, so a missing last letter does not count as a typing error.
     """
     section, _, name = key.rpartition(".")
     home, _, right = known.rpartition(".")

@@ -29,7 +29,7 @@ _LOCKED = re.compile(r'(?m)^\[\[packages?\]\]\r?\nname = "([\w.\-]{1,100})"\r?\n
 
 
 class Pin(NamedTuple):
-    """A version, and whether a file other than the configuration pins it."""
+    """A version, and whether another file than the configuration pins it."""
 
     version: str
     beside: bool

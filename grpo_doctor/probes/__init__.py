@@ -72,7 +72,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load on first use what needs torch, which reading a log does not; checks depend on the entry points alone."""
+    """Load on first use the modules that need torch, because reading a log does not need torch; checks depend only on
+    the entry points."""
     from importlib import import_module
     from importlib.util import find_spec
 

@@ -39,17 +39,17 @@ rate."""
 
 
 class Canary(NamedTuple):
-    """The result for the planted token."""
+    """The result of both arms for the planted token."""
 
     token: int
     word: str
     steps: int
     before: float
-    """Its share of the sampled tokens at the start."""
+    """The token's share of the sampled tokens at the start."""
     paid: float
-    """Its share over the last third of the steps when it is rewarded."""
+    """The token's share over the last third of the steps, in the arm that is rewarded for it."""
     control: float
-    """The same share when the rewards are shuffled."""
+    """The token's share over the last third of the steps, in the arm with shuffled rewards."""
     effect: float
     """Difference between ``paid`` and ``control`` in standard errors."""
 

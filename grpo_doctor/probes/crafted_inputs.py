@@ -136,8 +136,8 @@ def plain_ids(tokenizer: Any, model: Any = None, avoid: Sequence[Ids] = (), coun
 
 @functools.lru_cache(maxsize=64)
 def _plain_ids(tokenizer: Any, size: int, taken: frozenset[int], count: int) -> Ids:
-    """Do the same for a vocabulary of this size, excluding the used ids; cached, because dozens of probes need the same
-    ids."""
+    """Return such ids for a vocabulary of this size, excluding the used ids; cached, because dozens of probes need the
+    same ids."""
     order = [i for i in range(size) if i not in taken]
     random.Random(0).shuffle(order)
     found: Ids = []
@@ -163,8 +163,8 @@ def canaries(words: Ids, lengths: Sequence[int]) -> list[Ids]:
 
 
 def complete(words: Ids, lengths: Sequence[int], eos: int | None) -> list[Ids]:
-    """Return canary responses that end with EOS. Without an EOS, all are as long as the longest: generation ends at its
-    limit."""
+    """Return canary responses that end with EOS. If there is no EOS, all are as long as the longest, because generation
+    ends at its limit."""
     if eos is None:
         return canaries(words, [max(lengths)] * len(lengths))
     return [[*row[:-1], eos] for row in canaries(words, lengths)]

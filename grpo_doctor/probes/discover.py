@@ -26,7 +26,7 @@ class Found(NamedTuple):
 
     seam: str
     name: str
-    """Includes the class of a method or the enclosing function."""
+    """Its name, including the class of a method or the enclosing function."""
     line: int
     parameters: list[str]
     required: list[str]
@@ -36,7 +36,7 @@ class Found(NamedTuple):
     node: Function
     file: Path
     inside: bool = False
-    """Whether it is nested in another function."""
+    """Whether the function is nested in another function."""
 
 
 def discover(script: Script) -> list[Found]:
@@ -191,7 +191,8 @@ class Held:
         return f"trainer.{name}"
 
     def needs_data(self, *names: str) -> bool:
-        """Return whether names depend on the script's training loop or on anything that the script does not create."""
+        """Return whether names depend on the training loop of the script or on objects that the script does not
+        create."""
         return bool(self.script.lacks(*names)) or any(s.in_loop for s in self.script.needed(names))
 
     def expression(self, value: ast.expr) -> str | None:
@@ -443,7 +444,7 @@ def _once(found: Found, called: str, arguments: dict[str, str], has: Held) -> li
 
 
 def _of_one_group(found: Found) -> bool:
-    """Return whether an advantage function takes the rewards of one group: it averages over all of them, takes no group
+    """Return whether an advantage function takes the rewards of one group: it averages over all rewards, takes no group
     size and forms no groups."""
     grouped = any(_value(p, _NAMES["given"]["advantages"]) == "rewards.shape[1]" for p in found.parameters)
     made = (n for n in ast.walk(found.node) if isinstance(n, ast.Call))

@@ -122,7 +122,7 @@ class Seams(Protocol):
         """
 
     def tool_mask(self, prompts: Sequence[Prompt], /) -> Sequence[tuple[Ids, Sequence[int]]]:
-        """The same, under another common name."""
+        """The same as `env_mask`, under another common name."""
 
     def reward(self, prompts: Sequence[Prompt], responses: Sequence[str], answers: Sequence[Any], /) -> Any:
         """Return the rewards (N,) of response texts to prompts with these gold answers, with None for omitted ones.
@@ -194,9 +194,9 @@ class Adapter:
     """A trainer's entry points, and the objects that they use.
 
     Everything is optional. ``model`` is the module that the entry points call, so that a probe can record or script its
-    ``forward`` and ``generate``; ``processors`` are logits processors by name; ``settings`` have the record's names
-    (temperature, entropy_coef, kl_coef, …); ``supervised`` are pairs of prompt and answer; ``graded`` are for the
-    reward: a prompt, its gold answer, a correct response and a wrong one, as the policy writes them. ``turns`` are
+    ``forward`` and ``generate``. ``processors`` are logits processors by name. ``settings`` have the names of the
+    record (temperature, entropy_coef, kl_coef, …). ``supervised`` are pairs of prompt and answer. ``graded`` are for
+    the reward: a prompt, its gold answer, a correct response and a wrong one, as the policy writes them. ``turns`` are
     answers of the policy, in order, to which the environment replies (a tool call, then a final answer).
     """
 
@@ -227,7 +227,7 @@ class Adapter:
                 raise AdapterError(f"{self.name}: {name} is {type(held).__name__}, which has no {needed}")
             if held is not None and needed == "__getitem__":
                 try:
-                    setattr(self, name, list(held))  # table columns and tensors have no truth value
+                    setattr(self, name, list(held))  # columns of a table and tensors have no truth value
                 except TypeError:
                     raise AdapterError(f"{self.name}: {name} is {type(held).__name__}, not a sequence") from None
         if not isinstance(self.settings, MutableMapping):  # None, or a view: a probe's changes are undone in place

@@ -37,7 +37,7 @@ def finite(
         models: the policy first, then the reference, or None if there is none.
         by: nats to subtract at the first token of each response or, with ``padding``, at every padding token.
         policy: lower them in the forward passes with a gradient.
-        beside: lower them in the passes without a gradient, which give the old policy and the reference.
+        beside: lower them in the passes without a gradient, which score the old policy and the reference.
     """
     with without_dropout(models[0]), ending_at_logits(), _lowered(models, responses, by, policy, beside, padding):
         fixed_chance()
@@ -60,7 +60,7 @@ def _lowered(
         if not (policy if forward.logits.requires_grad else beside):
             return None
         if forward.logits.requires_grad:
-            forward.logits.retain_grad()  # its gradient also shows where a sample is
+            forward.logits.retain_grad()  # the gradient also shows the position of a sample
         samples = [s for s in located([forward], [[]] * len(responses), responses) if s is not None]
         less = torch.zeros_like(forward.logits)
         for row, place, token in _padding(forward, samples) if padding else _first_tokens(samples):

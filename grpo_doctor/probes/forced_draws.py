@@ -1,7 +1,7 @@
 """Forces the tokens that a sampling loop draws. The loop receives the model's own logits, so the log-probabilities are
 real.
 
-torch draws with ``multinomial`` (as do its distributions); greedy and Gumbel loops use ``argmax``. A loop that draws by
+torch and its distributions draw with ``multinomial``; greedy and Gumbel loops use ``argmax``. A loop that draws by
 other means, or that excludes the wanted token, raises `Undrawn` and then receives one-hot logits instead.
 """
 
@@ -119,7 +119,7 @@ class ForcedDraws:
 
 @contextmanager
 def at_draws(**wraps: Callable[[Callable[..., Tensor]], Callable[..., Tensor]]) -> Iterator[None]:
-    """Wrap these functions of torch and of its tensors inside the block; torch's distributions use them, too."""
+    """Wrap these functions of torch and of its tensors inside the block; torch's distributions also use them."""
     with ExitStack() as stack:
         for place in (torch, torch.Tensor):
             for name, wrap in wraps.items():

@@ -62,7 +62,7 @@ class Lost:
         except NoGradientError:
             self.samples = _in_order(self._forwards(-advantages), prompts, responses)
         marked = [s.trained() for s in self.samples]
-        for factor in (-1.0, LOUD, -LOUD):  # the large ones, if those of a critic hide the given ones
+        for factor in (-1.0, LOUD, -LOUD):  # the large advantages, if those of a critic hide the given ones
             if all(s.holds(m) for s, m in zip(self.samples, marked, strict=True)):
                 break
             try:
@@ -151,7 +151,7 @@ class Lost:
         always = {n for n, forward in enumerate(at_zero) if forward.acts}
         some = spread(len(self.prompts), self.adapter.model) + 0.25  # both signs: clipping may stop one of them
         otherwise = beside(self.loss, models, self.prompts, self.responses, some, own or always)
-        if not always:  # a batch of equal advantages was skipped
+        if not always:  # the trainer skipped a batch of equal advantages
             own = {n for n, forward in enumerate(otherwise) if forward.acts and self._is_reference(forward.module)}
         old = [n for n, other in enumerate(otherwise) if other.acts and n not in own and (own or n not in always)]
         return {"reference": sorted(own or always), "old": old}
@@ -221,7 +221,7 @@ def _in_order(forwards: Sequence[Forward], prompts: Sequence[Ids], responses: Se
 
 
 def _shared(forward: Forward, row: int, sample: Ids) -> int:
-    """Return how much of a sample, from its first token on, a row contains contiguously."""
+    """Return how many tokens of a sample, starting at its first token, a row contains contiguously."""
     ids = forward.input_ids[row].tolist()
     pairs = (zip(ids[begin:], sample, strict=False) for begin in range(len(ids)))
     return max(sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], each)) for each in pairs)
@@ -236,7 +236,7 @@ def _row(forward: Forward, row: int) -> Sample:
 
 
 def derived(seam: Callable[..., Any]) -> bool:
-    """Return whether an entry point was derived from `loss`; if so, it only knows the last forward passes."""
+    """Return whether an entry point was derived from `loss`; such an entry point has only the last forward passes."""
     return isinstance(getattr(seam, "__self__", None), Lost)
 
 

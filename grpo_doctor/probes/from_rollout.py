@@ -61,7 +61,7 @@ class Rolled:
         self.special = special_ids(adapter.tokenizer)
         self.prompts: dict[tuple[int, ...], Prompt] = {}
         self.rows: dict[str, Ids] = {}
-        """Earlier results, because a whole rollout is expensive."""
+        """Cache of earlier results, because a whole rollout is expensive."""
 
     def __call__(self, prompts: Sequence[Prompt]) -> Any:
         return self.rollout(prompts)
@@ -185,7 +185,7 @@ def _turns(calls: Sequence[Call], rows: Sequence[Ids]) -> list[list[tuple[Ids, I
             ends = [k for k, row in enumerate(rows) if list(row) in (given[: len(row)], given[-len(row) :])]
             fits = [k for k in ends if k not in taken]
             if fits:
-                # the same prompt may occur twice, and each copy continues only its own text
+                # the same prompt may occur twice, and each copy continues only the text that belongs to it
                 best = max(fits, key=lambda k: (_said(found[k], given), -len(found[k]), -k))
                 taken.add(best)
                 found[best].append((given, answer))

@@ -24,7 +24,7 @@ class Call(NamedTuple):
     attention_mask: Tensor
     module: Any
     served: list[Ids]
-    """Its output, row by row."""
+    """The output of the generation, row by row."""
     looped: bool = False
     """Whether the trainer has its own sampling loop instead of ``generate``."""
 
@@ -126,7 +126,7 @@ class _Turns:
         begun = [n for n in range(len(self.before)) if n not in taken and self.count[n] < len(self.turns[n])]
         on = [n for n in begun if row[: len(self.before[n])] == self.before[n]]
         if not on and len(self.before) == len(self.turns):
-            on = begun  # the previous text is given as other ids
+            on = begun  # the previous text is passed as different ids
         if not on:
             self.before.append([])
             self.count.append(0)
@@ -207,7 +207,7 @@ class _Scripted:
         return None if other else self._loop(forward)
 
     def _take_back(self) -> None:
-        """Take back the last answer, which was not requested."""
+        """Withdraw the last answer, which was not requested."""
         self._served -= len(self.calls.pop().served)
 
     def _went_on(self, given: list[Ids], drawn: list[Ids]) -> None:
@@ -423,8 +423,8 @@ class _Loop:
         return same and len(bare) > prompt and len(bare) >= len(whole) - 2
 
     def _settle(self, fed: Ids | None) -> None:
-        """Take back answers to ids that were repeated after responses of one token if these were not sampled: the
-        response would have begun with these tokens or continued."""
+        """Withdraw answers to ids that were repeated after responses of one token, unless these tokens were sampled:
+        otherwise the response would have begun with them or continued."""
         if self.before is None:
             return
         (given, rows), self.before = self.before, None
@@ -437,7 +437,7 @@ class _Loop:
         for n, (token, row) in enumerate(zip(fed, self.rows, strict=True)):
             said = self.said[n]
             over = said >= len(row)
-            # filler of a row that has ended; a lone end token may belong to the prompt
+            # filler of a row that has ended; a single end token may belong to the prompt
             filled = over and (len(row) > 1 or token in (self.end, self.pad))
             if filled or (not over and token == row[said]):
                 self.said[n] += 1

@@ -25,7 +25,8 @@ from .model_modes import fixed_chance, without_dropout
 from .sample_layout import Sample, located
 
 SIGNS = (1.0, 1.0, -1.0, -1.0)
-"""Advantages of four samples. They are centred, and every shift, reversal or interleaving of the rows changes them."""
+"""Advantages of four samples. The advantages of four samples. They are centred, and every shift, reversal or
+interleaving of the rows changes them."""
 
 LENGTHS, LONGER = (3, 5, 2, 4), (5, 7, 4, 6)
 """Response lengths of four samples, in two batches."""
@@ -38,7 +39,7 @@ LOUD = 1e6
 
 
 _KNOWN: WeakKeyDictionary[Callable[..., Tensor], dict[Any, Any]] = WeakKeyDictionary()
-"""For each loss, what does not change between its evaluations: its `structure` for some samples, and whether its
+"""Properties of each loss that do not change between its evaluations: its `structure` for some samples, and whether its
 gradient is linear in the advantages."""
 
 
@@ -50,7 +51,7 @@ class Push(NamedTuple):
     trained: Tensor
     """(R,) bool: whether the advantage affects the logits that predict the token."""
     aimed: Tensor
-    """(R,) bool: whether the token's own logit changes most among these, up or down."""
+    """(R,) bool: whether the token's own logit changes most among all logits, up or down."""
     outside: int
     """Positions outside the response whose logits change."""
     weight: Tensor
@@ -223,7 +224,7 @@ def beside(
     least = max(1e-6 * max([float(g.abs().max()) for g in before], default=0.0), 1e-9)
 
     def acting(some: list[int]) -> set[int]:
-        if len(some) != 2:  # two are the old policy's and the reference's, which both may act
+        if len(some) != 2:  # two passes are those of the old policy and the reference, which may both have an effect
             after, _ = _changed(loss, models, samples, some, places) if some else (before, others)
             if len(after) == len(before) and all(
                 a.shape == b.shape and float((a - b).abs().max()) <= least for a, b in zip(after, before, strict=True)
@@ -353,7 +354,7 @@ TOWARDS = (0.5, -0.5, 0.2, -0.2)
 
 def pulls(objective: Callable[..., Tensor]) -> tuple[Tensor, Tensor]:
     """Return (4,) how much a step on an `objective` without advantages raises the log-probability of one token of each
-    sample if the reference agrees with the policy, and how much more if it differs by `TOWARDS`."""
+    sample if the reference agrees with the policy, and how much more if the reference differs by `TOWARDS`."""
     mask = torch.tensor([[0.0, 1.0, 1.0]] * 4)
 
     def raised(away: Tensor) -> Tensor:

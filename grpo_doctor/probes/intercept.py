@@ -116,7 +116,7 @@ class Forward(NamedTuple):
     input_ids: Tensor
     """(N, T)"""
     attention_mask: Tensor | None
-    """(N, T); None if the model received no mask, or one of another shape."""
+    """(N, T); None if the model received no mask, or a mask of another shape."""
     logits: Tensor
     """(N, T or fewer, V); if there are fewer, they belong to the last positions."""
     states: Tensor | None = None
@@ -379,11 +379,11 @@ def _ends_of(model: Any) -> tuple[Any, list[Any], Any] | None:
 
 
 ENDING: list[bool] = []
-"""Not empty while only the gradient on the logits counts."""
+"""Not empty while only the gradient on the logits is needed."""
 
 
 def ending_at_logits() -> AbstractContextManager[bool]:
-    """Declare that only the gradient on the logits counts inside the block, so that forward passes may be cached."""
+    """Declare that only the gradient on the logits is needed inside the block, so that forward passes may be cached."""
     return kept_in(ENDING, True)
 
 

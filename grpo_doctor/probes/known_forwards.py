@@ -1,8 +1,8 @@
 """Caches forward passes, because probes repeat the same ids under the same weights many times.
 
-A forward pass without gradient gives what was computed before. So does a pass whose gradient matters only up to the
-logits (`intercept.ending_at_logits`), because the weights then get a gradient of 0. A forward pass that draws random
-numbers, or that returns more than logits and a cache, is never cached.
+A forward pass without gradient returns the result that was computed before. The same applies to a pass whose gradient
+is needed only up to the logits (`intercept.ending_at_logits`); the weights then get a gradient of 0. A forward pass
+that draws random numbers, or that returns more than logits and a cache, is never cached.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class KnownForwards:
         self._parts: dict[int, tuple[list[torch.nn.Module], list[Tensor]]] = {}
         """The modules and weights of each model."""
         self._restored: dict[int, int] = {}
-        """The version of each weight of the models at the start of the block, where all have their first values."""
+        """The version of each weight of the models at the start of the block, when all weights have their first
+        values."""
         self._first = {id(m): id(next(one for one in self.models if _equal(one, m))) for m in self.models}
         """For each model, the first one that has the same weights at the start of the block, usually the policy for its
         reference."""

@@ -24,11 +24,11 @@ from .gradient_effect import LENGTHS, LONGER
 from .loss_trials import advantages_of, alike, scored
 
 INSIDE = 5e-4
-"""Log-ratio of one token within every usual clip bound, also as the mean over a response (3e-4)."""
+"""Log-ratio of one token that is within every usual clip bound, even the bound on the mean over a response (3e-4)."""
 SEARCHED = 1e-5, 2.0
 """Range of log-ratios in which a clip bound is searched."""
 EDGE = 4e-3
-"""Relative distance from a declared clip bound at which it is tried on both sides."""
+"""Relative distance from a declared clip bound at which both sides of the bound are tried."""
 EQUAL = 0.02
 """Relative difference up to which two weights are equal."""
 REVERSED = "reversed k3"

@@ -125,7 +125,8 @@ def scored(
 
 
 def slope(model: torch.nn.Module, value: Any, again: bool = False) -> Tensor:
-    """Return the gradient of a value on the trainable weights, as one vector; ``again``: another one follows."""
+    """Return the gradient of a value on the trainable weights, as one vector; ``again``: another gradient of the same
+    graph follows."""
     parameters = [p for _, p in trainable(model)]
     found = torch.autograd.grad(value, parameters, retain_graph=again, allow_unused=True, materialize_grads=True)
     return torch.cat([part.flatten().float() for part in found])
@@ -220,7 +221,7 @@ def last_layers(model: torch.nn.Module, backward: Callable[..., Any]) -> Iterato
 def _nearest_to_logits(model: torch.nn.Module) -> list[Tensor]:
     """Return the parameters next to the logits in the autograd graph, with at least `DIRECTION` values.
 
-    Embeddings are left out: a gradient on tied weights needs a backward pass through every layer.
+    Embeddings are omitted: a gradient on tied weights needs a backward pass through every layer.
     """
     embedded = {id(m.weight) for m in model.modules() if isinstance(m, torch.nn.Embedding)}
     one = torch.ones(1, 1, dtype=torch.long, device=device_of(model))
@@ -239,7 +240,7 @@ def _nearest_to_logits(model: torch.nn.Module) -> list[Tensor]:
 
 @contextmanager
 def _trained_alone(model: torch.nn.Module, kept: Sequence[Tensor]) -> Iterator[None]:
-    """Make these the only trainable parameters of the model inside the block."""
+    """Make these parameters the only trainable ones of the model inside the block."""
     frozen = [p for _, p in trainable(model) if not any(p is own for own in kept)]
     for parameter in frozen:
         parameter.requires_grad_(False)
@@ -300,7 +301,7 @@ def divergence_cosine(
         added = unmoved(model, backward, made, responses) - alone
         wanted = slope(model, (own(model) - anchor).square().mean())
         align(reference, model)
-        changed = unmoved(model, backward, made, responses) - alone  # by a coefficient that adapts to the KL
+        changed = unmoved(model, backward, made, responses) - alone  # such as by a coefficient that adapts to the KL
     least = max(1e-6 * max(float(wanted.norm()), 1e-3), float(changed.norm()))
     return None if float(added.norm()) <= least else cosine(added, wanted)
 

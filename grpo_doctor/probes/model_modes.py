@@ -29,8 +29,8 @@ def fixed_chance(seed: int = 0) -> None:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Use one CPU thread inside the block: for small matrices, several wait for each other, especially on a busy
-    machine."""
+    """Use one CPU thread inside the block: with small matrices, several threads wait for each other, especially on a
+    busy machine."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

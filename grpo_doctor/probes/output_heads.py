@@ -1,5 +1,5 @@
-"""Handles backbones and heads that are called separately: computes the logits of all positions, whichever positions the
-trainer requests.
+"""Handles backbones and heads that are called separately: computes the logits of all positions, regardless of which
+positions the trainer requests.
 
 To save memory, trainers apply the head only to some hidden states: those that predict a response, in chunks, through
 its module or its weight. The head is therefore applied to all states of a backbone once, and the trainer's request is
@@ -259,8 +259,8 @@ class Heads:
         return None
 
     def _logits(self, one: States, some: Tensor, project: Callable[[Tensor], Any]) -> Tensor:
-        """Return (N, T, V), computed only once. A checkpointed region does not save any of it, because it is not
-        recomputed."""
+        """Return (N, T, V), computed only once. A checkpointed region saves none of these tensors, because the logits
+        are not recomputed."""
         if one.logits is None:
             assert one.states is not None
             states = one.states.to(some.dtype)
@@ -274,7 +274,7 @@ class Heads:
                     one.logits = logits if changed is None else changed
             finally:
                 self.depth -= 1
-            if states.requires_grad and not torch.is_grad_enabled():  # manual gradient, or in another pass
+            if states.requires_grad and not torch.is_grad_enabled():  # computed manually, or in another pass
                 made = logits
                 one.states.register_hook(lambda g: self._passed_on(g, made, one.head))  # type: ignore[no-untyped-call]
         return one.logits

@@ -143,7 +143,7 @@ CORE = {
 """Properties that a trainer must satisfy, and the probes of which at least one must prove each property."""
 
 NAMED = 4
-"""Maximum number of unjudged properties that the verdict lists; the report lists all of them."""
+"""Maximum number of unjudged properties in the verdict; the report lists all of them."""
 
 
 def _short_of(headline: str, results: list[Result], useless: list[str], adapter: Adapter) -> tuple[Verdict, str]:
@@ -200,8 +200,8 @@ def _told_once(unfinished: list[Result]) -> list[str]:
 
 
 def _unused(adapter: Adapter, results: list[Result], whole: bool) -> tuple[list[str], list[str]]:
-    """Return one line for each entry point of the adapter that did not contribute to any judgement, with the reason,
-    and one line for each that no probe called because the adapter lacks a related object.
+    """Return one line for each entry point of the adapter that did not contribute to any judgement, with the reason.
+    Also return one line for each entry point that no probe called because the adapter lacks a related object.
 
     With ``whole``, every probe was run, so entry points that were never called also count.
     """
@@ -218,7 +218,7 @@ def _unused(adapter: Adapter, results: list[Result], whole: bool) -> tuple[list[
         if not tried and any(r.inapplicable for r in asked):
             continue  # a reference without a KL term
         why = next((r.why for r in blind or tried or asked if r.why), "no probe uses it")
-        judged = any(not r.needs for r in tried) and 2 * len(blind) < len(tried)  # exceptions are reported anyway
+        judged = any(not r.needs for r in tried) and 2 * len(blind) < len(tried)  # exceptions are reported separately
         if not judged and (tried or whole):
             useless.append(f"The entry point {name} was provided but could not be used: {why}.")
     return useless, lacking
@@ -226,7 +226,8 @@ def _unused(adapter: Adapter, results: list[Result], whole: bool) -> tuple[list[
 
 def _counted(adapter: Adapter, called: dict[str, tuple[Any, ...]], slowest: list[float]) -> Adapter:
     """Return the adapter with entry points that record their last arguments, most recent last, and the duration of the
-    slowest call in seconds. A call with advantages of 0, the baseline of another, does not replace that one."""
+    slowest call in seconds. A call with advantages of 0, which is the baseline of another call, does not replace that
+    call."""
 
     def noting(name: str, seam: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(seam)
@@ -376,7 +377,7 @@ def _finding(check: Check, fires: Fires) -> Finding:
     return Finding(
         code=check.code,
         name=check.name,
-        kind="defect",  # the code itself proves it, whatever kind the same check has on records
+        kind="defect",  # the code itself proves the finding, whatever kind the same check has on records
         severity=str(max(levels, default=check.probe_severity)),
         confidence="high",
         onset_step=0,

@@ -1,8 +1,8 @@
 """Locates the samples of a loss in the forward passes of its model: padded on either side, shifted, packed or repacked.
 
 Samples are found by their ids, without assumptions about the layout. A row may contain one or several samples. The last
-token of a response may be missing if the trainer passes all tokens but the last one to the model. It is then cut off at
-the end of the row, or replaced by padding if each sample was cut before padding.
+token of a response may be missing if the trainer passes all tokens except the last one to the model. It is then cut off
+at the end of the row, or replaced by padding if each sample was cut before padding.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Sample(NamedTuple):
     forward: Forward
     row: int
     start: int
-    """Position of its first token, which belongs to the prompt."""
+    """Position of the first token of the sample, which belongs to the prompt."""
     said: int
     """Position of the first token of its response; if that is cut off, one past the last token of the row."""
     response: Ids
@@ -85,7 +85,7 @@ class Sample(NamedTuple):
         return bool(marked[first : first + len(self.response)].all())
 
     def logprobs(self, temperature: float = 1.0) -> Tensor:
-        """Return (T-1,) log-probabilities of every token but the first, with 0 if no logits predict it."""
+        """Return (T-1,) log-probabilities of every token except the first; 0 if no logits predict a token."""
         ids = self.ids()
         kept = self.forward.input_ids.shape[1] - self.forward.logits.shape[1]
         table = (self.forward.logits[self.row].detach().float() / temperature).log_softmax(-1)
@@ -100,8 +100,9 @@ def located(forwards: Sequence[Forward], prompts: Sequence[Ids], responses: Sequ
     None if there is no such pass.
 
     A response that follows its own prompt is preferred to one that follows other ids. A row may lack the last token of
-    a response because the model receives all tokens but the last one, or because the trainer lost it. The gradient at
-    that position decides; without one, whether shorter rows of the batch have their last token.
+    a response because the model receives all tokens except the last one, or because the trainer lost that token. The
+    gradient at that position decides. Without a gradient, it is decided by whether shorter rows of the batch have their
+    last token.
     """
     rows = [(f, n, f.input_ids[n].tolist()) for f in forwards for n in range(len(f.input_ids))]
     known = [list(p) for p in prompts if p]
@@ -161,8 +162,9 @@ def _places(ids: Ids, response: Ids) -> list[int]:
 
 
 def _before_padding(forward: Forward, row: int, ids: Ids, response: Ids) -> list[int]:
-    """Yield the positions at which a row contains all of a response but its last token, followed by padding, and the
-    loss trains that token: its logit has the largest gradient of those that predict it. Unknown without a gradient."""
+    """Yield the positions at which a row contains a response without its last token, followed by padding, and the loss
+    trains that token: at the position that predicts it, its logit has the largest gradient. Unknown without a
+    gradient."""
     size, grad = len(response) - 1, forward.gradient
     places = [
         n for n in range(1, len(ids) - size) if ids[n : n + size] == response[:-1] and ids[n + size] != response[-1]
@@ -180,8 +182,8 @@ def _before_padding(forward: Forward, row: int, ids: Ids, response: Ids) -> list
 
 
 def _unmistakable(response: Ids, lacks: bool) -> bool:
-    """Return whether a response that follows ids other than its prompt is reliably identified: a lone end token occurs
-    in many rows."""
+    """Return whether a response that follows ids other than its prompt is reliably identified; a single end token is
+    not, because it occurs in many rows."""
     return len(response) > 2 if lacks else len(set(response)) > 1
 
 

@@ -1,4 +1,5 @@
-"""Measures what a sampler draws: its tokens from a fixed random state, their log-probabilities, and its temperature."""
+"""Measures what a sampler draws: its tokens from a fixed random state, the log-probabilities of these tokens, and the
+temperature."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def _told(kwargs: dict[str, Any], most: int) -> dict[str, Any]:
     if config is not None:
         config = copy.deepcopy(config)
         config.max_new_tokens = min(config.max_new_tokens or most, most)
-        config.max_length = type(config)().max_length  # otherwise transformers warns each time that both are set
+        config.max_length = type(config)().max_length  # otherwise, transformers warns each time that both are set
         config.min_new_tokens = min(config.min_new_tokens or 0, most) or None
         for name in _TOLD:
             setattr(config, name, True)
@@ -60,7 +61,7 @@ def _shut_out(found: Any) -> list[tuple[float, bool]]:
         shut = score.isinf()
         best = score.masked_fill(shut, -torch.inf).topk(2, -1)
         raw = logits.to(score).gather(-1, best.indices)
-        # the temperature is that of the two most likely tokens, because filters keep their odds
+        # the two most likely tokens show the temperature, because filters keep their odds
         temperature = ((raw[:, :1] - raw[:, 1:]) / (best.values[:, :1] - best.values[:, 1:])).nan_to_num(1.0, 1.0, 1.0)
         mass = ((logits.to(score) / temperature.clamp(0.05, 20)).softmax(-1) * shut).sum(-1)
         left = shut.shape[-1] - shut.sum(-1)

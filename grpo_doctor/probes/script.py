@@ -27,7 +27,7 @@ _CONFIGURES = frozenset(
     "freeze gradient_checkpointing_disable gradient_checkpointing_enable half requires_grad_ resize_token_embeddings "
     "set_defaults setdefault to update".split()
 )
-"""Methods that change the object on which they are called and nothing else."""
+"""Methods that change only the object on which they are called."""
 
 
 class Own(NamedTuple):
@@ -43,7 +43,7 @@ class Statement(NamedTuple):
     node: ast.stmt
     file: Path
     first_pass: bool = False
-    """Whether it takes the first item of a loop."""
+    """Whether the statement takes the first item of a loop."""
     in_loop: bool = False
 
 
@@ -153,7 +153,7 @@ class Script:
             self._enter(last, None)
 
     def _follow(self, body: list[ast.stmt], file: Path) -> bool:
-        """Add statements to the sequence up to the first backward pass; return whether there is one."""
+        """Add statements to the sequence up to the first backward pass; return whether there is a backward pass."""
         for node in body:
             main = isinstance(node, ast.If) and "__name__" in {
                 n.id for n in ast.walk(node.test) if isinstance(n, ast.Name)
@@ -210,7 +210,8 @@ class Script:
             wanted |= {name for n in more for name in reads(self.line[n].node)}
 
     def lacks(self, *names: str) -> set[str]:
-        """Return what these names depend on and the sequence does not create, such as an argument of ``main``."""
+        """Return the names on which these names depend but that the sequence does not create, such as an argument of
+        ``main``."""
         wanted = {n for s in self.needed(names) for n in reads(s.node)} | set(names)
         made = {n for s in self.line for n in writes(s.node)} | vars(builtins).keys()
         return wanted - made - {"__file__", "__name__"}
@@ -243,7 +244,7 @@ MOST = 40
 
 
 def bound(node: Function, call: ast.Call | None) -> dict[str, ast.expr]:
-    """Return the arguments of a call by parameter, and the defaults of the others."""
+    """Return the arguments of a call by parameter, and the defaults of all other parameters."""
     given = [*node.args.posonlyargs, *node.args.args]
     defaults = list(node.args.defaults)
     found = {a.arg: d for a, d in zip(given[len(given) - len(defaults) :], defaults, strict=True)}
@@ -346,7 +347,7 @@ def trainer_parts(path: str | Path, *names: str, **given: Any) -> ModuleType:
     module = ModuleType(f"parts_of_{script.path.stem}")
     sys.modules[module.__name__] = module
     found = [str(root) for root in roots(script.path) if root.is_dir() and str(root) not in sys.path]
-    sys.path[:0] = found[:1]  # its own folder goes first, as with `python train.py`
+    sys.path[:0] = found[:1]  # the script's own folder comes first, as with `python train.py`
     sys.path += found[1:]
     vars(module).update(given, __file__=str(script.path), __package__=_package(script.path))
     arguments, sys.argv = sys.argv, [str(script.path)]

@@ -39,7 +39,8 @@ class Logprob(NamedTuple):
 class Completion:
     """One answer, with the names of vLLM's ``CompletionOutput``.
 
-    Its log-probabilities are the model's for its tokens, at the sampling temperature. They are computed on first use.
+    The log-probabilities of its tokens are those of the model, at the sampling temperature. They are computed on first
+    use.
     """
 
     def __init__(self, text: str, token_ids: Ids, index: int, finish_reason: str, scores: _Scores, row: int) -> None:
@@ -106,8 +107,8 @@ class _Scores:
 class ScriptedSampler:
     """Makes a trainer's own rollout produce given responses, with any sampler.
 
-    There are two ways, which can be combined. Inside ``with sampler.saying(responses):`` every ``model.generate`` and
-    every sampling loop over the model gives these responses, in order::
+    There are two ways to use it, which can be combined. Inside ``with sampler.saying(responses):`` every
+    ``model.generate`` and every sampling loop over the model gives these responses, in order::
 
         sampler = probes.ScriptedSampler(tokenizer, model)
 
@@ -124,7 +125,7 @@ class ScriptedSampler:
         self.weight_version = 0
 
     def update_weights(self, *ignored: Any, **also_ignored: Any) -> None:
-        """Accept new weights, which a script does not use."""
+        """Accept new weights; a scripted answer does not use them."""
         self.weight_version += 1
 
     @contextmanager

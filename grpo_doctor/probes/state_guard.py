@@ -39,7 +39,8 @@ class Snapshot:
         self.beside = [(p, p.detach().clone(), _copy_of(p.grad)) for n, p in trained.items() if n not in self.known]
         """Parameters that the optimizers train outside the models, such as the head of a critic."""
         self.counters = [(own, _numbers(own)) for one in found.own for own in (vars(one), *_inside(one, dict))]
-        """The trainer's own step counter and buffer, which determine stale samples and draws."""
+        """The trainer's own step counter and buffer, which determine whether samples are stale and which samples are
+        drawn."""
         self.buffers = [(own, list(own)) for one in found.own for own in _inside(one, list, deque)]
         self.schedulers = [(s, _values(s)) for s in found.schedulers]
         self.saved_tokenizer = {n: getattr(self.tokenizer, n, None) for n in _TOKENIZER}
@@ -47,7 +48,7 @@ class Snapshot:
         self.random = self._of_random()
 
     def add(self, models: Sequence[torch.nn.Module | None]) -> None:
-        """Save the current state of these models, too."""
+        """Save the current state of these models as well."""
         for model in models:
             if model is not None:
                 self.saved.append(self._of_model(model))
@@ -74,7 +75,7 @@ class Snapshot:
     @torch.no_grad()
     def restore(self) -> None:
         """Restore everything; tensors are written only if they changed."""
-        with one_thread():  # comparing memory gets no faster with several
+        with one_thread():  # several threads do not make memory comparison faster
             for saved in self.saved:
                 _restore_model(saved)
         for own, numbers in self.counters:
@@ -184,6 +185,6 @@ def _put_back(module: torch.nn.Module, flags: _Flags) -> None:
     for value, items in flags.copies:
         if isinstance(value, list):
             value[:] = items
-        elif value or items:  # almost all are empty
+        elif value or items:  # almost all of these attributes are empty
             value.clear()
             value.update(items)

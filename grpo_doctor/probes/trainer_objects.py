@@ -52,7 +52,7 @@ def held(functions: Iterable[Callable[..., Any]]) -> Held:
     everything, whole = _reached(functions)
     for one in everything:
         for kind, found in kinds:
-            if issubclass(type(one), kind):  # a lazy proxy may import a library to answer isinstance
+            if issubclass(type(one), kind):  # isinstance may make a lazy proxy import a library
                 found.append(one)
         if hasattr(one, "__dict__") and not isinstance(one, _NO_STATE) and not _of_library(type(one)):
             own.append(one)

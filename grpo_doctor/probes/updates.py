@@ -134,7 +134,7 @@ class PlainBackward:
 
     def __call__(self, prompts: Sequence[Prompt], responses: Sequence[Ids], advantages: Tensor) -> None:
         value = self.loss(prompts, responses, advantages)
-        if value.requires_grad:  # otherwise nothing is connected, which STL004 reports
+        if value.requires_grad:  # otherwise no parameter is connected, which STL004 reports
             torch.autograd.backward(value)
 
 

@@ -1,9 +1,9 @@
 """Maps the keys of other trainers to record fields by meaning, with the unit.
 
-The tables are in ``aliases.csv``, in this order: exact keys of known trainers and misleading keys, then names used by
-custom trainers as sets of words, so that ``mean_rew``, ``Avg Reward`` and ``reward/mean`` are one entry. Other keys are
-not read: an ambiguous key is reported, never guessed. If several keys of a log mean the same field, the earlier row is
-preferred.
+The tables are in ``aliases.csv``. Exact keys of known trainers and misleading keys come first, followed by names used
+by custom trainers. These are sets of words, so that ``mean_rew``, ``Avg Reward`` and ``reward/mean`` are one entry.
+Other keys are not read: an ambiguous key is reported, never guessed. If several keys of a log mean the same field, the
+earlier row is preferred.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ STEP_KEYS = tuple(
 )
 """Keys that count the rows, the most reliable first."""
 WEAK_STEP_KEYS = ("episode", "batch", "round", "epoch")
-"""Names that may count the rows if no better one does and no value repeats."""
+"""Names that may count the rows if no better name does and no value repeats."""
 STEPS = frozenset(
     "step steps iter iters iteration iterations it update updates rollout 步 步骤 步数 第 ステップ 스텝 단계 轮 "
     "adım krok langkah bước الخطوة".split()
@@ -171,7 +171,7 @@ def plain(key: str) -> tuple[str, float]:
 OF_VERL = ("val/test_score/", "val-core/")
 """verl's scores on held-out data, one key per dataset."""
 OF_TRAINING = (*OF_VERL, "episode/")
-"""Prefixes of scores that only a training writes: verl's, and those of verl-agent's rollouts."""
+"""Prefixes of scores that only training runs write: those of verl, and those of verl-agent's rollouts."""
 OF_BATCHES = frozenset(
     "val/sequence_lengths val/ratio val/stop_rate val/num_eos_tokens val/advantages_mean val/solve_rate_hist".split()
 )
@@ -181,7 +181,7 @@ OF_BATCHES = frozenset(
 
 @lru_cache(maxsize=4096)
 def resolve(key: str) -> tuple[Alias, ...]:
-    """Return the meaning of a key, or nothing if it is unknown or ambiguous. The result is usually one field, and
+    """Return the meaning of a key, or nothing if the key is unknown or ambiguous. The result is usually one field, and
     sometimes a share and its complement."""
     low, scale = plain(key)
     for name in _candidates(low):
@@ -201,7 +201,7 @@ def resolve(key: str) -> tuple[Alias, ...]:
     names = key.strip(), "/".join((*namespaces, tail))
     for text in (*names, *(cut for name in names if (cut := _AVERAGED.sub("", name)) != name)):
         found = _rates(words(_SCALE.sub("", text)))
-        # logged values are training means, stated or not
+        # logged values are training means, whether stated or not
         alias = _WORDED.get(found) or _WORDED.get(found - {"mean"}) or _WORDED.get(found - {"mean", "train"})
         if alias is not None:
             if alias.field == "kl" and any(of & _OF_EPISODES for of in said.values()):
@@ -284,7 +284,7 @@ _HELD_OUT_WORD = re.compile(r"(?:eval|evaluation|val|validation|dev|test|held_?o
 
 def _scores_held_out(low: str, found: frozenset[str]) -> bool:
     """Return whether a key is a score on held-out data under any name: ``eval/gsm8k/pass_at_1``, ``dev_f1``."""
-    part = "rewards/" in low  # a function of the reward alone
+    part = "rewards/" in low  # a function of only the reward
     return bool(_HELD_OUT_WORD.match(low) and not part and found & _SCORES and not found & _NO_SCORES)
 
 

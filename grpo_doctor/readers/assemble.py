@@ -45,7 +45,7 @@ also the maximum share of the reward for a metric that is not part of it."""
 _MOST_PARTS = 32
 """Maximum number of reward functions among which an unrewarded one is searched."""
 _PAYS = frozenset(["reward_mean", "success_rate", "eval_score"])
-"""Fields of success: if none has a value, a key of theirs with words is named."""
+"""Fields of success: if none has a value, a key of such a field that contains words is reported."""
 _SHOWN = 30
 """Maximum number of characters of such a word."""
 _NAMED = 6
@@ -63,7 +63,7 @@ def assemble(rows: Rows) -> Run:
     run = builder.finish()
     run.settings.update(rows.settings)
     if len(run) > _ENOUGH and run.settings.get("num_iterations") in (len(run), int(run.steps[-1])):
-        del run.settings["num_iterations"]  # as many values as steps: it counts steps, not the passes over each
+        del run.settings["num_iterations"]  # as many values as steps: it counts steps, not passes over each step
     run.unread.update(rows.unread)
     run.mapping |= {key: field for key, field in rows.file.mapping.items() if field == "step" and len(run)}
     for key, value in rows.wordy.items():
@@ -115,7 +115,7 @@ def _rows_of(rows: Rows, builder: RunBuilder) -> tuple[set[str], int]:
         columns = {name: column[keep] for name, column in columns.items()}
         recorded = {name: place[[r for r in at if keep[r]]].tolist() for name, at in recorded.items()}
         steps, lines, trains = steps[keep], lines[keep], trains[keep]
-    if len(steps) > _ENOUGH and not rows.events and (np.diff(steps) < 0).all():  # the newest row comes first
+    if len(steps) > _ENOUGH and not rows.events and (np.diff(steps) < 0).all():  # the newest row is first
         columns = {name: column[::-1] for name, column in columns.items()}
         recorded = {name: [len(steps) - 1 - row for row in reversed(at)] for name, at in recorded.items()}
         steps, lines, trains = steps[::-1], lines[::-1], trains[::-1]
@@ -170,7 +170,7 @@ _UNUSED = "rollout/kl"
 
 def _has_no_critic(columns: Columns, recorded: dict[str, list[int]]) -> bool:
     """Return whether the critic loss is NaN on at least two rows although the last of them has a finite gradient or
-    loss: the values of a real critic would have made the next update NaN."""
+    loss. The values of a real critic would have made the next update NaN."""
     held = recorded.get("value_loss", [])
     if len(held) < 2 or not np.isnan(columns["value_loss"]).all():
         return False
@@ -202,8 +202,8 @@ _SAMPLED = (
 
 
 def _averaged(steps: np.ndarray, columns: Columns) -> None:
-    """Average the rows of one step if the log requires it; otherwise the last row of a step determines its value. The
-    last step does not count for this decision, because it may be incomplete.
+    """Average the rows of one step if the log requires this; otherwise, the last row of a step determines its value.
+    The last step does not count for this decision, because it may be incomplete.
     """
     begins = np.flatnonzero(np.diff(steps, prepend=steps[0] - 1))
     if len(begins) > 0.67 * len(steps):
@@ -277,7 +277,7 @@ def _keys(rows: Rows) -> dict[str, str]:
             able.setdefault(alias.field, []).append((alias.rank, name, known))
     found = {}
     for field, keys in able.items():
-        if min(keys)[0] >= GUESSED and len(keys) > 1:  # below unknown prefixes, they are parts of a metric
+        if min(keys)[0] >= GUESSED and len(keys) > 1:  # below unknown prefixes, keys are parts of a metric
             continue
         most = max(known for _, _, known in keys)
         found[field] = min((key for key in keys if 2 * key[2] >= most), key=lambda key: key[0])[1]
@@ -359,8 +359,8 @@ def _components(rows: Rows, run: Run, columns: Columns, n: int) -> None:
 
 
 def _may_be_success(name: str, values: np.ndarray) -> bool:
-    """Return whether a metric may be a success rate by its name and its values, 0 to 1; how often a policy thinks or
-    calls a tool is not."""
+    """Return whether a metric may be a success rate by its name and its values, 0 to 1; a metric of how often a policy
+    thinks or calls a tool is not."""
     behaviour = _HOW_OFTEN.search(name.lower()) and not _LIKE_A_REWARD.search(name)
     known = values[np.isfinite(values)]
     return not (of_form(name) or behaviour) and known.min() >= 0 and known.max() <= 1
@@ -424,7 +424,8 @@ def _cut_of_counts(rows: Rows, run: Run, columns: Columns) -> None:
 
 
 def _uncompared(rows: Rows, columns: Columns) -> None:
-    """Drop differences between generator and trainer that verl fills with zeros if there was nothing to compare."""
+    """Drop differences between rollout engine and trainer that verl fills with zeros if there was nothing to
+    compare."""
     valid = rows.extra.get("training/rollout_probs_diff_valid")
     if valid is None:
         return

@@ -278,7 +278,7 @@ def columns(value: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _evaluated(key: str, count: int, lists: Mapping[str, list[Any]], rows: Sequence[Row]) -> list[int]:
     """Return the rows of a score that was measured less often: those in its list of steps. Without such a list, regular
-    intervals are used if the number of rows is divisible; otherwise the rows are unknown.
+    intervals are assumed if the number of rows is divisible; otherwise, the rows are unknown.
     """
     own = next((v for name, v in lists.items() if len(v) == count and _is_counter(name, v, "eval")), None)
     if own is not None:

@@ -109,7 +109,7 @@ _LONGEST = 400
 _MOST_SAID = 160
 """Maximum number of characters of an exception message to show."""
 _POSSIBLE = re.compile(r"\b(?:potential|possible) (?:root )?causes\b")
-"""Ray lists signals and memory after these words, whatever ended the worker."""
+"""Ray lists signals and memory after these words, regardless of what ended the worker."""
 _FRAME = re.compile(r'\s*File "(?:[^"]*/)?([^"/]{1,80})", line (\d{1,7}), in (<?\w{1,80}>?)')
 """The line of a traceback that names a function; the last one before an exception is where it was raised."""
 _REPEATED = re.compile(r"\b(?:ERROR|CRITICAL|FATAL)\b\W{0,3}(.+)")
@@ -121,8 +121,8 @@ TAIL = 2000
 
 
 def conclude(run: Run, end: Ending | None) -> None:
-    """Record how the log of a run ends: as a note, and as an event of its last row, after that of a training which had
-    finished before."""
+    """Record how the log of a run ends: as a note, and as an event of the last row. If training had finished before,
+    that event comes first."""
     run.ending = end
     if end is None or end.kind == "finished":
         return
@@ -164,7 +164,7 @@ def ending(lines: Iterable[tuple[int, str]], last_row: int) -> Ending | None:
     if not found:
         return _unsigned(errors, logged, line)
     surest = min(found, key=_SIGNS.index)
-    by_hand = surest.kind == "interrupted"  # what is raised after an interrupt follows from it
+    by_hand = surest.kind == "interrupted"  # exceptions after an interrupt are caused by the interrupt
     after = [error for line, error in errors.items() if line >= found[surest] and not by_hand]
     raised = next((error for error in after if not _LAUNCHERS.search(error)), after[0] if after else "")
     late = any(sign.kind == "finished" and line < found[surest] for sign, line in found.items())
@@ -172,7 +172,7 @@ def ending(lines: Iterable[tuple[int, str]], last_row: int) -> Ending | None:
 
 
 def _unsigned(errors: Mapping[int, str], logged: Mapping[str, list[tuple[int, str]]], last: int) -> Ending | None:
-    """Return the ending of a log that no sign marks: a logged error that is repeated up to the last line, or, without
+    """Return the ending of a log without a known sign: a logged error that is repeated up to the last line, or, without
     metrics, an exception whose traceback was not pasted."""
     often = max(logged.values(), key=len, default=[])
     if len(often) >= _OFTEN and often[-1][0] == last:

@@ -1,7 +1,7 @@
 """Reads rows with identical keys directly into columns, without a Python mapping per row, and only the wanted keys.
 
-A JSON row matches a shape if it has the same number of keys and all wanted ones. Any other row is parsed normally, as
-is every row with a bare NaN, which is not strict JSON.
+A JSON row matches a shape if it has the same number of keys and all wanted ones. Any other row is parsed normally, and
+so is every row with a bare NaN, which is not strict JSON.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def answered(path: Path, read_file: ReadFile) -> tuple[list[Run], list[Answer]]:
 
 
 def _read(path: Path, read_file: ReadFile) -> tuple[list[Run], list[Answer]]:
-    """Return the same as `answered`. Raises `ReadError`."""
+    """Do the same as `answered`. Raises `ReadError`."""
     try:
         runs = read_file(path)
     except ArchiveError:

@@ -47,7 +47,7 @@ class ArchiveError(ReadError):
 
 
 class NotRead(str):
-    """A note on what a reader skipped or could not read, which the diagnosis may therefore lack."""
+    """A note on data that a reader skipped or could not read, so that the diagnosis may lack it."""
 
 
 class Torn(NotRead):
@@ -140,7 +140,8 @@ class Input:
             yield from self._split(file)
 
     def resumed(self, fresh: Callable[[], T]) -> T:
-        """Return what an earlier call has collected if the file has only grown since; its rows are then skipped."""
+        """Return the data that an earlier call has collected if the file has only grown since; the earlier rows are
+        then skipped."""
         if self.grown:
             collected, notes, end, last = self.grown
             with open(self.path, "rb") as file:
@@ -152,7 +153,7 @@ class Input:
         return fresh()
 
     def keep(self, collected: Any) -> None:
-        """Keep what has been collected for a later call, unless the last row is incomplete."""
+        """Keep the collected data for a later call, unless the last row is incomplete."""
         self.grown.clear()
         end = self._start + self._taken
         with open(self.path, "rb") as file:
@@ -162,7 +163,7 @@ class Input:
             self.grown += collected, list(self.notes), end, last
 
     def _chunks(self, file: BinaryIO) -> Iterator[bytes]:
-        """Yield the file in chunks; an incomplete compressed file yields what it contains."""
+        """Yield the file in chunks; for an incomplete compressed file, yield the complete part."""
         try:
             while chunk := file.read(CHUNK):
                 spent()
@@ -176,7 +177,7 @@ class Input:
     def _split(self, file: BinaryIO) -> Iterator[tuple[int, list[bytes]]]:
         number, rest, skipping = 1, b"", False
         for chunk in self._chunks(file):
-            if not skipping and chunk.isspace() and not rest.strip():  # a crafted file may contain gigabytes of these
+            if not skipping and chunk.isspace() and not rest.strip():  # a crafted file may have gigabytes of them
                 number, rest = number + chunk.count(b"\n"), b""
                 continue
             *lines, end = chunk.split(b"\n")
@@ -221,7 +222,7 @@ class Head:
 
     @property
     def binary(self) -> bool:
-        """Return whether it contains bytes that do not occur in text logs."""
+        """Return whether the input contains bytes that do not occur in text logs."""
         looked = self.raw[:4096]
         return len(looked) - len(looked.translate(None, _CONTROL)) > len(looked) / 50
 
@@ -235,7 +236,7 @@ def decoded(line: bytes) -> str:
         return text
     try:
         return bytes(_LETTERS[letter] for letter in text).decode("utf-8")
-    except (KeyError, UnicodeError):  # not everywhere on the line
+    except (KeyError, UnicodeError):  # the encoding is not wrong everywhere on the line
         return text
 
 

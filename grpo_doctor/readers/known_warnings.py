@@ -26,7 +26,7 @@ LONGEST = 300
 
 
 def sign(text: str) -> str | None:
-    """Return the line as the message of a ``log-warning`` event, or None if it does not prove anything."""
+    """Return the line as the message of a ``log-warning`` event, or None if the line proves nothing."""
     return text.strip()[:LONGEST] if _WARNED.search(text) else None
 
 

@@ -54,7 +54,7 @@ def holds_data(name: str) -> bool:
 
 
 def promises_a_log(name: str) -> bool:
-    """Return whether a file with this name is named like a log, or is an archive that may contain one."""
+    """Return whether a file with this name is named like a log, or is an archive that may contain a log."""
     plain = _plain(name)
     return bool({_ending(name), _ending(plain)} & _ARCHIVES or _PROMISING.search(plain))
 

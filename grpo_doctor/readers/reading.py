@@ -36,8 +36,8 @@ _NO_REWARD = re.compile(
 
 
 def pace(steps: np.ndarray) -> float | None:
-    """Return the share of the most frequent increment of a counter, without resets, or None for fewer than two
-    increments."""
+    """Return the share of the most frequent increment among all increments of a counter, without resets; None for fewer
+    than two increments."""
     moves = np.diff(steps)
     moves = moves[(moves >= 0) | (steps[1:] > steps[:1] + 1)]
     if len(moves) < 2:
@@ -127,15 +127,16 @@ def checked(run: Run) -> Run:
     run.reading.unused = candidates(run.unread, len(run))
     if _PAYS.isdisjoint(run.columns) and run.run_type not in ("preference", "evaluation") and run.reading.unused:
         note = NotRead(run.reading.not_recognised)
-        run.notes = [note, *(other for other in run.notes if other != note)]  # a part of a file was checked before
+        run.notes = [note, *(other for other in run.notes if other != note)]  # parts of a file were checked before
     elif run.run_type == "none" and not run.notes:
         run.notes.append(_unknown(run) or "no metrics recognised: no name is followed by numbers on several lines")
     return run
 
 
 def _unknown(run: Run) -> str:
-    """Return that none of the names with several values is known, that the rows of a table are not steps, or nothing.
-    The first column of a table without a known counter is not proposed, because it usually counts the rows."""
+    """Return a note that none of the names with several values is known, or that the rows of a table are not steps;
+    otherwise, return nothing. The first column of a table without a known counter is not proposed, because it usually
+    counts the rows."""
     names = [name for name, count in run.unread.items() if count > 1]
     metrics = [name for name in names if name.lower().replace(" ", "_") not in (*STEP_KEYS, *WEAK_STEP_KEYS)]
     if run.format == "csv" and metrics == names:

@@ -46,7 +46,7 @@ _LABELS = ("type", "row_type", "event", "phase", "split", "mode", "kind", "stage
 _FLAGS = ("eval", "is_eval", "evaluation", "validation", "is_validation")
 """Keys that mark the rows of an evaluation with ``true``."""
 _NO_LOG = ("No log", "No Log")
-"""A notebook's text for a metric that a row does not have."""
+"""The text in a notebook's table for a metric that a row does not have."""
 _CONFIGS = frozenset("config args hparams header meta settings".split())
 _OUTER = frozenset("iteration round cycle phase stage outer_step outer_iteration episode".split())
 """Counters that may increase at rows where the steps restart."""
@@ -135,7 +135,7 @@ class Rows:
         return rows
 
     def add_points(self, points: Iterable[tuple[str, int, Any]]) -> None:
-        """Add values that a store has one by one, as key, step and value: one row per step."""
+        """Add values that a store returns one by one, as key, step and value: one row per step."""
         table: dict[int, dict[str, Any]] = {}
         for key, step, value in points:
             table.setdefault(step, {})[key] = value
@@ -152,7 +152,7 @@ class Rows:
         if label in _CONFIGS:
             self.declare(row)
             return False
-        if ends := any(str(key).endswith("train_runtime") for key in row):  # with metrics since the previous row
+        if ends := any(str(key).endswith("train_runtime") for key in row):  # if it has metrics since the previous row
             row = {key: value for key, value in row.items() if key.rpartition("/")[2] not in (*_SUMMARY, "epoch")}
         if (seed := row.get("seed")) is not None and len(self.seeds) < SPENT_EVERY:
             self.seeds.add(str(seed))
@@ -177,8 +177,8 @@ class Rows:
         return known
 
     def add_tables(self, tables: Iterable[Numbers], starts: Iterable[int] = ()) -> None:
-        """Add rows of numbers in the order of their places and lines; ``starts`` are places where the program was
-        started again; a run ends there if its steps restart or have no count."""
+        """Add rows of numbers in the order of their places and lines. ``starts`` are places where the program was
+        started again; a run ends there if its steps restart or are not counted."""
         self.flush()
         spent()
         parts = [(table, columns) for table, columns in map(self._understood, tables) if len(table.lines)]
@@ -256,7 +256,7 @@ class Rows:
     def learn(self, row: Mapping[str, Any], raw: bytes, step: float | None = None, strict: bool = True) -> None:
         """Switch to fast reading for rows with the same number of keys, after enough of them were parsed normally."""
         count = raw.count(fast.KEY)
-        if count != len(row):  # unknown keys, or texts that look like keys
+        if count != len(row):  # the row has unknown keys, or texts that look like keys
             return
         self._read[count] += 1
         if self._read[count] % fast.LEARNED_FROM:
@@ -456,7 +456,7 @@ class Rows:
         return bool((moves < 0).any() or np.count_nonzero(moves == 0) > 0.3 * len(moves))
 
     def reach(self, line: int, step: float | None, planned: int) -> None:
-        """Note the number of steps that were taken up to a line, and that of the whole training."""
+        """Note the number of steps that were taken up to a line, and the number of steps of the whole training."""
         if self.reached and self.reached[-1][1:] == (step, planned):
             self.reached.pop()
         if step:

@@ -20,9 +20,9 @@ EVALUATED = frozenset("eval_score eval_loss eval_perplexity".split())
 """Fields that evaluation rows may have."""
 _WRAPPERS = frozenset("data metrics logs log stats scalars values extra fields payload record".split())
 _NAMED = "metric metric_name metricname metric.name tag key variable scalar name".split()
-"""Columns of a long table that name the metric, most reliable first; ``name`` may be the run's."""
+"""Columns of a long table that name the metric, most reliable first; ``name`` may be the name of the run."""
 VALUES = frozenset("value Value metric_value metricValue metric.value".split())
-"""Its value columns, as named by MLflow, Aim and Comet."""
+"""Value columns of a long table, as named by MLflow, Aim and Comet."""
 SINGLE_PROMPT = frozenset("ground_truth prompt question problem gold target".split())
 """Keys with one prompt or its answer; the rewards next to them belong to one group."""
 SHARES = frozenset(name for name, meaning in FIELDS.items() if meaning.endswith("0 to 1"))
@@ -62,8 +62,8 @@ _STATISTICS = frozenset("mean std min max median total sum count".split())
 
 
 def possible(values: array[float] | np.ndarray, alias: Alias) -> bool:
-    """Return whether values are possible for a field: rewards of +1 and -1 are also called ``correct``, and a sum of
-    entropies ``entropy``."""
+    """Return whether values are possible for a field: rewards of +1 and -1 may also be called ``correct``, and a sum of
+    entropies may be called ``entropy``."""
     figures = np.asarray(values, float)
     known = alias.offset + alias.scale * figures[np.isfinite(figures)]
     low, high = LIMITS.get(alias.field, (-math.inf, math.inf))
@@ -117,7 +117,7 @@ def _mapping(text: str) -> Any:
 
 def is_eval(key: str) -> bool:
     """Return whether a key names an evaluation: ``eval_reward``, ``val-core/…``. ``val/`` may also contain training
-    batches, and ``valid/`` may be the share of valid responses.
+    batches, and ``valid/`` may mean the share of valid responses.
     """
     low = key.lower()
     head = low.replace("-", "_").replace("/", "_").split("_", 1)[0]
@@ -130,7 +130,7 @@ def component(key: str) -> str:
     """Return the name of a reward function in a key such as ``rewards/format/mean`` or ``format_reward``, or else an
     empty string."""
     key = key.replace(" / ", "/")
-    if key.startswith("val/"):  # of a validation, or not a function
+    if key.startswith("val/"):  # the key belongs to a validation, or is not a function
         return ""
     if key.startswith("rewards_") and key.endswith("_mean"):  # a slash is often replaced in the header of a table
         key = f"rewards/{key.removeprefix('rewards_').removesuffix('_mean')}"
@@ -253,7 +253,7 @@ def run_type(fields: Iterable[str], keys: Iterable[str], *, counted: bool = Fals
     if known - {"eval_score", "epoch", "success_rate", "wall_time", "temperature", "optimizer_step"}:
         return "supervised"
     if "eval_score" in known and any(key.startswith(OF_TRAINING) for key in keys):
-        return "rl"  # the scores of a running training, exported without the rest
+        return "rl"  # the scores of a running training, exported without its other metrics
     if counted and "success_rate" in known and any({"train", "accuracy"} <= found for found in named):
         return "supervised"
     return "evaluation" if known & {"eval_score", "success_rate"} else "none"

@@ -33,7 +33,7 @@ class Values:
 
     @property
     def known(self) -> int:
-        """Return the number of rows with a value, including non-finite ones, or 0 if there were only nulls."""
+        """Return the number of rows with a value, including non-finite values, or 0 if there were only nulls."""
         missing = int(np.isnan(np.frombuffer(self.values, float)).sum()) if self.values else 0
         return len(self.values) - missing + sum(math.isnan(self.values[row]) for row in set(self.non_finite))
 
@@ -81,6 +81,6 @@ class Values:
         if len(self.values) == rows:
             return np.frombuffer(self.values, float)
         values = np.full(rows, math.nan)
-        known = np.frombuffer(self.values, float)[:rows]  # a last row with only counts is not a row
+        known = np.frombuffer(self.values, float)[:rows]  # a last row that contains only counts is not a row
         values[: len(known)] = known
         return values

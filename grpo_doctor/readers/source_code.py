@@ -22,7 +22,7 @@ _KINDS: tuple[tuple[RunType, re.Pattern[str], frozenset[str]], ...] = (
     ),
 )
 """Kinds of training by the class of the trainer, or one that it extends, and by the arguments of a class of the
-notebook: its own trainer with a reference model optimises more than the likelihood. The first that matches counts."""
+notebook: its own trainer with a reference model optimises more than the likelihood. The first match counts."""
 _CONFIGURES = re.compile(r"(?:Config|Arguments|Args|Trainer|SamplingParams|get_peft_model|from_pretrained)$")
 _LONGEST = 1 << 18
 """Maximum size of a cell in characters."""

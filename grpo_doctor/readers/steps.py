@@ -1,4 +1,4 @@
-"""Determines the step of each row and the rows of each run, which are decided only here.
+"""Determines the step of each row and the rows of each run; no other module decides this.
 
 A row has its own step, the position of a progress bar, or neither; evaluation rows join a training row. A counter that
 restarts, a final summary of the training, or interleaved lines of several processes mean that there are several runs. A
@@ -15,7 +15,7 @@ import numpy as np
 _FARTHEST = 2.0**53
 _LATE = 2
 """Number of rows to compare before the first row of an epoch; the last of them may already name that epoch, because a
-bar is redrawn before it is at 0."""
+bar is redrawn before it is reset to 0."""
 _FEWEST = 5
 """Minimum number of training rows of a run that only its counter identifies."""
 _ANEW = 0.1
@@ -108,9 +108,9 @@ def _begins(
         back += [row for row in anew if not known[row] or not known[timed[timed < row][-1]] or row in ended
                  or steps[row] <= steps[timed[timed < row][-1]]]  # fmt: skip
     rows = np.flatnonzero(trains)
-    rows = rows[np.diff(steps[rows], prepend=math.nan) != 0]  # merged rows count once
+    rows = rows[np.diff(steps[rows], prepend=math.nan) != 0]  # rows that are merged count once
     sizes = np.diff(np.searchsorted(rows, [0, *back, len(steps)]))
-    if np.median(sizes) < _FEWEST:  # the counter restarts so often that this is how the log counts
+    if np.median(sizes) < _FEWEST:  # the log counts with restarts, because there are so many
         back = []
     kept: list[int] = []
     for row in sorted({*back, *(int(row) for row in ended)}):
@@ -196,7 +196,7 @@ def spread(steps: np.ndarray, rows: np.ndarray, reached: float = 0.0) -> np.ndar
     way = np.diff(here[begins], prepend=0.0)
     if not (counts > 1).any():
         return out
-    if (way < counts)[counts > 1].any() and len(rows) > 1:  # a bar of something else, or one that does not advance
+    if (way < counts)[counts > 1].any() and len(rows) > 1:  # the bar belongs to something else, or does not advance
         out[:] = math.nan
         out[rows] = counted
         return out
@@ -212,8 +212,8 @@ def spread(steps: np.ndarray, rows: np.ndarray, reached: float = 0.0) -> np.ndar
 def joined(steps: np.ndarray, rollouts: Sequence[int]) -> np.ndarray:
     """Give rows that are numbered by their rollout the step of the following update.
 
-    If a rollout gives several updates, its number is lower than theirs: for example, rollout 20 is trained on in step
-    40.
+    If there are several updates per rollout, the number of a rollout is lower than those of its updates: for example,
+    step 40 trains on rollout 20.
     """
     updates = np.setdiff1d(np.flatnonzero(~np.isnan(steps)), rollouts)
     out = steps.copy()
@@ -252,7 +252,8 @@ def of_rows(
         steps: step of each row, NaN for none.
         trains: whether each row belongs to training.
         weak: a counter such as ``episode``, used if nothing else counts the rows.
-        epoch: epoch of each row. If an excerpt of a log has no step counter, it gives the step of the first row.
+        epoch: epoch of each row. If an excerpt of a log has no step counter, the epoch determines the step of the first
+            row.
         evaluations: number of values of the held-out series.
     """
     steps = steps.copy()
@@ -305,7 +306,7 @@ def repeated(steps: np.ndarray, columns: Mapping[str, np.ndarray]) -> np.ndarray
 def restarted(repeated: np.ndarray, steps: np.ndarray, trains: np.ndarray) -> list[int]:
     """Return the training rows whose step comes again because the run was restarted: they are few, fewer than half of
     the steps of a counter that also goes back, or have the first step of a run that was started several times.
-    Otherwise, this is how the log counts."""
+    Otherwise, repeated steps belong to the way in which the log counts."""
     again = repeated[trains[repeated] & trains[repeated - 1]]
     moves = np.diff(steps)
     first = bool((steps[again] == steps[0]).all()) and np.count_nonzero(moves) > 1

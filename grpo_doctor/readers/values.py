@@ -26,7 +26,7 @@ def number(value: Any) -> float | None:
     if isinstance(value, bool | int | float):
         try:
             return float(value)
-        except OverflowError:  # an integer too large for a float
+        except OverflowError:  # an integer that is too large for a float
             return math.inf if value > 0 else -math.inf
     if not isinstance(value, str) or len(value) > 80:
         return None
@@ -70,7 +70,7 @@ def as_json(text: str) -> str:
 def _spelt(match: re.Match[str]) -> str:
     """Return a Python string, word or scalar in JSON notation."""
     if match["end"] == "":
-        return match[0]  # it never ends, so the rest of its line is not searched again
+        return match[0]  # the string never ends, so the rest of its line is not searched again
     if (text := match["text"]) is not None:
         quoted = text.replace("\\'", "'").replace('"', '\\"')
         return f'"{quoted}"'

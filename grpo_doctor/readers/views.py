@@ -2,9 +2,9 @@
 
 Two files are views of one run if the same steps have the same values: a CSV derived from the log, TensorBoard alongside
 the console, the trainer_state of an earlier checkpoint. Single rows may differ, such as a last average. Rows that
-differ in a block, or a run that continues after the end of the other, indicate a separate run: a copy of its beginning
-that collapsed later must be judged. Data that only one view has is judged with the run. Folders and fleets use the same
-`Views`.
+differ in a block, or a run that continues after the end of the other, indicate a separate run. A copy of the beginning
+of a run that collapsed later must be judged. Data that only one view has is judged with the run. Folders and fleets use
+the same `Views`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ COMPARED = (
 _ENOUGH = 3
 """Minimum number of shared values for two runs to be views of one run."""
 _BLOCK = 3
-"""Number of consecutive rows from which two runs are separate: rows that differ, or that only one run has at its
+"""Number of consecutive rows at or above which two runs are separate: rows that differ, or that only one run has at its
 end."""
 TRAINING = frozenset(("rl", "supervised", "preference"))
 OF_WHOLE_BATCHES = frozenset(
@@ -73,7 +73,7 @@ def distinct(runs: list[Run]) -> tuple[list[Run], dict[str, str]]:
         second[file_of(run.source)] = same.source
         same.settings = _of_whole(run) | same.settings
         if same.run_type == "supervised" and run.run_type in TRAINING:
-            same.run_type = run.run_type  # it has what the other view lacks
+            same.run_type = run.run_type  # this view has data that the other view lacks
     kept = [run for run in told if any(run is other for other in views.kept)]
     return sorted(kept, key=lambda run: natural(file_of(run.source))), second
 
@@ -84,8 +84,8 @@ _FEWEST = 3
 
 
 def _halves(run: Run, other: Run) -> bool:
-    """Return whether two files in one folder are the rollouts and the updates of one run: they have no common field,
-    and the same steps, except for a last one that only one of them has."""
+    """Return whether two files in one folder are the rollouts and the updates of one run. They then have no common
+    field and the same steps, except for a last step that only one of them has."""
     if Path(file_of(run.source)).parent != Path(file_of(other.source)).parent or len(run) < _FEWEST:
         return False
     rows = min(len(run), len(other))
@@ -101,8 +101,8 @@ def _halves(run: Run, other: Run) -> bool:
 class Views:
     """The kept runs, and the search for the one that another run is a view of.
 
-    Only runs that share many figures are compared row by row, and hashes find these runs, because comparing all pairs
-    of thousands of runs would take an hour.
+    Only runs that share many values are compared row by row. Hashes find these runs, because comparing all pairs of
+    thousands of runs would take an hour.
     """
 
     def __init__(self) -> None:
@@ -143,14 +143,14 @@ class Views:
 
 
 _MOST_ALIKE = 20
-"""Number of runs that may share a figure before it no longer identifies a run, and up to which all are compared."""
+"""Number of runs that may share a value before it no longer identifies a run, and up to which all are compared."""
 _SHARE = 0.05
-"""Minimum share of identifying figures that a view must have in common; of runs with noise, one figure in a hundred is
-shared."""
+"""Minimum share of identifying values that a view must have in common with a run; two runs with noise share one value
+in a hundred."""
 
 
 def _hashes(run: Run) -> list[int]:
-    """Return the figures of a run at its steps to three digits, and those of its first rows regardless of their
+    """Return the values of a run at its steps to three digits, and those of its first rows regardless of their
     steps."""
     names = [(number, name) for number, name in enumerate(COMPARED) if name in run.columns]
     if not names or not len(run):
@@ -163,7 +163,7 @@ def _hashes(run: Run) -> list[int]:
     at_rows = _mixed(numbers, first, digits[:, :_ENOUGH])[digits[:, :_ENOUGH] != 0]
     hashes = np.concatenate((at_steps, at_rows))
     if len(hashes) > _MOST_HASHES:
-        hashes = hashes[hashes >> np.uint64(62) == 0]  # the same figures for each run
+        hashes = hashes[hashes >> np.uint64(62) == 0]  # the same values for each run
     found: list[int] = hashes.tolist()
     return found
 
@@ -183,7 +183,7 @@ def _three_digits(values: np.ndarray) -> np.ndarray:
 
 
 def _mixed(number: np.ndarray, at: np.ndarray, digits: np.ndarray) -> np.ndarray:
-    """Return one hash of metric, place and figure (multiplicative, Knuth, TAOCP 3, 6.4)."""
+    """Return one hash of metric, place and value (multiplicative, Knuth, TAOCP 3, 6.4)."""
     mixed: np.ndarray = (at * len(COMPARED) + number).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= digits.astype(np.uint64) * np.uint64(0xC2B2AE3D27D4EB4F)
     return mixed * np.uint64(0x9E3779B97F4A7C15)
@@ -222,7 +222,7 @@ def _told(runs: list[Run]) -> tuple[list[Run], dict[str, str]]:
 
 
 def _contradict(one: Run, other: Run) -> bool:
-    """Return whether two files have different figures at the same steps and neither continues the other."""
+    """Return whether two files have different values at the same steps and neither continues the other."""
     if one.format == "completions":
         return False
     steps, here, there = np.intersect1d(one.steps, other.steps, return_indices=True)
@@ -265,7 +265,7 @@ def joined(runs: list[Run]) -> Run:
 
 
 def _adopt(run: Run, view: Run) -> list[str]:
-    """Copy data that only a view has: columns, including non-finite values, and the samples of completions.
+    """Copy data that only a second view has: columns, including non-finite values, and the samples of completions.
 
     Return the copied columns.
     """

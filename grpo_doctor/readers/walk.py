@@ -109,7 +109,7 @@ class _Walk:
         if not has_name_of_log(path.name):
             return no_log(path, NO_NAME)
         try:
-            known = path.stat()  # for the target of a link
+            known = path.stat()  # checks the target of a link
         except OSError as error:
             if path.is_symlink() and not isinstance(error, PermissionError):
                 return Answer(str(path), "not read", f"a broken link ({words(error)})")

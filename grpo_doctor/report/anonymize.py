@@ -17,7 +17,7 @@ KEPT = frozenset(
     "nan inf infinity true false none null step steps epoch epochs iter iteration info warning error debug rank "
     "train training eval validation test metrics traceback e".split()
 )
-"""Words that readers need and that do not identify anyone."""
+"""Words that the log readers need and that do not identify anyone."""
 
 _TOKEN = re.compile(r"\x1b\[[0-9;?]{0,16}[A-Za-z]|[^\W\d_][\w./@+-]{0,512}|\d[\w.+-]{0,512}")
 _KEY_ENDS = re.compile(r"['\"]?\s{0,8}[:=]")
@@ -32,9 +32,9 @@ _METRIC = re.compile(r"[^\W\d_][\w./+-]{0,80}")
 def shared(text: str) -> str:
     """Replace every word that is neither a key nor a number, line by line, so that readers still accept the log.
 
-    A key is a word that names a metric, a key of JSON or of a Python mapping, or a word before ``:`` or ``=`` and a
-    number, if this occurs more than once in the text or next to another such word on its line. Other values that are
-    words are replaced.
+    A key is a word that names a metric, or a key of JSON or of a Python mapping. A word before ``:`` or ``=`` and a
+    number is also a key, if this occurs more than once in the text or next to another such word on its line. Other
+    values that are words are replaced.
     """
     lines = invisible_removed(redact(text)).splitlines(keepends=True)
     often = Counter(name for line in lines for name in set(_of_numbers(line)))

@@ -32,13 +32,13 @@ SMOOTHED, LEVELS = 200, 20
 """Minimum number of known values, and of different ones, for a smoothed line over the raw one; shorter series, or those
 with fewer different values, do not need one."""
 LEAST_GREEN = 0.04
-"""Minimum share of the axis for a range to be drawn, because a sliver shows nothing."""
+"""Minimum share of the axis for a range to be drawn; a thinner range would be invisible."""
 EDGE = 0.03
 """Share of the y axis, at its lower end, without labels."""
 FLAT = 0.1
 """Minimum share of a common y axis that most curves must cover."""
 SHADED = 1
-"""Maximum number of shaded findings per curve: more would hide it, and the timeline shows all of them."""
+"""Maximum number of shaded findings per curve; more would hide the curve, and the timeline shows all of them."""
 PLACE = {"below": (0.95, 1.0), "above": (0.0, 0.05), "over the full height": (0.0, 1.0)}
 """Start and end of an event's ticks, as shares of the height."""
 

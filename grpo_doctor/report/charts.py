@@ -57,11 +57,11 @@ TITLES = {"dead_share": "share of zero-variance groups", "cut_share": "share of 
 MOST = 6
 """Maximum number of panels per report."""
 FEW = 60
-"""Number of known values up to which each is drawn as a dot, so that a value between gaps is visible."""
+"""Number of known values up to which each value is drawn as a dot, so that a value between gaps is visible."""
 BINS = 240
 """Number of bins per series; each keeps its smallest and largest value."""
 HUGE = 1e100
-"""The largest number on an axis; beyond it, differences and areas overflow."""
+"""The largest number on an axis; above it, differences and areas overflow."""
 PLACES = {"update": "below", "collapse": "above", "restart": "over the full height"}
 """The kinds of events that a chart marks with ticks, and their position."""
 

@@ -162,8 +162,8 @@ def shortened(names: Sequence[str]) -> list[str]:
 
 
 def sure(finding: Finding) -> str:
-    """Return the confidence of a finding and its meaning; for a cause, also how often causes with that confidence were
-    right, if enough cases are known."""
+    """Return the confidence of a finding and its meaning. For a cause, also return how often causes with that
+    confidence were correct, if enough cases are known."""
     check = load().find(finding.code)
     meanings = SURE_OF_SETTINGS if check is not None and check.family == PREFLIGHT else SURE
     words = f"{finding.confidence}: {meanings[finding.confidence]}"
@@ -221,9 +221,9 @@ def cost(diagnosis: Diagnosis, gpu_cost: float | None = None) -> str:
 
 
 def first_screen(main: Finding, diagnosis: Diagnosis, gpu_cost: float | None = None) -> dict[str, str]:
-    """Return what a report says first about the finding that heads it, in order.
+    """Return the first facts of a report about the finding that heads it, in order.
 
-    "when" is the onset of the run; if its cause holds since another step, that follows.
+    "when" is the onset of the run; if the cause began at another step, that step follows.
     """
     first = begun(diagnosis) or main
     rows = {
@@ -242,13 +242,13 @@ def fingerprint(source: str, code: str) -> str:
 
     ``source`` is the unredacted path, so two paths that look the same after redaction stay distinct.
     """
-    import hashlib  # slow to import, and most formats do not need it
+    import hashlib  # this module is slow to import, and most formats do not need it
 
     return hashlib.sha256(f"{relative(source)}\n{code}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def excuse(diagnosis: Diagnosis, finding: Finding, options: Options) -> str | None:
-    """Return why a finding does not fail the gate; None if it does."""
+    """Return why a finding does not fail the gate; None if it fails the gate."""
     return options.excused.get((diagnosis.run.source, finding.code))
 
 
@@ -376,7 +376,7 @@ def about(code: str) -> About | None:
 
 
 def missing(diagnosis: Diagnosis) -> list[tuple[str, list[str]]]:
-    """Return what the skipped checks lack, with their codes, most frequent first."""
+    """Return the data that the skipped checks lack, with the codes of the checks, most frequent first."""
     lacking: dict[str, list[str]] = {}
     for skipped in diagnosis.coverage.skipped:
         lacking.setdefault(", ".join(skipped["needs"]) or "nothing recorded", []).append(skipped["code"])

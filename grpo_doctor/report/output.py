@@ -48,14 +48,16 @@ def replace(path: Path, text: str, *, named: bool = True) -> None:
 
 
 def create(path: Path, text: str) -> None:
-    """Write a new file. Raises FileExistsError if anything is there, including a dangling link; OSError."""
+    """Write a new file. Raises FileExistsError if the path exists, even as a dangling link; OSError if writing
+    fails."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "x", encoding="utf-8", errors="replace") as file:
         file.write(text)
 
 
 def same(path: Path, others: Iterable[Path]) -> Path | None:
-    """Return which of the other paths is the same regular file as ``path``, also through links; None if none is."""
+    """Return the other path that is the same regular file as ``path``, even through links; None if there is no such
+    path."""
     try:
         found = path.stat()
     except OSError:

@@ -1,7 +1,7 @@
 """Redacts secrets, escapes invisible characters and workflow commands, and cuts long texts before anything is shown.
 
-Redaction covers a list, not every possible secret: the shapes of ``secret_shapes.toml``, passwords in URLs, blocks of
-private keys, values under the name of a secret, and long words that look random.
+Redaction covers listed kinds of secrets, not every possible secret: the shapes of ``secret_shapes.toml``, passwords in
+URLs, blocks of private keys, values under the name of a secret, and long words that look random.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ underscores stay below 4, while random base64 of 32 characters has 4.4 to 4.9.""
 UNBROKEN = 14
 """Minimum length of a part without separators in such a word, because names of models and files have shorter parts."""
 CHANGES = 0.15
-"""Minimum share of neighbouring characters of a random word that differ in class (upper case, lower case, digit): 0.3
-to 0.6 in base32, hex and base64, at most 0.1 in words that end in a number."""
+"""Minimum share of neighbouring characters of a random word that differ in class (upper case, lower case, digit). It is
+0.3 to 0.6 in base32, hex and base64, and at most 0.1 in words that end in a number."""
 LETTERS = 3
 """Mean length of runs of lower-case letters at or above which a string consists of words: at least 3 in class names,
 1.7 in random base64."""
@@ -159,7 +159,7 @@ def _is_sign(word: str) -> bool:
 
 
 def _redacted(line: str) -> str:
-    """Return a line that has a sign of a secret, without the secret."""
+    """Return a line with a sign of a secret, after removing the secret."""
     shapes = _shapes()
     line = _URL.sub(_without_password, line)
     line = re.sub(shapes.keys, REDACTED, line)
@@ -215,7 +215,7 @@ def _secret_value(line: str, found: re.Match[str]) -> tuple[int, int, str] | Non
         return None
     if value["inside"]:
         return value.start("inside"), value.end("inside"), REDACTED
-    if found["quoted"]:  # a number or constant stays valid JSON
+    if found["quoted"]:  # the replacement of a number or constant stays valid JSON
         end = value.start() + len(re.split(r"[,}\]]", text, maxsplit=1)[0])
         return (value.start(), end, f"{found['quoted']}{REDACTED}{found['quoted']}") if end > value.start() else None
     if found["separator"][-1].isspace() and named and re.search(shapes.sentence, name):

@@ -27,7 +27,7 @@ BARS = "▁▂▃▄▅▆▇█"
 
 
 class Screen(Console):
-    """A console that keeps what is printed."""
+    """A console that stores the printed text."""
 
     def __init__(self, options: Options, least: int = 0) -> None:
         self.kept = StringIO()
@@ -36,7 +36,7 @@ class Screen(Console):
 
     @property
     def text(self) -> str:
-        """Return what was printed, without spaces at the ends of lines."""
+        """Return the printed text, without spaces at the ends of lines."""
         return "\n".join(line.rstrip() for line in self.kept.getvalue().splitlines()).rstrip("\n")
 
 

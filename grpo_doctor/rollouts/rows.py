@@ -194,7 +194,7 @@ def _sample(row: _Row, step: int | None) -> Sample | None:
         asked, text, calls, turns, failed = conversation(talk)
         asked = prompt_text(prompt) or asked
         if not turns:
-            return None  # a prompt, or a data set
+            return None  # the list is a prompt or a dataset
     elif response is not None and not isinstance(response, bool | int | float):
         text, calls = split(prompt_text(response))
         asked = prompt_text(prompt)
@@ -237,7 +237,7 @@ def _spoken(value: list[Any]) -> bool:
 
 
 def _acts(key: str) -> bool:
-    """Return whether a key of a turn is the policy's: an action, or a name of a response."""
+    """Return whether a key of a turn belongs to the policy: it is an action, or a name of a response."""
     return key in _ACTIONS or ((told := meaning(key)) is not None and told[0] == "response")
 
 
@@ -248,7 +248,7 @@ def _role(turn: Mapping[str, Any]) -> str | None:
 
 def conversation(turns: list[Any]) -> tuple[str, str, list[Call], int, bool]:
     """Return the prompt, the policy's text, its tool calls with their results, its turns, and whether the environment
-    failed at an action that is not a tool call."""
+    failed on an action that is not a tool call."""
     asked: list[str] = []
     said: list[str] = []
     calls: list[Call] = []
@@ -277,7 +277,7 @@ def _messages(turns: list[Any]) -> Iterator[tuple[str, str, list[Call]]]:
         if not isinstance(turn, dict):
             continue
         role = _role(turn)
-        if isinstance(inner := turn.get("message"), dict) and role is None:  # a choice, as in API results
+        if isinstance(inner := turn.get("message"), dict) and role is None:  # inside a choice, as in API results
             turn, role = inner, _role(inner) or "assistant"
         if role is not None:
             kind = "assistant" if role in _ASSISTANT else "tool" if role in _TOOL else "user"

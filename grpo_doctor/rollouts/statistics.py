@@ -31,12 +31,12 @@ _MEANS = (
     "repetition_rate prompt_echo_rate refusal_rate valid_rate truncated_rate turns_per_response "
     "tool_calls_per_response success_rate"
 ).split()
-"""Measures whose mean is a record field, and that some of the responses estimate well."""
+"""Measures whose mean is a record field, and which a part of the responses estimates well."""
 PLAIN, SIGNED, CUT = 4, 3, 2000
 """Number of stored responses per step, additional responses per sign, and maximum length of each in characters."""
 EXAMINED, EVERY = 128, 16
-"""The texts of the first 128 responses of a step are examined, and of every 16th after them: the mean of a share over
-5 steps then has a standard error of at most 2 points."""
+"""The texts of the first 128 responses of a step are examined, and then those of every 16th response: the mean of a
+share over 5 steps then has a standard error of at most 2 points."""
 _COMPARED = 64
 """Number of responses of a step, from the first, that are compared with each other."""
 _SAMPLED = frozenset(
@@ -206,7 +206,7 @@ class _Step:
             "no tool call": measured["tool_calls_per_response"] == 0,
             "failed tool call": measured["failed"] > 0,
             "environment failure": measured["environment"] == 1,
-            "right but not rewarded": agreed == 1 and paid == 0,
+            "correct but not rewarded": agreed == 1 and paid == 0,
             "wrong but rewarded": agreed == 0 and paid == 1,
             "wrong and long": paid == 0 and measured["chars"] > _LONGER * self._right_chars(paid, measured["chars"]),
         }
@@ -241,8 +241,8 @@ class _Step:
         return _mean(self._column("answered"))
 
     def text_fields(self, tools: bool = False, answers: bool = False) -> dict[str, Any]:
-        """Return means over responses; with ``tools``, a response without a call has 0 calls, and with ``answers``, one
-        without a marked answer is invalid unless the dump or the prompt requires another format."""
+        """Return means over responses. With ``tools``, a response without a call has 0 calls. With ``answers``, a
+        response without a marked answer is invalid, unless the dump or the prompt requires another format."""
         if not len(self.texts):
             return {}
         if tools:
@@ -299,8 +299,8 @@ class _Step:
         return found | self._rewards() | self._advantages()
 
     def _failed(self) -> np.ndarray:
-        """Return which rollouts the environment failed; if it failed in one, those that do not report a failure count
-        as complete."""
+        """Return in which rollouts the environment failed; if it failed in one, rollouts that do not report a failure
+        count as complete."""
         failed = self._column("environment")
         return np.nan_to_num(failed) if (failed == 1).any() else failed
 
@@ -376,7 +376,7 @@ def _written(text: str) -> bool:
 def _examined(sample: Sample) -> dict[str, float]:
     """Return the measures of a text, which take most of the time."""
     text, prompt = sample.response, sample.prompt or ""
-    # the reward of a response that is cut, or lacks the format, may be 0 for that reason
+    # the reward of a response that is truncated, or lacks the format, may be 0 for that reason
     whole = sample.finish != "length" and sample.valid is not False
     answer = final_answer(text) if whole and sample.reference else None
     return {
@@ -413,8 +413,8 @@ def _repeated(calls: Sequence[Call]) -> int:
 
 
 def _paid(reward: float, success: float, low: float, high: float) -> float:
-    """Return 1 for correct responses, 0 for others: by their success, else by the upper half of the rewards; if all
-    rewards are equal, by a reward above 0."""
+    """Return 1 for correct responses and 0 for others: by their success, or else by the upper half of the rewards. If
+    all rewards are equal, a reward above 0 counts as correct."""
     if success == success:
         return float(success > 0.5)
     border = (low + high) / 2 if high > low else 0.0
@@ -448,8 +448,8 @@ def _groups(keys: np.ndarray, rewards: np.ndarray) -> list[list[float]]:
 def recovery(compared: list[tuple[int, frozenset[str]]]) -> float:
     """Return how often the most similar other response, by words, answers the same prompt.
 
-    0 is the result for shuffled prompts, 1 means always; ties count by their share. NaN if no two responses share a
-    prompt, or all do.
+    0 is the result for shuffled prompts, 1 means always; ties count by their share. Return NaN if no two responses
+    share a prompt, or if all do.
     """
     groups = np.array([group for group, _ in compared])
     n = len(groups)

@@ -41,7 +41,7 @@ def repeats(text: str) -> bool:
 
 
 def echoes(text: str, prompt: str) -> bool:
-    """Return whether a response begins with a verbatim copy of its prompt; a short one must be a complete copy."""
+    """Return whether a response begins with a verbatim copy of its prompt; a short response must be a complete copy."""
     text = text.strip()[:_LOOKED]
     if len(text) < _PIECE:
         return bool(text) and text == prompt.strip()
@@ -67,7 +67,7 @@ def scripts(text: str) -> Mapping[str, int]:
 
 
 OWN = 0.1
-"""Share of the prompts' letters at or above which a script counts as theirs."""
+"""Share of the letters in the prompts at or above which a script counts as a script of the prompts."""
 
 
 def foreign(written: Mapping[str, int], asked: Mapping[str, int]) -> float:

@@ -21,8 +21,8 @@ _OFFERED = any_word(_TAGS["offered"])
 _STRUCTURED = frozenset(_TAGS["structured"])
 _FUNCTION = re.compile(r"<function=([\w.-]+)")
 _LOOKED = 300
-"""Number of characters at either end of a result that are searched for a failure, because documents mention errors,
-too."""
+"""Number of characters at either end of a result that are searched for a failure, because documents also mention
+errors."""
 _KINDS = [(any_word(kind["words"]), kind["kind"]) for kind in WORDS["failures"]]
 EMPTY = "empty result"
 OF_ENVIRONMENT = frozenset(kind["kind"] for kind in WORDS["failures"] if kind.get("environment")) | {EMPTY}

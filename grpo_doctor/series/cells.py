@@ -130,7 +130,7 @@ class Baseline(Struct, frozen=True):
 
 
 class Last(Struct, frozen=True):
-    """The value on the row before."""
+    """The value on the previous row."""
 
     code: ClassVar[str] = "{value}, {state} = {state}, {0}"
     value: ClassVar[str] = ""
@@ -144,7 +144,7 @@ class Last(Struct, frozen=True):
 
 
 class Previous(Struct, frozen=True):
-    """The value ``rows`` rows ago, NaN before that. State: the last ``rows + 1`` values."""
+    """The value ``rows`` rows ago; NaN on the first ``rows`` rows. State: the last ``rows + 1`` values."""
 
     rows: int
     code: ClassVar[str] = "{state} = {state}[1:] + ({0},)"
@@ -166,7 +166,7 @@ class Began(Struct, frozen=True):
     it.
 
     State: the row; the first and the last row of the episode; whether the quantity was off its first level on the last
-    row, since which step, and the onset.
+    row, and since which step; and the onset.
     """
 
     code: ClassVar[str] = "{state} = {push}({state}, {0}, {1}, {2})"
@@ -191,7 +191,7 @@ class Began(Struct, frozen=True):
                 state = self.push(state, *row)
                 out[i] = state[-1] if row[0] else math.nan
             return state, out
-        at, first, last, was_off, start, onset = state  # the usual case: only the streak has to be updated
+        at, first, last, was_off, start, onset = state  # the usual case: only the streak must be updated
         back = np.flatnonzero(~np.asarray(off, bool))
         streak = back[-1] + 1 if len(back) else 0
         if streak < len(steps):

@@ -3,8 +3,8 @@ noise.
 
 Autocorrelated noise looks like a change of level, and fitting a step to it hides the autocorrelation. The likelihoods
 of both explanations are therefore compared: noise with any lag-1 autocorrelation up to `ALONG`, with and without the
-step (Picard, Adv. Appl. Probab. 1985). Terms are added one by one, each at the place where it explains most, a stretch
-as one term (Olshen et al., circular binary segmentation, Biostatistics 2004). The number of terms with the best score
+step (Picard, Adv. Appl. Probab. 1985). Terms are added one by one, each at the place where it explains most; a stretch
+is one term (Olshen et al., circular binary segmentation, Biostatistics 2004). The number of terms with the best score
 is kept, because a dip may be visible only together with the step after it. Slow changes are slopes: a fall may be a
 slope instead of levels, and a gain is a slope or a single step.
 """
@@ -24,12 +24,12 @@ ALONG = 0.6
 """The largest lag-1 autocorrelation that counts as noise; in nine of ten training rewards of 53 public repositories it
 is below 0.27. A series with a larger one has levels."""
 STEP, MORE, SLOPE = 23.0, 4.0, 22.0
-"""The minimum evidence n log(S0/S1) for a step, where S are the squares of the innovations; for each parameter in
-addition to height and position (the second end of a stretch, and the separate noise of the last level); and for a
-slope. Chosen on simulated runs and validated on labelled logs (`benchmarks/trajectory.md`)."""
+"""The minimum evidence n log(S0/S1), where S are the squares of the innovations. The first value is for a step, the
+second for each additional parameter (the second end of a stretch, and the separate noise of the last level), and the
+third for a slope. Chosen on simulated runs and validated on labelled logs (`benchmarks/trajectory.md`)."""
 RISING, ONCE = 8.0, 14.0
 """The minimum evidence for the slope or step of a gain. It is lower because a gain must also pass Student's t, and
-counts only at the end of the run: fewer than one in a hundred flat runs with a lag-1 autocorrelation of 0.3 show a
+counts only at the end of the run. Fewer than one in a hundred flat runs with a lag-1 autocorrelation of 0.3 show a
 gain."""
 APART, APART_FOR_A_TIME = 14.0, 22.0
 """The minimum evidence for a departure of a difference from 0, lasting or temporary; `benchmarks/compare.md` has the
@@ -37,8 +37,8 @@ error rates."""
 TERMS = 4
 """Maximum number of terms: a run may rise, dip, recover and fall."""
 OWN = 5
-"""Number of values at or above which the last level gets a separate noise estimate, because a reward at its minimum has
-almost no noise."""
+"""Number of values at or above which the noise of the last level is estimated separately, because a reward at its
+minimum has almost no noise."""
 
 
 @lru_cache(maxsize=LENGTHS)
@@ -55,7 +55,7 @@ def _weights(n: int, least: int) -> np.ndarray:
 
 @lru_cache(maxsize=LENGTHS)
 def _of_steps(n: int, least: int) -> np.ndarray:
-    """Return the same for steps, which end with the series, by their start."""
+    """Return the same quotient for steps, which end with the series, by their start."""
     at = np.arange(n + 1)
     weights = np.zeros(n + 1)
     allowed = (at >= least) & (n - at >= least)

@@ -3,8 +3,8 @@
 A check is called once, with symbolic columns. Every operator and every function below creates a column that records its
 operation and inputs; `series.plan` runs them. Unknown values are NaN, and no comparison with NaN is true.
 
-Called with numpy arrays instead, the same functions compute at once (`apply`). So a check also runs eagerly, with
-``print``, breakpoints and ``if``: `diagnosis.eager`.
+Called with numpy arrays instead, the same functions compute at once (`apply`). A check therefore also runs eagerly,
+with ``print``, breakpoints and ``if``: `diagnosis.eager`.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Operation(NamedTuple):
 
     Attributes:
         row: computes the value of one row from the values of that row. It uses Python numbers, which take a fifth of
-            the time of numpy scalars; if Python raises an error, as for a division by 0, numpy computes the value.
+            the time of numpy scalars. If Python raises an error, as for a division by 0, numpy computes the value.
         block: computes an array of many rows from arrays, or from numbers that hold on all rows.
         code: ``row`` as a Python expression over ``{0}``, ``{1}``, ``nan`` and ``sqrt``, if that saves a call;
             ``{row}`` is ``row`` itself.
@@ -93,7 +93,7 @@ def _made(step: Operation, x: Any, y: Any) -> Expression:
     if step.code in _COUNTING and is_condition(x) and is_condition(y):
         raise ColumnError("a sum of conditions is numpy's `or`: write where(condition, 1, 0) for each of them")
     if step.code == _CODES["pow"] and type(y) in (int, float) and y == 2:
-        return _made(Operation(operator.mul, operator.mul, _CODES["mul"]), x, x)  # as numpy does, but without a call
+        return _made(Operation(operator.mul, operator.mul, _CODES["mul"]), x, x)  # as in numpy, without a call
     return Expression(step, x, y)
 
 
@@ -176,7 +176,7 @@ def isnan(x: Column) -> Column:
 
 
 def maximum(x: Column, y: Column) -> Column:
-    """The larger of two values, unknown if either is."""
+    """The larger of two values; unknown if either value is unknown."""
     return apply(_MAXIMUM, x, y)
 
 

@@ -45,8 +45,8 @@ class Noise(Struct, frozen=True):
 
 @cache
 def _spans(rows: int) -> tuple[tuple[int, float, float], ...]:
-    """Return the short and the long window, with the errors of their means relative to one value and to another
-    mean."""
+    """Return the short and the long window, each with the error of its mean relative to a single value and relative to
+    another mean."""
     return tuple((n, math.sqrt(1 + 1 / n), math.sqrt(2 / n)) for n in (rows, 4 * rows))
 
 
@@ -113,7 +113,7 @@ class Gained(Struct, frozen=True):
                 begun[i] = means[0]
             over = np.fmax(np.fmax(over, (level - first) / of_one), (level - begun[i]) / of_mean)
         gained = over > GAINED * scatter
-        gained[: max(0, self.rows - 1 - old)] = before  # fewer values than a window: unknown
+        gained[: max(0, self.rows - 1 - old)] = before  # with fewer values than a window, the result is unknown
         tail = tuple(values[-4 * self.rows :].tolist())
         state = tail, tuple(begun), float(first), float(aparts[-1]), int(counts[-1])
         return state, np.concatenate(([before], gained))[np.searchsorted(known, np.arange(len(xs)), side="right")]

@@ -1,5 +1,5 @@
-"""Reads the causes in a token batch: the share of the mismatch that a cause explains, and its size; and what metrics
-alone rule out."""
+"""Reads the causes in a token batch: the share of the mismatch that each explains, and its size. Also derives which
+causes the metrics alone rule out."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def unchanged(learning_rate: Column) -> Column:
 
 
 SUDDEN = 1.0
-"""Growth of k3 per step, nats per token, that no update brings."""
+"""Growth of k3 in one step, nats per token, that is too large to be due to an update."""
 
 
 def sudden(mismatch: Column, step: Column) -> Column:
-    """Whether the mismatch has ever grown by more in one step than an update brings."""
+    """Whether the mismatch has ever grown more in one step than an update can explain."""
     return best((abs(mismatch) - abs(previous(mismatch))) / (step - previous(step))) > SUDDEN
 
 

@@ -1,12 +1,12 @@
 """Estimates the noise of a series after fitting a level, a slope and steps, and the error of its means.
 
-The residuals of a level, a slope and some steps (ordinary least squares) are noise. Its variance is that of the
-innovations, because the steps absorb slow changes. Its lag-1 autocorrelation is corrected for the bias -f/n of f fitted
-terms in n bins of white noise (Marriott and Pope, Biometrika 1954). Both give the error of a mean of k bins: AR(1), the
-long-run variance divided by k, never more than the variance of one bin. The remaining bias for autocorrelated noise is
-not corrected, because there are too few bins. Of the training rewards of 53 public repositories, half have an
-autocorrelation below 0.01 and nine in ten below 0.27. A row may be the mean of many steps; its noise is measured as it
-is.
+The residuals of a level, a slope and some steps (ordinary least squares) are noise. The variance of the noise is that
+of the innovations, because the steps absorb slow changes. Its lag-1 autocorrelation is corrected for the bias -f/n of f
+fitted terms in n bins of white noise (Marriott and Pope, Biometrika 1954). Variance and autocorrelation give the error
+of a mean of k bins: AR(1), the long-run variance divided by k, never more than the variance of one bin. The remaining
+bias for autocorrelated noise is not corrected, because there are too few bins. Of the training rewards of 53 public
+repositories, half have an autocorrelation below 0.01 and nine in ten below 0.27. A row may be the mean of many steps;
+its noise is measured without correction.
 """
 
 from __future__ import annotations
@@ -149,8 +149,8 @@ def _unexplained(x: np.ndarray) -> tuple[np.ndarray, int]:
         size = at * (n - at) / n - float(along.dot(along))  # squared projection of the step left by earlier terms
         shared = float(step.dot(rest))
         gain = shared * shared / size if size > 1e-12 else 0.0  # otherwise the step is already fitted
-        if number >= free and not square - gain <= DECISIVE * square:  # both may be infinite
-            return rest, 2 + 2 * number  # the position of a step is fitted, too
+        if number >= free and not square - gain <= DECISIVE * square:  # both values may be infinite
+            return rest, 2 + 2 * number  # the position of a step is also fitted
         if size > 1e-12:
             step = basis[terms] = (step - along.dot(known)) / math.sqrt(size)
             rest = rest - step * step.dot(rest)

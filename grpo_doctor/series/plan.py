@@ -144,7 +144,8 @@ class Plan:
         return [f"{''.join(names)} = a"] if names else []
 
     def _tests(self) -> Iterator[tuple[Sequence[int], str]]:
-        """Return the steps to compute, in order, and the tests without which no condition is true on the row.
+        """Return the steps to compute, in order, and the tests that must be true for any condition to be true on the
+        row.
 
         Cells process every row. The conditions of ``shown`` come next, the cheapest first.
         """
@@ -298,7 +299,7 @@ class _Block:
 
     def _compute(self, operation: Any, inputs: tuple[int, ...], place: int) -> Any:
         if isinstance(operation, Operation):
-            if operation.code in (_AND, _OR):  # the dearer part is computed only if the other one does not decide
+            if operation.code in (_AND, _OR):  # the costlier part is computed only if the other does not decide
                 inputs = tuple(sorted(inputs, key=self.plan.dear.__contains__))
                 first = np.asarray(self.value(inputs[0]))
                 if first.all() if operation.code == _OR else not first.any():

@@ -36,7 +36,7 @@ def kind(name: str) -> str:
 def of_form(name: str) -> bool:
     """Return whether a reward's name means formatting, a bonus, a penalty or a cost.
 
-    A value of 0 in such a reward, or such a reward alone above 0, carries little information.
+    If such a reward is 0, or if only such rewards are above 0, this carries little information.
     """
     return kind(name) in ("form", "penalty", "cost")
 

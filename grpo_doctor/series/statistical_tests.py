@@ -38,7 +38,7 @@ def shift_p(exposed: Sequence[float], outcome: Sequence[float]) -> float:
 
 
 LAST = 200
-"""Maximum number of transitions in a permutation test: its cost must not grow with the run."""
+"""Maximum number of transitions in a permutation test, because the cost of the test must not grow with the run."""
 
 
 class Pairs(NamedTuple):

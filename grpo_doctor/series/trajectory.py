@@ -1,8 +1,8 @@
 """The trajectory of a success series: learned, solved, fell, always at its minimum, flat, or unknown.
 
 A `Trajectory` takes the values of one series (reward, success rate, held-out score, or a negated loss) row by row or
-block by block, with the same result, in bounded memory: means over bins of equal width, at most `BINS` of them, whose
-width doubles as the run grows. The run is judged whenever a bin is full, so a live run and a log have the same result
+block by block, with the same result. Its memory is bounded: it stores means over at most `BINS` bins of equal width,
+which doubles as the run grows. The run is judged whenever a bin is full, so a live run and a log have the same result
 at the same row. `series.trend` classifies the series, `series.noise_model` estimates its noise, and
 `series.changepoint` finds changes of level.
 """
@@ -24,8 +24,8 @@ LONGEST = 60
 """Maximum shown length of a component's name in characters."""
 MEANT, VALID = "reward_meant", "valid_rate"
 """The task reward without formatting rewards, and the share of valid responses. They are judged like success but do not
-count as success: checks use them to decide whether a gain is only a gain in format, or comes at the expense of valid
-responses."""
+count as success. Checks use them to decide whether a gain is only a gain in formatting, or comes at the expense of
+valid responses."""
 FOLLOWED = {"reward": "reward_mean", "success": "success_rate", "eval": "eval_score", "meant": MEANT, "valid": VALID}
 """Series that are judged at every row, by the prefix of the parameters that checks use."""
 STANDING = {
@@ -37,8 +37,8 @@ STANDING = {
 SUCCESS = {"reward_mean": "reward", "success_rate": "success rate", "eval_score": "held-out score"}
 """Fields that measure success, with their names; later ones are closer to the goal."""
 CHANCE = {"success_rate": 0.5, "eval_score": 0.5}
-"""The accuracy of guessing in a preference run, by field. It begins at 0, because ties count as wrong, and becomes one
-half as soon as policy and reference differ."""
+"""The accuracy of guessing in a preference run, by field. The logged accuracy begins at 0, because ties count as wrong,
+and becomes one half as soon as policy and reference differ."""
 TURNED = {"loss": "loss", "eval_loss": "held-out loss"}
 """Fields that should decrease in a supervised or preference run, with their names."""
 
@@ -119,7 +119,7 @@ class Trajectory:
     def copy(self) -> Trajectory:
         """An independent copy."""
         other = Trajectory.__new__(Trajectory)
-        other.__dict__ = self.__dict__.copy()  # nothing in it is changed in place; `copy.copy` takes ten times as long
+        other.__dict__ = self.__dict__.copy()  # no part is changed in place; `copy.copy` would take ten times as long
         return other
 
     @property
@@ -130,7 +130,7 @@ class Trajectory:
 
     @property
     def unpaid(self) -> bool:
-        """Return whether almost every value equals the smallest, and that is 0 or less."""
+        """Return whether almost every value equals the smallest one, which must be 0 or less."""
         return at_floor(self.rows, self.low, self.lowest)
 
     @property

@@ -1,7 +1,7 @@
 """Transforms with memory: columns whose value on a row depends on the rows before it.
 
-Each creates a node of the expression and has no state; its memory is a state of `series.cells`, which the plan keeps.
-They give the same values row by row, block by block and as a whole.
+Each transform creates a node of the expression and has no state; its memory is a state of `series.cells`, which the
+plan keeps. They give the same values row by row, block by block and as a whole.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def baseline(x: Column, rows: int = 5) -> Column:
 
 
 def previous(x: Column, rows: int = 1) -> Column:
-    """The value ``rows`` rows ago, NaN before that."""
+    """The value ``rows`` rows ago; NaN on the first ``rows`` rows."""
     return _remembered(cells.Last() if rows == 1 else cells.Previous(rows), x)
 
 
@@ -130,7 +130,7 @@ def noise(x: Column) -> Column:
 
 
 def began(when: Column, off: Column, step: Column) -> Column:
-    """Step from which a quantity has been off its first level at the time when ``when`` begins to hold; otherwise NaN.
+    """Step since which a quantity has been off its first level at the time when ``when`` begins to hold; otherwise NaN.
 
     For example, a length that fell below a quarter (``when``) began to fall when it left its first level (``off``).
     """
@@ -155,7 +155,7 @@ def gained(x: Column, rows: int = 5) -> Column:
     """Whether the recent mean is 2.5 standard errors above the first value, or above the first such mean.
 
     The first row precedes any update, but may be an outlier of a small batch; the first mean is stable, but hides the
-    effect of the first updates. Either is enough, over ``rows`` rows or, for a slow gain, four times as many.
+    effect of the first updates. Either is sufficient, over ``rows`` rows or, for a slow gain, four times as many.
     """
     return _remembered(gains.Gained(rows), x)
 
@@ -197,8 +197,8 @@ def collapse(invalid: Column, reward: Column) -> tuple[Column, Column]:
 def rms_on_ties(std: Column, mean: Column, rms_live: Column, dead: Column, n: Column) -> Column:
     """Root mean square advantage over the groups with equal rewards, which should be 0; NaN if there are none.
 
-    From the identity mean(A^2) = (1 - dead) rms_live^2 + dead rms_tied^2. ``std`` may have ddof 1: with ``n``
-    advantages it is treated as the smaller value, so the result is a lower bound.
+    From the identity mean(A^2) = (1 - dead) rms_live^2 + dead rms_tied^2. ``std`` may have ddof 1. With ``n``
+    advantages, it is treated as the smaller value, so the result is a lower bound.
     """
     square = std**2 * (n - 1) / n + mean**2
     excess = maximum(square - (1 - dead) * where(dead >= 1, 0.0, rms_live) ** 2, 0.0)

@@ -2,9 +2,10 @@
 
 **Tests.** The tests use means of windows of a quarter, an eighth and a sixteenth of the run, with at least three bins.
 A gain compares the last quarter with the first window; a fall compares the last window, or the last third of the run,
-with the best one. The critical values are those of Student's t, because few bins estimate the noise less well. The one
-for a fall also corrects for testing after every row; `benchmarks/trajectory.md` has the error rates. Both must also
-appear as a slope or as levels that autocorrelated noise does not explain (`series.changepoint`).
+with the best one. The critical values are those of Student's t, because few bins estimate the noise less well. The
+critical value for a fall also accounts for a test after every row; `benchmarks/trajectory.md` has the error rates. A
+gain and a fall must also appear as a slope or as levels that autocorrelated noise does not explain
+(`series.changepoint`).
 
 With few held-out scores, an exact rank test is also used: six successive increases count as a gain, and a series has
 fallen if the scores after the highest decrease (`series.rank_test`). Such scores are measured far apart, so their noise
@@ -37,19 +38,19 @@ RISE, FALL = 2.9, 4.6
 MATTERS, LOST = 0.15, 0.3
 """Shares of the best level at or above which a fall is reported, and is a failure."""
 PART, HALF = 0.25, 0.5
-"""The same as shares of the run's own range: a series that always varies that much has not fallen."""
+"""The same limits as shares of the run's own range: a series that always varies that much has not fallen."""
 LEAST_FALL = 0.05
 """Share of its size that a negative reward must lose, because a reward fixed at -0.1 changes by rounding."""
 LEAST_GAIN = 0.01
 """Share of its size that a series must gain to count as learning: only one public reward that rises beyond its noise
 gains less."""
 WINDOW = 3
-"""Bins of the smallest window, because a single value is not a level."""
+"""Number of bins of the smallest window, because a single value is not a level."""
 PARTS, WIDEST = (16, 8, 4), 3
 """The windows as parts of the run; and the widest, which is used only for a fall, because it may be slow."""
 SINGLES, APART = 24, 0.87
-"""Number of held-out scores up to which their noise is independent, so they need not show levels and need smaller
-margins; and the number of rows up to which the last two values can show a collapse."""
+"""Number of held-out scores up to which their noise is independent, so that they need not show levels and smaller
+margins are sufficient; and number of rows up to which the last two values can show a collapse."""
 SURE = 2.0
 """Multiple of the noise range at or above which a drop needs no levels, because almost no flat run drops that far."""
 OWN, HINT = 5, 0.5
@@ -58,14 +59,15 @@ computed, because most drops are smaller."""
 SOLVED = 0.9
 """Share of the maximum at or above which a task is solved."""
 SETTLED = 2.0
-"""Critical value of a gain within a plateau; it is lower than `RISE`, so that a series which may still rise is not a
+"""Critical value of a gain within a plateau; it is lower than `RISE`, so that a series that may still rise is not a
 plateau."""
 UNIT = 0.1
 """Minimum mean reward at which rewards between 0 and 1 have a maximum of 1; lower rewards may have another, unknown
 scale."""
 FEW, SHORT = 12, 16
-"""Number of held-out scores up to which their noise is poorly known, so that their ranks are also used, for a gain and
-for a fall. Of 6,000 flat runs with autocorrelation 0.3, 0.97% show a gain with 12 scores, and 1.6% would with 16."""
+"""Number of held-out scores up to which their noise is poorly known, so that their ranks are also tested, for a gain
+and for a fall. Of 6,000 flat runs with autocorrelation 0.3, 0.97% show a gain with 12 scores, and 1.6% would with
+16."""
 UNPAID = 0.85
 """Share of rows at the minimum at or above which a series counts as always at its minimum; seven in eight rows have no
 signal."""
@@ -80,11 +82,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
             that rose or fell begins to rise.
         first_value, last_value: the first and the last value, as the means of a bin if there are many.
         shown: the smallest detectable gain; NaN while unknown.
-        lean: its rise as a share of the smallest detectable gain; above 1 for a gain, if a rise explains it better than
-            autocorrelated noise.
+        lean: the rise of the series as a share of the smallest detectable gain; above 1 for a gain, if a rise explains
+            the series better than autocorrelated noise.
         gained: the last level is above the first, beyond noise.
-        risen: gained, or solved with a first level that was not, and a last one that is, if its levels or its ranks
-            rise by half of what a gain needs; a series always at its maximum shows no learning.
+        risen: gained; or the first level was not solved and the last one is, if levels or ranks rise by half of what a
+            gain needs. A series that is always at its maximum shows no learning.
         fallen: 0, 1 (a reported fall) or 2 (a failure: most of the gain is lost).
         unit: the values are known to be between 0 and 1.
         solved: the last level is near the maximum of a known scale.
@@ -191,7 +193,7 @@ class Standing:
             return 0.0
         first, shown = self._start, self.shown
         if now - self._chance <= shown / 2:
-            return 0.0  # it has reached the level of guessing
+            return 0.0  # the series has reached the level of guessing
         far = (now - first) / shown
         if self._apart:  # whichever of the two is not NaN
             return max(climb(self._means) / RISE, far) if self._bins <= FEW else far
@@ -237,7 +239,7 @@ class Standing:
 
     @cached_property
     def settled(self) -> float:
-        """Return the latest step from which a series that gained has stopped rising; NaN if it may still rise.
+        """Return the latest step since which a series that gained has not risen; NaN if it may still rise.
 
         The plateau begins after the last window that is clearly below the last quarter, and its second half is not
         above its first.
@@ -292,9 +294,10 @@ class Standing:
     def _start(self) -> float:
         """Return the first level, which the gain is measured from.
 
-        It is that of the smallest window that shows a gain, or of the largest one if none does. The largest is also
-        used if only one or two low first values show a gain; the quarters then differ by less than half of the
-        detectable gain. But the first level ends at a rise within the first quarter that noise does not explain.
+        It is the level of the smallest window that shows a gain, or of the largest window if none shows a gain. The
+        largest window is also used if only one or two low first values show a gain; the quarters then differ by less
+        than half of the detectable gain. In either case, the first level ends at a rise within the first quarter that
+        noise does not explain.
         """
         begun, now = self._quarters
         if not (self._lengths and now > begun):
@@ -444,5 +447,5 @@ def _lengths(bins: int) -> tuple[int, ...]:
 
 
 def at_floor(rows: int, low: float, lowest: int) -> bool:
-    """Return whether almost every value equals the smallest, and that is 0 or less."""
+    """Return whether almost every value equals the smallest one, which must be 0 or less."""
     return lowest >= UNPAID * rows and low <= 0

@@ -27,8 +27,8 @@ def mean(values: Sequence[Any]) -> Any:
 
 @cache
 def _unrolled(result: str, number: int, *factors: float) -> Callable[[Sequence[Any]], Any]:
-    """Return a function that adds weighted values without a loop, because a loop would take as long as the sum; its
-    result is computed from the total, and is NaN for fewer values."""
+    """Return a function that adds weighted values without a loop, which would take as long as the sum. The result is
+    computed from the total, and is NaN if there are fewer values."""
     names: dict[str, Any] = {"nan": math.nan}
     values = [f"x{k}" for k in range(number)]
     terms = [f"{factor!r} * {x}" for factor, x in zip(factors, values, strict=True)] if factors else values
@@ -66,7 +66,7 @@ def tau(values: Sequence[Any]) -> Any:
     """Return Kendall's tau-a against time: -1 means a fall throughout, 1 a rise throughout."""
     pairs = combinations(values, 2)
     signs = (np.where(late == early, 0.0, np.sign(late - early)) for early, late in pairs)
-    return reduce(operator.add, signs, 0.0) / math.comb(len(values), 2)  # one by one, because there are many
+    return reduce(operator.add, signs, 0.0) / math.comb(len(values), 2)  # one by one, because there are many pairs
 
 
 def _median_of(known: Sequence[float]) -> Any:
@@ -94,7 +94,7 @@ _OF_NUMBERS: dict[Callable[..., Any], Callable[[Sequence[float]], Any]] = {
     deviation: _deviation_of,
     tau: _tau_of,
 }
-"""The same reductions for the known numbers of one window."""
+"""The same reductions, for the known numbers of one window."""
 
 
 class Slope(Struct, frozen=True, dict=True):
@@ -125,7 +125,7 @@ class Window(Struct, frozen=True, dict=True):
 
     @property
     def code(self) -> str:
-        return f"{{state}} = ({{state}} + ({{0}},))[-{self.rows}:]"  # twice as fast as unpacking
+        return f"{{state}} = ({{state}} + ({{0}},))[-{self.rows}:]"  # this is twice as fast as unpacking
 
     def begin(self) -> State:
         return ()

@@ -15,7 +15,7 @@ from .fault import Fault
 class TwoSampleGroups(Fault):
     """Two responses per prompt: normalised by the group's standard deviation, every advantage is ±0.707.
 
-    Origin: beita6969/colab-grpo (K = 2). Slower, but no collapse by itself, so it is a note.
+    Origin: beita6969/colab-grpo (K = 2). The run is slower but does not collapse, so the finding is a note.
     """
 
     named_by = ("ADV001",)

@@ -27,7 +27,7 @@ class TrainModeGeneration(Fault):
     """Generates in the mode of the last step: train mode with gradient checkpointing after an update.
 
     Origin: beita6969/colab-grpo: 37 of 38 updates were followed by a collapse, but none of the 56 skipped steps; the
-    log-probability pass of a skipped step called `eval()` and fixed it. The first update had a rate of 0.
+    log-probability pass of a skipped step called `eval()` and fixed it. The first update had a learning rate of 0.
     """
 
     named_by = ("GEN001",)
@@ -68,7 +68,7 @@ class StaleRolloutWeights(Fault):
 class LogitClip(Fault):
     """Clips the rollout engine's logits to ±2.8, which limits the largest probability to 1 / (1 + (V - 1) e^-C).
 
-    Origin: BoBaCai/grpo-dual (C = 10 at V = 128,256 pins it at 0.1466; the clip here is scaled to this vocabulary).
+    Origin: BoBaCai/grpo-dual (C = 10 at V = 128,256 limits it to 0.1466; the clip here is scaled to this vocabulary).
     """
 
     named_by = ("SHP004", "GEN004")

@@ -40,7 +40,7 @@ class LengthBonus(Fault):
 
 
 class FallbackRewarded(Fault):
-    """An invalid response is replaced by a default workflow, and gets that workflow's reward.
+    """Replaces an invalid response by a default workflow, and gives the response that workflow's reward.
 
     Origin: beita6969/colab-grpo: accuracy stayed level while every response was replaced.
     """
@@ -57,6 +57,7 @@ class FallbackRewarded(Fault):
 
     @staticmethod
     def of_default(example: Example) -> float:
-        """Return the reward of the default workflow: graded on the embedded task, a quarter elsewhere."""
+        """Return the reward of the default workflow: its graded reward on the embedded task, and 0.25 on other
+        tasks."""
         target = TARGETS.get((example.columns.get("kind", ""), example.columns.get("level", "")))
         return 0.25 if target is None else grade(FALLBACK, target).reward

@@ -66,7 +66,8 @@ class ObservationsInLoss(Fault):
 
 
 class CallsStopPaying(Fault):
-    """Subtracts a cost of 1 for each tool call, starting at a quarter of the run: no answer is worth a call.
+    """Subtracts a cost of 1 for each tool call, starting at a quarter of the run, which exceeds the reward of any
+    answer.
 
     Origin: verl-project/verl#4998 (tool calls fall to none, although the first steps are correct).
     """

@@ -94,7 +94,7 @@ class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         modules: Python modules with the framework's configuration classes.
         launchers: the commands that the framework installs.
         extends: the framework whose settings it inherits.
-        base: whether it exists only to be extended.
+        base: whether the file exists only to be extended.
         capabilities: its behaviour, by the names of ``[capabilities]`` in ``readers/settings.toml``.
         keys: ``flat`` if the last part of a key identifies it, as in a dataclass.
         trained_section: the section of the trained policy, which evaluation-only pipelines lack.
@@ -106,7 +106,7 @@ class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         added: the keys that each version introduced.
         renamed: keys that have a new name with the same meaning.
         documents: names of files that belong to one run, and the section of each.
-        own_documents: names of the Hydra documents that contain its defaults.
+        own_documents: names of the Hydra documents that contain the framework's defaults.
     """
 
     name: str
@@ -140,7 +140,7 @@ class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     @cached_property
     def sections(self) -> frozenset[str]:
-        """Return the top-level sections that contain its keys."""
+        """Return the top-level sections that contain the framework's keys."""
         return frozenset(key.split(".", 1)[0] for keys in self.settings.values() for key in keys if "." in key)
 
     @property

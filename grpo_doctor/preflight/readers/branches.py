@@ -1,5 +1,5 @@
-"""Tracks which branches of a shell script run, as far as the script determines it, and the values of variables after
-them."""
+"""Tracks which branches of a shell script run, as far as the script determines this, and the values of variables after
+the branches."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Branches:
             self.open.pop()
 
     def option(self, given: bool, environment: dict[str, str]) -> None:
-        """Enter a branch of a ``case`` over the arguments; the option may or may not be passed."""
+        """Enter a branch of a ``case`` over the arguments; it is unknown whether the option is passed."""
         self._leave(environment)
         self._enter(given, environment)
 

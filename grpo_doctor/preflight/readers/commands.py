@@ -27,7 +27,7 @@ FLAGS = 4
 TEXTS = 10
 """Maximum number of texts per script that are evaluated to find such arguments."""
 DEPTH = 20
-"""Maximum depth to which names in a text are followed through other names."""
+"""Maximum number of names that are followed from a name in a text through other names."""
 WORDS = 500
 """Maximum number of words per command."""
 

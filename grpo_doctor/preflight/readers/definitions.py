@@ -25,13 +25,13 @@ PATIENCE = 500
 CALLS = 2_000
 """Maximum number of calls in which the value of a parameter is looked up."""
 SETTINGS = re.compile(r"(?i)(?:\w*_)?(?:config|cfg|args|arguments|conf|hparams|params|flags)")
-"""Names of variables that contain a script's settings."""
+"""Names of variables that usually contain the settings of a script."""
 LONGEST_PATH = 12
 """Maximum number of keys in a path into a configuration."""
 VALUES = 50
-"""Maximum number of values per name and of entries per dictionary; the last ones count."""
+"""Maximum number of values per name and of entries per dictionary; the last ones are kept."""
 LINKS = 10
-"""Maximum number of names that refer to each other."""
+"""Maximum length of a chain of names that refer to each other."""
 DOCUMENTS = 4
 """Maximum number of configurations that a script may load."""
 _LOADS = re.compile(r"yaml|OmegaConf|toml|json\.load|hydra|(?i:load_config)")
@@ -329,8 +329,8 @@ class Definitions(Gathered):
         return None
 
     def _made(self, name: str) -> tuple[int, ast.expr] | None:
-        """Return where a name was last assigned a dictionary before the current line, or else any value, and that
-        value."""
+        """Return the last assignment of a dictionary to a name before the current line, or else of any value: its place
+        and its value."""
         given = [(line, value) for line, value, _ in self._values_of(name) if line < self.at]
         plain = [(line, value) for line, value in given if isinstance(value, ast.Dict) or is_dict(value)]
         return (plain or given)[-1] if given else None
@@ -356,8 +356,7 @@ class Definitions(Gathered):
         return found
 
     def _passed_on(self, function: str) -> ast.Dict | None:
-        """Return the keyword arguments with which the script calls one of its functions, if it calls it in a single
-        place."""
+        """Return the keyword arguments with which the script calls one of its functions, if there is a single call."""
         calls = [call for call in self._calls_of.get(function, ()) if call.keywords]
         if len(calls) != 1:
             return None

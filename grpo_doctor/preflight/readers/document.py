@@ -157,8 +157,8 @@ def _below(node: yaml.Node, path: str, depth: int) -> Iterator[tuple[str, Any, i
 
 
 def _of_list(node: yaml.SequenceNode, path: str, depth: int) -> Iterator[tuple[str, Any, int]]:
-    """Return the settings of a list: its scalars are one setting, and those of other items have the number of the item
-    in their path."""
+    """Return the settings of a list: its scalars are one setting, and the keys of other items contain the number of the
+    item."""
     items = Items()
     for number, value in enumerate(node.value):
         if isinstance(value, yaml.ScalarNode):

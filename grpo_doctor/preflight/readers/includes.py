@@ -54,7 +54,7 @@ def documents(written: Mapping[str, str], path: Path, by: str, before: Mapping[s
             except ReadError as error:
                 launches = [Launch("", notes=[f"{name[:80]}, which the {by} writes, was not read: {error}"])]
             for launch in launches:
-                launch.line = 0  # the command that uses it takes precedence
+                launch.line = 0  # the command that uses the document takes precedence
                 launch.move((before or {}).get(name, 0))
             found += launches
     return found
@@ -65,7 +65,7 @@ def _named(launch: Launch, said: Mapping[str, object]) -> list[str]:
     folder, name = said.get("config_path") or said.get("config_dir"), said.get("config_name")
     if isinstance(name, str):
         if str(folder or "config").strip("./") == "config" and name.removesuffix(".yaml") in _own_documents():
-            return []  # a document of the framework itself, whose defaults its own table already contains
+            return []  # a document of the framework itself, whose defaults the framework's table already contains
         return [f"{folder}/{name}" if isinstance(folder, str) else name]
     found = [value for key, value in said.items() if key in CONFIGURATIONS and isinstance(value, str)]
     return [str(word) for word in found or _FILE.findall(launch.program)]
@@ -78,7 +78,7 @@ def _own_documents() -> frozenset[str]:
 def _take(launch: Launch, path: Path, named: str, written: Mapping[str, str], only: tuple[str, ...] = ()) -> str:
     """Add the settings of a file to those of a command; return why it cannot be read, or ""."""
     module = _MODULE.search(f" {launch.program}")
-    home = module[1].rpartition(".")[0].replace(".", "/") if module else ""  # where Hydra looks for its documents
+    home = module[1].rpartition(".")[0].replace(".", "/") if module else ""  # where Hydra looks for documents
     starts = dict.fromkeys(("", f"{launch.folder}/", f"{home}/", f"{home}/config/"))
     at = next((at for start in starts if (at := beside(path, f"{start}{named}", _SUFFIXES)) is not None), None)
     text = written.get(named) or (text_of(at) if at is not None else None)

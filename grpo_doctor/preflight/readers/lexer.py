@@ -38,8 +38,8 @@ class Statement:
 
     ``document`` is the here-document that the command reads, ``line`` is where it begins, ``literal`` is whether
     variables in it stay unexpanded, and ``target`` is where the output goes. ``function`` is the function whose body
-    follows, ``goes_on`` is whether ``&&`` or ``||`` follows, ``appended`` is whether an array already had elements, and
-    ``label`` holds the patterns of a branch of ``case``.
+    follows, and ``goes_on`` is whether ``&&`` or ``||`` follows. ``appended`` is whether an array already had elements,
+    and ``label`` contains the patterns of a branch of ``case``.
     """
 
     words: list[Word]

@@ -71,7 +71,7 @@ def _arguments(lines: list[str]) -> Iterator[Launch]:
 
 
 def _inline(rest: str) -> list[tuple[str, Any]]:
-    """Return the arguments of a call on one line, except those that are not literals."""
+    """Return the literal arguments of a call on one line."""
     body = _ENUMERATION.sub(r"\1", rest.rstrip())
     body = body[: body.rfind(")") + 1] if ")" in body else body + ")"
     try:

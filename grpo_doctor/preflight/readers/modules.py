@@ -35,7 +35,7 @@ def parsed(text: str) -> tuple[ast.Module, list[int]]:
         raise ReadError(f"more than {TOKENS} Python tokens, so not a configuration")
     lines = text.split("\n")
     if next((line for line in lines if line.strip() and line.lstrip()[0] != "#"), "")[:1] in (" ", "\t"):
-        tree, left_out = parsed(f"if True:\n{text}")  # a piece that was cut out of a function
+        tree, left_out = parsed(f"if True:\n{text}")  # an excerpt of a function
         return ast.increment_lineno(tree, -1), [line - 1 for line in left_out]
     left_out = []
     while True:
@@ -100,7 +100,7 @@ def siblings(trees: list[ast.Module], path: Path) -> list[ast.Module]:
                 try:
                     found[at] = _elsewhere(text)
                 except (SyntaxError, ValueError, RecursionError, MemoryError):
-                    continue  # its names stay unresolved, and each affected setting reports that
+                    continue  # the names of the module stay unresolved, and each affected setting reports this
                 waiting.append((at, found[at]))
     return list(found.values())
 

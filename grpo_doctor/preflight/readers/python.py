@@ -44,7 +44,7 @@ DEEPEST = 20
 BESIDE, ALONE = NAMES["calls_beside"], NAMES["calls_alone"]
 TELLING = frozenset(NAMES["telling"])
 GREEDY = "temperature"
-"""A setting that is 0 only in scripts that evaluate."""
+"""A setting that is 0 only in evaluation scripts."""
 _NAMES = "grpo|ppo|reinforce|rloo|dapo|gspo"
 _ALGORITHM = re.compile(_NAMES, re.IGNORECASE)
 _LEARNER = re.compile(
@@ -73,8 +73,8 @@ def read_python(text: str, path: Path | None = None) -> tuple[list[Launch], list
 def read_modules(
     sources: list[tuple[str, int]], path: Path | None = None, texts: Sequence[tuple[str, int]] = ()
 ) -> tuple[list[Launch], list[Command]]:
-    """Do the same for the pieces of one script, each with the number of lines before it; a piece that does not parse is
-    noted.
+    """Return the launches of the pieces of one script, each with the number of lines before it; a piece that does not
+    parse is noted.
 
     ``texts`` are the commands after ``!``.
     """
@@ -223,13 +223,13 @@ class _Script(Definitions):
             if prefix == "model" and beside.args and _GENERATES.search(ast.unparse(beside.func)[:200]):
                 self.add(launch, "model.pretrained_model_name_or_path", beside.args[0], beside.lineno)
         named = f"{self.text} {' '.join((*self.origins, *self.origins.values(), *self.fields))}".lower()
-        if known_as != "script" and "lora" not in named and "peft" not in named:  # a custom class may have its own
+        if known_as != "script" and "lora" not in named and "peft" not in named:  # custom classes may have other fields
             launch.add("lora.absent", True, 0)
         if known_as == "script":
             if (learned := _ALGORITHM.search(name)) is not None:
                 launch.add("algorithm", learned[0].lower(), call.lineno)
             launch.entries += self.loose().entries
-        elif not call.lineno:  # in an imported module, the script passes its own values
+        elif not call.lineno:  # the script passes its own values to an imported module
             launch.entries += [Entry(entry.key, entry.value, 0) for entry in self.loose().entries]
         return launch
 
@@ -244,7 +244,7 @@ class _Script(Definitions):
     def imports(self) -> str:
         """Return the trainer libraries that the script names."""
         named = [name for name in sorted(modules()) if re.search(rf"\b{name}\b", self.text)]
-        names = [name for name in named if not any(f.starts(name) for f in frameworks())]  # they are not program names
+        names = [name for name in named if not any(f.starts(name) for f in frameworks())]  # they name no program
         if not names and {"gym", "gymnasium"} & self.modules and not _OF_LANGUAGE.search(self.text):
             names.append("gym")
         return " ".join(names)
@@ -267,7 +267,8 @@ class _Script(Definitions):
                 self._passes(launch, prefix, keyword.value, call.lineno)
 
     def _passes(self, launch: Launch, prefix: str, node: ast.expr, line: int, depth: int = 0) -> None:
-        """Return the items of ``**node``: the last ones count, and those in a branch that may run come last."""
+        """Return the items of ``**node``: the last item of a key counts, and items in a branch that may run come
+        last."""
         changes = self.changes_of(node) if depth < 5 else []
         sure = [change for change in changes if self.taken(change.line) and not change.least]
         for change in sure:
@@ -411,7 +412,7 @@ class _Script(Definitions):
                         self.add(launch, f"call.{parameter}", value, call.lineno)
             elif (learner := _LEARNER.match(name)) is not None and call.lineno and not ELSEWHERE.search(name):
                 if learner[2] and "transformers" not in self.text:
-                    continue  # part of a games library
+                    continue  # the call belongs to a games library
                 launch.add("algorithm", (learner[1] or learner[2]).lower(), call.lineno)
                 self._keywords(launch, "", call)
 

@@ -199,7 +199,8 @@ class _Script:
         self.variables.arrays.setdefault(statement.array, []).extend(elements)
 
     def _option(self, labels: tuple[str, ...]) -> None:
-        """Read a branch of ``case "$1" in``. If the arguments are known, it runs with the argument that it names."""
+        """Read a branch of ``case "$1" in``. If the arguments are known, the branch runs with the argument that it
+        names."""
         given = self.variables.arrays.get("@")
         if given is None or not self.branches.open or not self.branches.open[-1].of_options:
             return
@@ -338,7 +339,7 @@ def _document(words: Words, statement: Statement, context: _Context, launches: l
         text = statement.document if statement.literal else context.variables.fill(statement.document)
         context.written |= dict.fromkeys(names, text)
         context.begun |= dict.fromkeys(names, 0 if context.depth else statement.line - 1)
-    elif words[0][0] != "cat" and context.depth < SCRIPTS:  # it only prints the usage
+    elif words[0][0] != "cat" and context.depth < SCRIPTS:  # the script only prints its usage
         launches += _read(statement.document, replace(context, depth=context.depth + 1))
 
 
@@ -378,7 +379,7 @@ def _command(words: Words, launches: list[Launch], shared: dict[str, tuple[Any, 
         return
     script = next((word for word in rest if _SCRIPT.search(word)), "")
     if script and (script == rest[0] or _SHELL.fullmatch(rest[0])):
-        launch.complete = False  # it passes its own settings
+        launch.complete = False  # the command passes its own settings
         launch.notes.append(f"it starts {script[:80]}, which was not read")
     if any(word in ("$@", "${@}", "$*") or word.startswith("$@") for word in rest):
         launch.notes.append("arguments that the script passes through ($@) were not read")

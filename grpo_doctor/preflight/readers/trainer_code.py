@@ -30,7 +30,7 @@ MANY = 50
 
 
 def code_of(script: Sequence[ast.stmt], calls: Sequence[tuple[str, ast.Call]]) -> list[Entry]:
-    """Return facts about the trainer from a script, under keys that begin with ``code.``."""
+    """Return facts about the trainer in a script, under keys that begin with ``code.``."""
     found: list[Entry] = []
     functions: dict[str, Function] = {}
     given_again: set[str] = set()

@@ -149,7 +149,7 @@ def _cut(value: str, how: str, pattern: str) -> str:
     at_end, text = how[0] == "%", pattern.strip("*")
     if "*" not in pattern:
         return value.removesuffix(text) if at_end else value.removeprefix(text)
-    # the longest match begins, or ends, at the other end of the value
+    # the longest match extends to the other end of the value
     split = value.partition(text) if how in ("%%", "#") else value.rpartition(text)
     if not text or not split[1]:
         return value

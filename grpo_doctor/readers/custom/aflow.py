@@ -1,9 +1,9 @@
 """Reads the console of the AFlow-GRPO trainer of beita6969/colab-grpo (``src/grpo_trainer.py``).
 
-Pitfalls in its logs: the block ``GRPO诊断 (Batch级别)`` and ``avg_reward`` are statistics of the advantages, not of the
-rewards; answers are scored in the order in which they complete; the executor's answers (``### Step 1: …``) are not the
-policy's output; stderr is interleaved; numbers are printed as ``np.float64(…)``. The policy's own text consists of the
-output of the generation phase and the first 60 characters of valid workflows.
+Its logs have several pitfalls. The block ``GRPO诊断 (Batch级别)`` and ``avg_reward`` are statistics of the advantages,
+not of the rewards. Answers are scored in the order in which they complete. The executor's answers (``### Step 1: …``)
+are not the policy's output. stderr is interleaved, and numbers are printed as ``np.float64(…)``. The policy's own text
+consists of the output of the generation phase and the first 60 characters of valid workflows.
 """
 
 from __future__ import annotations

@@ -202,7 +202,7 @@ def _entropy_loss(log: Log, line: re.Match[str]) -> None:
     task = log.task or FAIRNESS
     log.tasks[task].setdefault("entropy_mean", _number(line["entropy"]))
     log.fields["entropy_coef"] = log.tasks[task]["entropy_coef"]
-    if task == FAIRNESS:  # the entropy of the run is also that of fairness
+    if task == FAIRNESS:  # the entropy of the run is also the entropy of the fairness task
         log.fields["entropy_loss"] = log.tasks[task]["entropy_loss"]
 
 

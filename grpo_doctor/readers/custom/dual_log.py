@@ -40,7 +40,7 @@ class Step:
 
     def close(self) -> None:
         """Average the collected values; a step that was read completely but has no line about zero-variance groups has
-        none."""
+        no such groups."""
         for name, values in self.lists.items():
             task, _, field_name = name.rpartition(".")
             (self.tasks[task] if task else self.fields).setdefault(field_name, mean(values))
@@ -90,7 +90,7 @@ class Log:
             return
         if self.text is not None:
             self._response(text)
-        if _ABSURD.search(text):  # larger than any count in a log, and too large for a step
+        if _ABSURD.search(text):  # larger than any count in a log, and therefore not a step
             return
         for mark, pattern, handler in self.handlers:
             if mark in text and (found := pattern.search(text)):
@@ -108,7 +108,7 @@ class Log:
             self.steps.append(self.step)
 
     def zero_based(self, step: str) -> None:
-        """Do the same for a step that is counted from 0, in a log that also counts from 1."""
+        """Assign the following lines to a step that is counted from 0, in a log that also counts from 1."""
         self.at(int(step) + self.shift)
 
     def put(self, name: str, value: float) -> None:
@@ -161,7 +161,7 @@ class Log:
         return self.builder.finish()
 
     def _complete(self, fields: dict[str, Any], tasks: dict[str, dict[str, Any]]) -> None:
-        """Derive the number of groups and the figures for both tasks together."""
+        """Derive the number of groups and the values for both tasks together."""
         if self.groups is None:
             fields.pop("zero_variance_groups", None)
         elif "zero_variance_groups" in fields:

@@ -1,7 +1,7 @@
 """Reads rollouts, one or many per row, by the names in ``rollouts/names.csv``: Parquet, JSONL and JSON of any
 framework, and Inspect logs.
 
-They become samples, and give statistics of the step: rewards, groups, tool calls, loops.
+Rollouts become samples, and provide statistics of the step: rewards, groups, tool calls, loops.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MOST = 8
 _LOOK = 64
 """Number of rows between checks of the budget."""
 _ENOUGH = 30
-"""Minimum number of responses in one row for the row to be judged by itself."""
+"""Minimum number of responses in one row for the row to be judged on its own."""
 _AT_ONCE = 4_096
 """Number of Parquet rows to read at once."""
 _LISTED = 256
@@ -48,7 +48,7 @@ _VALUE = 5
 _HELD_OUT = re.compile(r"(?i)(?:^|[^a-z])(?:val|validation|evals?|evaluation)(?:[^a-z]|$)")
 """Names of files and folders with responses of an evaluation."""
 _ENDED = {*NAMES["reward"], *NAMES["success"], *NAMES["advantage"], *NAMES["finish"]}
-"""Names that a rollout has, and a data set of texts does not."""
+"""Names that occur in rollouts but not in a dataset of texts."""
 _TALK = re.compile(r'"(?:role|from)"\s*:\s*"(?:assistant|gpt)"')
 _COLUMNS = re.compile(r'"columns"\s*:\s*\[([^\]]*)\]')
 _NAMES = re.compile(r'"([A-Za-z ]{1,40}?)(?:_\d+)?"')
@@ -215,8 +215,8 @@ def _ahead(batches: Iterator[Any]) -> Iterator[Any]:
 def _rows_at_once(file: Input, group: Any, number: int) -> int:
     """Return how many rows of a row group to read at once, according to its metadata. Raises `OverBudgetError`.
 
-    A few bytes can encode very long lists, or a long text many times: one row may hold all the values of a list column,
-    and each row may hold the longest text of a dictionary.
+    A few bytes can encode very long lists, or a long text many times. One row may contain all the values of a list
+    column, and each row may contain the longest text of a dictionary.
     """
     columns = [group.column(place) for place in range(group.num_columns)]
     values = max((column.num_values for column in columns), default=0)

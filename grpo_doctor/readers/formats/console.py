@@ -145,7 +145,7 @@ class _Console:
         self._recent: deque[tuple[int, bytes]] = deque(maxlen=1 + _BELOW)
         """The last lines that are as short as a heading, with their numbers."""
         self.headed = False
-        """Whether rows have their step in such a line above them."""
+        """Whether the step of a row is in such a line above it."""
         self._early: list[tuple[dict[str, Any], int, float | None]] = []
         self._rewarded = False
         self.epochs = False
@@ -200,7 +200,7 @@ class _Console:
             self.general.see(line, text, not (self._busy or warns))
 
     def _of_mapping(self, line: int, text: str) -> bool:
-        """Read a line that holds a mapping, or is part of one; return False for any other."""
+        """Read a line that contains a mapping, or is part of one; return False for any other line."""
         if (found := trl_console.mapping(text)) is not None and self._mapping(line, text, *found):
             return True
         if config := self.config.see(text):
@@ -208,8 +208,8 @@ class _Console:
         return self.config.took
 
     def speaks(self, raw: bytes, holds: bool) -> bool:
-        """Return whether a line without a mapping is read although the trainer is known; ``holds`` if one of the lines
-        may hold an error or an override of settings."""
+        """Return whether a line without a mapping is read although the trainer is known; ``holds`` is true if one of
+        the lines may contain an error or an override of settings."""
         return (holds and (raw.find(_FAILS) >= 0 or raw.find(_SETS) >= 0)) or (
             self.headed and _STEP_ALONE.fullmatch(decoded(raw)) is not None
         )
@@ -267,7 +267,7 @@ class _Console:
         """Read a row of metrics; return False for another mapping."""
         step, of_rollout = self._step(line, body, before)
         if text == self.last or ("epoch" in body and self.last.endswith(body)):
-            return True  # every process of a job prints the same row, some with their number first
+            return True  # every process of a job prints the same row, in some cases after its number
         said = _said(text)
         at = step if step is not None else self.bars.position
         self._by_bar |= at is not None and step is None
@@ -304,8 +304,8 @@ class _Console:
         return True
 
     def _of_a_response(self, row: dict[str, Any], line: int, at: float | None) -> bool:
-        """Return whether a mapping without a step is not a row: it has no known metric, or the rewards of a response,
-        which are kept until an update is read."""
+        """Return whether a mapping without a step is not a row. It is not a row if it has no known metric, or if it has
+        the rewards of a response, which are kept until an update is read."""
         if not trl_console.tells(row) or (self.epochs and "epoch" not in row):
             self.general.pass_over(key for key, value in row.items() if number(value) is not None)
             return True
@@ -341,7 +341,7 @@ class _Console:
 
     def _printed(self, line: int, mapping: dict[str, Any]) -> None:
         """Read a mapping that spans many lines: a row of metrics if it contains only numbers, or else the
-        configuration. If it only compares sampler and trainer, as XTuner's does, other lines have the metrics.
+        configuration. If a mapping only compares sampler and trainer, as in XTuner, other lines have the metrics.
         """
         metrics = [key for key in mapping if resolve(key) and not declared(key)]
         if metrics and all(resolve(key)[0].field.startswith(_AGREE) for key in metrics) and not self._known:
@@ -367,7 +367,7 @@ class _Console:
             self.trl.join(self.rollouts)
         self.trl.by_bar = self._by_bar
         known = max((self.verl, self.trl), key=lambda rows: len(rows) * len(rows.columns))
-        if len(known) and (len(known.columns) > 1 or known is self.verl):  # a single held-out score may be everything
+        if len(known) and (len(known.columns) > 1 or known is self.verl):  # the only result may be one held-out score
             known.mends = True
             return known.runs()
         runs = self.general.finish()

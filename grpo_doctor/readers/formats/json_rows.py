@@ -100,7 +100,8 @@ def _passed_over(document: dict[str, Any], rows: Rows) -> dict[str, int]:
 
 
 _FEW = 20
-"""Maximum number of figures in a part of a document that are listed; for a larger part, only its name is listed."""
+"""Maximum number of values in a part of a document whose keys are listed; for a larger part, only its name is
+listed."""
 
 
 def _trainer_state(file: Input, state: dict[str, Any]) -> Run:

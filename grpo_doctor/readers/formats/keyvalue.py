@@ -52,7 +52,7 @@ _LEAST_NAMELESS = 3
 _SHORTEST_START = 8
 """Minimum number of characters, without numbers, of a line that marks the start of a program."""
 _STARTS, _SAME_START = 3, 0.2
-"""Number of lines at a program's start, and their share of all such lines, from which the program counts as
+"""Number of lines at a program's start, and their share of all such lines, at or above which the program counts as
 restarted."""
 _FEWEST_ROWS = 5
 """Minimum number of rows for a process to count as training."""
@@ -77,7 +77,7 @@ _OF_A_SAMPLE = re.compile(
     r"\W*(?:sample|completion|response|candidate|generation|answer)\s?[#(\[]?\s?\d{0,6}(?:/\d{1,6})?[)\]]?\s?[:|]",
     re.IGNORECASE,
 )
-"""Start of a line about one response, whose reward is part of the step's."""
+"""Start of a line about one response, whose reward is part of the reward of the step."""
 _ITS_TEXT = re.compile(
     r"[;,|]\s*(?:response|completion|generation|answer|output|prediction|text)\s?[:=]", re.IGNORECASE
 )
@@ -105,8 +105,8 @@ def _of_rl(name: str) -> bool:
 
 
 def _bare_reward(text: str, names: Sequence[str]) -> bool:
-    """Return whether a bare ``R`` is in a progress bar or among other metrics, as the reward is; recall comes with
-    precision, and an adapter's rank comes with settings."""
+    """Return whether a bare ``R`` is in a progress bar or among other metrics, as a reward is. Recall appears next to
+    precision, and the rank of an adapter appears among settings."""
     alone = _OF_RECALL.isdisjoint(names) and not any(map(declared, names))
     return alone and ("%|" in text or (sum(map(bool, names)) > _BESIDE_BARE and not any(" " in name for name in names)))
 
@@ -193,7 +193,7 @@ class General:
         return True
 
     def _add_template(self, of: bytes, template: Template) -> None:
-        """Add a template of which this is the first line; if there are too many, templates with a single line are
+        """Add a template that begins with this line; if there are too many templates, those with a single line are
         dropped."""
         if len(self._templates) >= _MOST_SHAPES:
             often = {k: t for k, t in self._templates.items() if t.lines > 1 or t.shape is not None}
@@ -606,8 +606,8 @@ def _detached(text: str) -> str:
 
 
 def _located(taken: _Taken, given: str, text: str) -> _Taken | None:
-    """Return the same with the position of each number on its line, or None if the line has other numbers or one that
-    is not written in digits."""
+    """Return the template's numbers with the position of each on its line, or None if the line has other numbers or a
+    number that is not written in digits."""
     given = _detached(given)
     found = list(NUMBER.finditer(given))
     numbers = [match[0] for match in NUMBER.finditer(text)]
@@ -625,7 +625,7 @@ def _beginnings(name: str) -> Iterator[str]:
 
 @lru_cache(maxsize=4096)
 def _below(path: str, name: str) -> str:
-    """Return a name with the path above it, if only both together say what it is."""
+    """Return a name with the path above it, if only both together have a meaning."""
     whole = f"{path}/{name}"
     if any(alias.rank < GUESSED for alias in resolve(whole)) or of_another(path) or words(name) <= _STATISTICS:
         return whole
@@ -656,7 +656,7 @@ class _Part(NamedTuple):
         return _Part(named, *(part[own] for part in self[1:]))
 
     def rows(self) -> Numbers:
-        """Return its rows under the names of their metrics."""
+        """Return the rows of the shape under the names of their metrics."""
         return Numbers([*self.named], self.places, self.lines, self.steps, self.table[:, [*self.named.values()]])
 
 

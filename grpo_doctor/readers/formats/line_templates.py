@@ -18,7 +18,7 @@ from .repeated_lines import Shape
 
 _NUMERIC = b"0123456789+-."
 _FIGURES = bytes(byte if byte in _NUMERIC + b"eE" else 32 for byte in range(256))
-"""Keeps the characters of a line that numbers consist of."""
+"""Keeps only those characters of a line that occur in numbers."""
 _DIGITS = b"0123456789"
 _PARTED = bytes(
     48 if chr(byte).isdigit() and byte < 128 else byte | 32 if chr(byte).isalpha() and byte < 128 else byte
@@ -34,7 +34,7 @@ _NEAR = 8
 """Number of words before a number that may name it."""
 _CASES = bytes(97 if chr(byte).islower() and byte < 128 else 65 if chr(byte).isupper() and byte < 128 else 32
                for byte in range(256))  # fmt: skip
-"""Keeps the cases of letters."""
+"""Keeps the case of letters."""
 _SAY_LITTLE = frozenset(
     "a after all and answer as at avg average be by call calls chars code count counts data diff drop error errors "
     "example examples exp final first floor for from function global hard has high hit in is it k level limit log low "
@@ -99,12 +99,12 @@ class Template:
         for a missing one."""
         self.shape, self._count = shape, len(figures(self.text))
         places = [-1 if pick is None else before + pick[0] for pick in picks]
-        self._pick = itemgetter(places[0], *places)  # the first one twice, because a single item comes without a tuple
+        self._pick = itemgetter(places[0], *places)  # the first one twice: a single item is returned without a tuple
         divisors = [1.0 if pick is None else pick[1] for pick in picks]
         self._divisors = None if set(divisors) <= {1.0} else divisors
 
     def numbers(self, raw: bytes) -> list[float]:
-        """Return the numbers of one of its lines, or nothing if they are not written as on the first line."""
+        """Return the numbers of one line of the template, or nothing if they are not written as on the first line."""
         tokens = figures(raw)
         if len(tokens) != self._count:
             return []

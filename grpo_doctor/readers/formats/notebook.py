@@ -60,7 +60,7 @@ def read(file: Input) -> list[Run]:
     runs = [run for run, _ in found]
     told, _ = distinct(_once([run for run in runs if run.run_type != "none"]))
     crashed = [run for run, trains in found if trains and run.run_type == "none" and run.ending]
-    if told and crashed and all(run.run_type == "supervised" for run in told):  # what the notebook is for has no row
+    if told and crashed and all(run.run_type == "supervised" for run in told):  # the main training has no row
         crashed[-1].notes += map(told_of, told)
         return crashed[-1:]
     if told:
@@ -83,7 +83,7 @@ def _once(runs: list[Run]) -> list[Run]:
         whole = next((run for run in runs if run is not table and _shows_of(table, run)), None)
         if whole is None or table in left:
             continue
-        if whole.steps.tolist() == list(range(1, len(whole) + 1)):  # counted, because the rows are not numbered
+        if whole.steps.tolist() == list(range(1, len(whole) + 1)):  # the rows are not numbered
             whole.steps = table.steps
         whole.settings = table.settings | whole.settings
         left.append(table)
@@ -127,7 +127,7 @@ def printed(file: Input, output: str) -> list[Run]:
         copy.flush()
         runs = read_input(Input(Path(copy.name), file.mapping, shown=file.source, embedded=True))
     for run in runs:
-        run.lines[:] = 0  # they are line numbers of the output, not of the file
+        run.lines[:] = 0  # these are line numbers of the output, not of the file
         run.notes[:0] = file.notes
     return runs
 
@@ -243,5 +243,5 @@ def _of_page(page: str) -> Iterator[str]:
         elif inside and cells and match[0][0] != "<":
             cells[-1] += html.unescape(match[0]).replace('"', "'")
     if len(lines) > 1:
-        yield "\n".join(lines)  # the page is truncated inside it
+        yield "\n".join(lines)  # the page is truncated inside the table
     yield "".join(printed)

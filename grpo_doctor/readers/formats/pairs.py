@@ -57,7 +57,7 @@ _LOG_WORDS = frozenset(
     "skip skipped skipping starting done finished completed with 步 轮 次".split()
 )
 _LEVEL = re.compile(r"^SUCCESS\s+(?=(?i:step|iter|iteration|update|epoch)\b)")
-"""A loguru level before the counter, as prime-rl prints it; elsewhere that word is a rate."""
+"""A loguru level before the counter, as prime-rl prints it; elsewhere, that word is a rate."""
 _JOINED = re.compile(r"(?:^|\s)[A-Za-z][\w/]*:[A-Za-z][\w/]*$")
 """A name that contains a colon, as tinker writes ``loss:sum``."""
 _COUNTER = re.compile(
@@ -192,7 +192,7 @@ def _decimal(text: str, match: re.Match[str]) -> tuple[float, int]:
 @lru_cache(maxsize=4096)
 def _name(gap: str, after: str, subject: str) -> tuple[str, str]:
     """Return the name that the text before a number gives it, and the subject of a bare statistic."""
-    gap = gap.rstrip("'\"*`")  # marks around the number
+    gap = gap.rstrip("'\"*`")  # characters around the number
     text = gap.rstrip()
     if text.endswith("第") and after in "步轮次":
         return "step", subject

@@ -1,4 +1,4 @@
-"""Distinguishes a document about a training from the log of one, which may also be pasted into a document."""
+"""Distinguishes a document about a training run from a log, which may also be pasted into a document."""
 
 from __future__ import annotations
 

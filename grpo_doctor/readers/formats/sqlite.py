@@ -60,7 +60,7 @@ def _opened(file: Input) -> Iterator[sqlite3.Connection]:
                     copy.write(chunk)
             copy.flush()
             path = Path(copy.name)
-        live = path.with_name(f"{path.name}-wal").exists()  # a writer is active, and its newest rows are there
+        live = path.with_name(f"{path.name}-wal").exists()  # a writer is active, and the newest rows are in this file
         with closing(
             sqlite3.connect(f"file:{quote(str(path))}?mode=ro{'' if live else '&immutable=1'}", uri=True)
         ) as c:

@@ -103,8 +103,8 @@ def _drawn(file: Input, delimiter: str, names: list[str]) -> list[_Table]:
 
 
 class _Table:
-    """The rows of one run and its columns by position; once these are known, complete rows are read without building a
-    mapping."""
+    """The rows of one run, and its columns by position; once the columns are known, complete rows are read without
+    building a mapping."""
 
     def __init__(self, rows: Rows, columns: Mapping[int, str]) -> None:
         self.rows, self.columns = rows, columns

@@ -1,9 +1,9 @@
 """Reads repeatedly printed lines in a second way, whose result is compared with the first one.
 
-It uses only structure. Lines of one shape are a template. The template that shows most about a training is the main
-one, and a number that counts up in it numbers its rows. Without such a number, a heading is used if it advances with
-nearly every row, or if it encloses several lines, which are averaged. Templates that occur as often as the rows are
-joined with them. Lines whose words vary are generated text; without a counter, they give no row.
+It uses only structure. Lines of one shape are a template. The template with the most information about a training is
+the main one, and a number that counts up in it numbers its rows. Without such a number, a heading is used if it
+advances with nearly every row, or if it encloses several lines, which are averaged. Templates that occur as often as
+the rows are joined with them. Lines whose words vary are generated text; without a counter, they give no row.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ..row_kinds import SAYS_ENOUGH, says
 from .repeated_lines import Shape, backs
 
 _ALIKE = 0.6
-"""Share of common names from which two templates are one with optional fields."""
+"""Share of common names at or above which two templates are one template with optional fields."""
 _FALLS = 0.1
-"""Maximum share of decreases in a counter, at which runs begin again."""
+"""Maximum share of decreases in a counter; at a decrease, a run begins again."""
 _ADVANCES = 0.8
 """Minimum share of the rows with which a heading advances if it counts them."""
 _MOST = 40

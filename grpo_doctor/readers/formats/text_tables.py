@@ -17,7 +17,7 @@ PARTED = ("|", "  ", " ")
 """Separators of the cells of a drawn table: bars, two or more spaces, spaces."""
 _DELIMITERS = ("|", "\t", "  ", " ", ",")
 BARS = "|│┃║"
-"""Bar characters; those of the header are often thicker."""
+"""Bar characters; header bars are often thicker."""
 _BARS = str.maketrans(BARS, "||||")
 _MARKS = "*`~≈ "
 INDEX = ""
@@ -34,8 +34,8 @@ _STEP = re.compile(
 
 
 def found(lines: Sequence[str], mapped: Collection[str] = ()) -> tuple[str, list[str]] | None:
-    """Return the separator of a table inside a text, and its header, of which one cell counts and one is a metric or
-    mapped."""
+    """Return the separator of a table inside a text, and its header; one cell of the header must be a counter, and one
+    must be a metric or mapped."""
     rows = [line for line in lines[:_DEEPEST] if not RULE.fullmatch(line)]
     for above, below in pairwise(rows):
         for delimiter in _DELIMITERS:

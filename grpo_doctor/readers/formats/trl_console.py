@@ -15,7 +15,7 @@ FORMAT = "trl-console"
 _BAR_BEHIND = re.compile(r"(?<=\})\s*\d+%\|[^{}]*$")
 _BAR = re.compile(r"\|\s*(\d{1,12})/(\d{1,12}) \[")
 TRAINED = re.compile(r"\bTrainOutput\(global_step=(\d{1,12}),")
-"""What Transformers' ``train`` returns, with the number of steps."""
+"""The result of Transformers' ``train``, which contains the number of steps."""
 _CUT = "-truncated_ratio"
 _BARE_PAIR = re.compile(r"""(['"])[\w/ .()-]{1,80}\1: -?[\d.]""")
 _KEY = re.compile(r"""['"]([\w/ .()-]{1,80})['"]: """)
@@ -31,7 +31,7 @@ _BARE = re.compile(rb"%(?<=\d%)(?= +\d{1,12}/\d{1,12} \[)")
 
 
 def unfilled(raw: bytes) -> bytes:
-    """Return a line whose progress bars have no fill, so that lines of one bar differ in numbers alone."""
+    """Return a line whose progress bars have no fill, so that lines of one bar differ only in numbers."""
     before, *bars = raw.split(b"%|")
     if bars:
         return before + b"".join(b"%||" + (bar.partition(b"|")[2] if b"|" in bar else bar) for bar in bars)
@@ -88,8 +88,7 @@ def tells(row: dict[str, Any]) -> bool:
 
 
 def updates(row: dict[str, Any]) -> bool:
-    """Return whether a row contains an update or an evaluation, because the rewards of one response are a mapping,
-    too."""
+    """Return whether a row contains an update or an evaluation; the rewards of one response are also a mapping."""
     return bool(_fields(row) - _OF_FORM - {"reward_mean"})
 
 

@@ -22,13 +22,13 @@ _LONGEST_CONFIG = 4000
 _PROCESS = re.compile(r"\([^()]{1,120}pid=[^()]{1,60}\)")
 """Ray's prefix for the lines of a process, on every line of its mappings."""
 _PART = re.compile(r"['\"](\w{1,80})['\"]:$")
-"""The name of a part whose mapping begins on its line, where other output has interrupted the whole."""
+"""The name of a part whose mapping begins on its line, if other output has interrupted the complete mapping."""
 _KEY = re.compile(r"""\s*["']""")
 _GOES_ON = re.compile(
     r"""\s*(?:$|["'{}\])(]|[-+]?[\d.][\d.eE+-]*\s*[]),}]|\[\s*(?:$|["'\[{(\]]|[-+]?[\d.][\d.eE+-]*\s*[\],])"""
     r"""|(?:True|False|None|nan|inf|true|false|null)\b)"""
 )
-"""Start of a line within a mapping; any other line ends an unclosed mapping."""
+"""Start of a line within a mapping; a line with any other start ends an unclosed mapping."""
 _VALUE = r":(?:np\.float64\()?([^ ()\r\x1b]*)\)?"
 
 
@@ -61,7 +61,7 @@ class Lines:
         if len(row) < 0.5 * len(parts):
             return False
         self.rows.add(row, line, step)
-        if torn:  # it is incomplete, perhaps within its last number
+        if torn:  # the line is incomplete, perhaps within its last number
             self.rows.notes.append(
                 NotRead(f"line {line} is incomplete: its last value and everything after it were not read")
             )

@@ -9,7 +9,7 @@ from .verl_console import begins
 _OPENS = re.compile(r"\{(['\"])[\w/ .-]{1,80}\1: -?\d[^{}]*$")
 """The first line of a wrapped mapping: its first value is a number, and the line does not end there."""
 _TORN_VALUE = re.compile(r"[\d.eE+naif-]{1,30} - [\w./@-]{1,80}:")
-"""Start of a line that continues a value of verl's."""
+"""Start of a line that continues a value in verl's output."""
 _MOST, _LOST = 100, 2
 """Maximum number of lines of a row, and of trailing blanks that a copy of the terminal may have lost."""
 
@@ -55,7 +55,7 @@ class Wrapped:
         return [(self.line, self._joined(held))] if held else []
 
     def torn(self) -> str:
-        """Return what is whole of a mapping in which the log ends."""
+        """Return the complete part of a mapping within which the log ends."""
         whole, comma, _ = "".join(self._held if self._is_mapping else ()).rpartition(", ")
         return f"{whole}}}" if comma else ""
 

@@ -12,7 +12,7 @@ CASES = [
     ("MIS001", {"initial-weights": [0.15, 1.0]}, {"initial-weights": [0.16, 1.0]}, "error",
      "The rollout engine still has the initial weights: this explains 16% of the log-probability difference."),
     ("MIS002", {"other-weights": [0.15, 0.2]}, {"other-weights": [0.9, 0.2]}, "warning",
-     "The rollout engine computes with other weights (another checkpoint, adapter or choice of experts, or undeclared "
+     "The rollout engine uses different weights (another checkpoint, adapter or choice of experts, or undeclared "
         "quantisation): this explains 90% of the log-probability difference (0.2 nats).",
     ),
     ("MIS003", {"quantised": [0.15, 0.1]}, {"quantised": [1.0, 0.1]}, "info",

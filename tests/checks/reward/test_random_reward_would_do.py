@@ -14,7 +14,7 @@ def test_a_qwen_model_that_gains_wants_a_control() -> None:
     settings = {"model": "Qwen/Qwen2.5-Math-7B"}
     assert found(settings, settings) == [
         "Qwen/Qwen2.5-Math-7B also improves under a random reward: run one control with a random reward to measure "
-        "the effect of this one."
+        "the effect of the actual reward."
     ]
 
 
