@@ -11,6 +11,7 @@ from markupsafe import Markup
 from .. import __version__
 from ..diagnosis.catalogue import home
 from ..diagnosis.wording import counted
+from ..readers.folder import outcomes
 from ..report.chart_layout import Small, multiples
 from ..report.markup import digest, environment
 from ..report.model import Options
@@ -41,6 +42,7 @@ def render(overview: Overview, options: Options, pages: str = "") -> str:
         "alt": _in_words,
         "counted": counted,
         "one_line": one_line,
+        "outcomes": outcomes,
         "pages": pages,
     }
     page = environment(FOLDER).get_template("page.j2")

@@ -173,6 +173,7 @@ def test_each_line_opens_the_page_of_its_run(sweep: Path, tmp_path: Path) -> Non
     pages = sorted((tmp_path / "runs").iterdir())
     assert len(pages) == 2
     assert all(f'href="runs/{path.name}"' in page for path in pages)
+    assert "2 files: 2 logs</p>" in page
     assert "<article" in pages[0].read_text(encoding="utf-8")
 
 
