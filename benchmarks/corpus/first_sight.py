@@ -89,7 +89,7 @@ def summary(rows: list[dict[str, str]]) -> str:
     days = [row["judged"] for row in rows]
     allowed, missed, flagged = _counts(rows)
     return (
-        f"| on logs that no rule had met, judged {' to '.join(sorted({min(days), max(days)}))} "
+        f"| on logs that were not used to write the checks, judged {' to '.join(sorted({min(days), max(days)}))} "
         f"| {len(rows)} logs of {_repositories(rows)} repositories |\n|---|---|\n"
         f"| verdict is one that the label allows | {allowed} |\n"
         f"| failing, but called healthy | {missed} |\n"
