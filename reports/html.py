@@ -65,7 +65,8 @@ def _run(diagnosis: Diagnosis, index: int, options: Options, most: int) -> dict[
     shown = panels(diagnosis, most)
     charts, told = drawings(shown)
     first, main = decisive(diagnosis, shown), words.story(diagnosis).main
-    green = any(chart.normal for chart in charts)
+    curves = [chart for chart in charts if chart.panel.field != "timeline"]
+    shaded, green = any(chart.spans for chart in curves), any(chart.normal for chart in curves)
     if charts and not options.static:
         told["first"] = float(shown[0].ground.x[0])
         told["texts"] = words.texts_by_step(diagnosis) if options.samples else {}
@@ -78,7 +79,7 @@ def _run(diagnosis: Diagnosis, index: int, options: Options, most: int) -> dict[
         "first": next((chart for chart in charts if chart.panel is first), None),
         "charts": [chart for chart in charts if chart.panel is not first],
         "told": Markup(embedded(told)) if charts and not options.static else "",
-        "legend": legend(shown, green=green),
+        "legend": legend(shown, shaded=shaded, green=green),
         "unit": unit(shown[0].ground) if shown else "",
         "framework": framework(diagnosis.run),
         "proofs": proofs(diagnosis) if options.samples else [],

@@ -6,7 +6,7 @@ import csv
 import json
 from pathlib import Path
 
-from benchmarks.corpus.first_sight import judged, sentence, stored, table
+from benchmarks.corpus.first_sight import judged, stored, summary, table
 
 LABEL = {
     "file": "someone+trainer__log.jsonl", "repository": "someone/trainer", "path": "log.jsonl", "commit": "a" * 40,
@@ -47,8 +47,13 @@ def test_table_counts_what_labels_allow_and_the_two_grave_errors() -> None:
     assert table(logs).splitlines()[-1] == "| 2026-01-02 | abc | 4 | 3 | 2 of 4 (50%) | 1 of 2 | 1 of 1 | not read |"
     read = table([*logs, log("c/c", "healthy", "healthy", "yes"), log("c/c", "healthy", "healthy", "no")])
     assert read.splitlines()[-1].endswith("| 1 of 2, 1 of 2, 1 of 2 |")
-    assert sentence(logs).startswith("On 4 logs of 3 repositories")
-    assert sentence(logs).endswith("in 2 (50%).")
+    assert summary(logs).splitlines() == [
+        "| on logs that were not used to write the checks, judged 2026-01-02 | 4 logs of 3 repositories |",
+        "|---|---|",
+        "| verdict is one that the label allows | 2 of 4 (50%) |",
+        "| failing, but called healthy | 1 of 2 |",
+        "| healthy, but called failing | 1 of 1 |",
+    ]
 
 
 def test_stored_rows_name_each_log_once() -> None:

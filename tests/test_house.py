@@ -264,7 +264,7 @@ def test_the_readme_shows_the_stored_accuracy() -> None:
     assert len(table) > 5
     assert "\n".join(table) in README
     assert re.search(r"Measured on \d{4}-\d{2}-\d{2} with version \S+\. Command: `[^`]+`", page)
-    assert first_sight.sentence(first_sight.stored()) in README
+    assert first_sight.summary(first_sight.stored()) in README
     assert first_sight.table(first_sight.stored()) in page
 
 

@@ -79,32 +79,45 @@ def table(rows: list[dict[str, str]]) -> str:
     ]
     for (day, revision), group in groupby(rows, key=itemgetter("judged", "revision")):
         logs = list(group)
-        expected = [set(log["expect"].split("|")) for log in logs]
-        allowed = sum(log["verdict"] in known for log, known in zip(logs, expected, strict=True))
-        missed = [log["verdict"] == "healthy" for log, known in zip(logs, expected, strict=True) if is_faulty(known)]
-        flagged = [log["verdict"] == "failing" for log, known in zip(logs, expected, strict=True) if "healthy" in known]
-        lines.append(
-            f"| {day} | {revision} | {len(logs)} | {len({log['repo'] for log in logs})} "
-            f"| {allowed} of {len(logs)} ({allowed / len(logs):.0%}) "
-            f"| {sum(missed)} of {len(missed)} | {sum(flagged)} of {len(flagged)} | {_read(logs)} |"
-        )
+        counts = " | ".join(_counts(logs))
+        lines.append(f"| {day} | {revision} | {len(logs)} | {_repositories(logs)} | {counts} | {_read(logs)} |")
     return "\n".join(lines)
+
+
+def summary(rows: list[dict[str, str]]) -> str:
+    """The verdicts on all sets together, as the README shows them."""
+    days = [row["judged"] for row in rows]
+    allowed, missed, flagged = _counts(rows)
+    return (
+        f"| on logs that were not used to write the checks, judged {' to '.join(sorted({min(days), max(days)}))} "
+        f"| {len(rows)} logs of {_repositories(rows)} repositories |\n|---|---|\n"
+        f"| verdict is one that the label allows | {allowed} |\n"
+        f"| failing, but called healthy | {missed} |\n"
+        f"| healthy, but called failing | {flagged} |"
+    )
+
+
+def _repositories(logs: list[dict[str, str]]) -> int:
+    return len({log["repo"] for log in logs})
+
+
+def _counts(logs: list[dict[str, str]]) -> tuple[str, str, str]:
+    """How many verdicts the label allows, and how many are each of the two errors that cost most."""
+    expected = [set(log["expect"].split("|")) for log in logs]
+    allowed = sum(log["verdict"] in known for log, known in zip(logs, expected, strict=True))
+    missed = [log["verdict"] == "healthy" for log, known in zip(logs, expected, strict=True) if is_faulty(known)]
+    flagged = [log["verdict"] == "failing" for log, known in zip(logs, expected, strict=True) if "healthy" in known]
+    return (
+        f"{allowed} of {len(logs)} ({allowed / len(logs):.0%})",
+        f"{sum(missed)} of {len(missed)}",
+        f"{sum(flagged)} of {len(flagged)}",
+    )
 
 
 def _read(logs: list[dict[str, str]]) -> str:
     """How many first paragraphs a second person found true, right and useful."""
     known = [[log[name] for log in logs if log[name]] for name in COLUMNS[-3:]]
     return ", ".join(f"{share.count('yes')} of {len(share)}" for share in known) if known[0] else "not read"
-
-
-def sentence(rows: list[dict[str, str]]) -> str:
-    """The verdicts on all sets together, as the README quotes them."""
-    allowed = sum(log["verdict"] in log["expect"].split("|") for log in rows)
-    return (
-        f"On {len(rows)} logs of {len({log['repo'] for log in rows})} repositories that were not used to write the "
-        "checks, each labelled before it was read, the verdict agreed with the label in "
-        f"{allowed} ({allowed / len(rows):.0%})."
-    )
 
 
 def is_faulty(expected: set[str]) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -113,6 +115,7 @@ def _store(db: Path | None, places: list[str] | None) -> Store:
 
     if not places and (db is None or not db.exists()):
         raise ConfigError("pass run folders, or the --db file of an earlier call")
+    atexit.unregister(gc.freeze)  # DuckDB prints a list of its objects if they are not collected at exit
     return Store(db)
 
 

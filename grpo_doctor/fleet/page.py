@@ -9,6 +9,7 @@ import numpy as np
 from .. import __version__
 from ..diagnosis.catalogue import home
 from ..diagnosis.wording import counted
+from ..readers.folder import outcomes
 from ..report.chart_layout import Small, multiples
 from ..report.markup import page
 from ..report.model import Options
@@ -41,6 +42,7 @@ def render(overview: Overview, options: Options, pages: str = "") -> str:
         alt=_in_words,
         counted=counted,
         one_line=one_line,
+        outcomes=outcomes,
         pages=pages,
         version=__version__,
     )

@@ -89,7 +89,7 @@ def _seam(name: str, node: Function, file: Path, inside: bool) -> Found | None:
     for seam, like in ENTRY_POINTS.items():
         called, taken = like["called"], like.get("takes", ".*")
         parts = [p for parameter in parameters for p in (parameter, parameter.rsplit("_", 1)[-1])]
-        if re.fullmatch(called, node.name.lower()) and (
+        if re.fullmatch(f"{seam}|{called}", node.name.lower()) and (
             taken == ".*" or any(re.fullmatch(taken, part.lower()) for part in parts)
         ):
             told = _by_its_calls(seam, node, parameters)

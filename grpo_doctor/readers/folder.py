@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple, get_args
 
@@ -38,13 +38,7 @@ class Survey(NamedTuple):
         return [answer for answer in self.answers if answer.fate == "failed"]
 
     def words(self) -> str:
-        """``5 files: 3 logs, 1 duplicate, 1 ignored``."""
-        if not self.answers:
-            return "no files"
-        fates = Counter(answer.fate for answer in self.answers)
-        told = [f"{fates[fate]} {said}" for fate in get_args(Fate) if fates[fate]
-                for said in (_SHOWN.get(fate, (fate, fate))[fates[fate] > 1],)]  # fmt: skip
-        return f"{len(self.answers)} file{'s' if len(self.answers) != 1 else ''}: {', '.join(told)}"
+        return outcomes(Counter(answer.fate for answer in self.answers))
 
     def named(self) -> list[str]:
         """Return one line for every file that may be a log and was not read."""
@@ -60,6 +54,13 @@ _SHOWN = {
     "no log": ("ignored", "ignored"),
 }
 """Singular and plural of each outcome in messages."""
+
+
+def outcomes(fates: Mapping[Fate, int]) -> str:
+    """``5 files: 3 logs, 1 duplicate, 1 ignored``."""
+    files = sum(fates.values())
+    told = [f"{n} {_SHOWN.get(fate, (fate, fate))[n > 1]}" for fate in get_args(Fate) if (n := fates.get(fate))]
+    return f"{files} file{'s' if files != 1 else ''}: {', '.join(told)}" if files else "no files"
 
 
 ReadFile = Callable[[Path], list[Run]]

@@ -154,14 +154,14 @@ def _second(diagnosis: Diagnosis, field: str) -> str:
     return other if whole < HUGE and all(high - low >= ALIKE * whole for low, high in ends) else ""
 
 
-def legend(drawn: Sequence[Panel], *, green: bool) -> str:
-    """Explain the colours and ticks in these charts; ``green`` if a range is drawn."""
+def legend(drawn: Sequence[Panel], *, shaded: bool, green: bool) -> str:
+    """Explain the colours and ticks in these charts; ``shaded`` if a finding is, ``green`` if a range is drawn."""
     if not drawn:
         return ""
     ground = drawn[0].ground
     ticks = [f"{KINDS[kind]} {where}" for kind, where in PLACES.items() if kind in ground.events]
     words = [f"Dashed: {ground.main.code} begins." if ground.main else ""]
-    words.append("Shaded: a finding holds." if ground.diagnosis.findings else "")
+    words.append("Shaded: a finding holds." if shaded else "")
     words.append("Green: range in which its check is silent." if green else "")
     words.append(f"Ticks: {', '.join(ticks)}." if ticks else "")
     return " ".join(filter(None, words))

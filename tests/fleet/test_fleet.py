@@ -8,6 +8,8 @@ import io
 import json
 import math
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +175,7 @@ def test_each_line_opens_the_page_of_its_run(sweep: Path, tmp_path: Path) -> Non
     pages = sorted((tmp_path / "runs").iterdir())
     assert len(pages) == 2
     assert all(f'href="runs/{path.name}"' in page for path in pages)
+    assert "2 files: 2 logs</p>" in page
     assert "<article" in pages[0].read_text(encoding="utf-8")
 
 
@@ -214,7 +217,10 @@ def test_exit_codes_and_errors_in_one_line(sweep: Path, tmp_path: Path, monkeypa
         result = fleet(*words)
         assert (result.exit_code, why in result.stderr) == (code, True), result.stderr
         assert "Traceback" not in result.stderr
-    monkeypatch.setitem(__import__("sys").modules, "duckdb", None)
+    command = [sys.executable, "-m", "grpo_doctor", "fleet", "nowhere"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (WRONG, "grpo-doctor: nowhere: No such file or directory\n")
+    monkeypatch.setitem(sys.modules, "duckdb", None)
     result = fleet(str(sweep / "run-0000"))
     assert result.exit_code == WRONG
     assert "from a checkout: pip install '.[fleet]'" in result.stderr

@@ -10,7 +10,8 @@ pytest.importorskip("trl.trainer.grpo_trainer", reason="the extra trl is not ins
 
 from grpo_doctor.readers import read
 from grpo_doctor.record import read_records
-from tests.integrations.tiny_trl import in_two_processes
+from tests.cli import children
+from tests.integrations import two_processes
 
 pytestmark = pytest.mark.slow
 FAILING = ("rank 1 fails", "rank 0 fails", "veto")
@@ -20,7 +21,9 @@ FAILING = ("rank 1 fails", "rank 0 fails", "veto")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with one folder per training, named after its fault; ``alone`` has no fault."""
     folder = tmp_path_factory.mktemp("two")
-    in_two_processes(folder, "alone", *FAILING, "twice", "nan")
+    done = children.ended(two_processes.main, [str(folder), "alone", *FAILING, "twice", "nan"], folder, {})
+    told = "\n".join(path.read_text()[-2000:] for path in sorted(folder.glob("*/rank-*.txt")))
+    assert done.returncode == 0, f"{done.stderr[-2000:]}\n{told}"
     return folder
 
 

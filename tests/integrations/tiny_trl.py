@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-import os
 import random
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -130,13 +127,3 @@ def two_turns(prompts: list[Any], trainer: Any) -> dict[str, list[Any]]:
             out["env_mask"].append(own)
     model.train()
     return out
-
-
-def in_two_processes(folder: Path, *whats: str) -> None:
-    """Run trainings of two processes, connected by gloo, to completion; all share one start, which is slow."""
-    done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("two_processes.py")), str(folder), *whats], capture_output=True,
-        text=True, timeout=300, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    told = "\n".join(path.read_text()[-2000:] for path in sorted(folder.glob("*/rank-*.txt")))
-    assert done.returncode == 0, f"{done.stderr[-2000:]}\n{told}"

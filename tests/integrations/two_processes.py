@@ -1,4 +1,4 @@
-"""TRL trainings of two processes, one after another: ``python two_processes.py FOLDER WHAT...``.
+"""TRL trainings of two processes, one after another.
 
 Each word selects a training, in a folder of that name; the output of its ranks is ``rank-N.txt``. The processes get
 their addresses as from ``torchrun``, and are forked from one that has loaded TRL for both.
@@ -17,9 +17,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 
 import pytest
-import trl.trainer.grpo_trainer  # noqa: F401 - loaded before there are two
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
 from grpo_doctor import attach
 from grpo_doctor.diagnosis.live import LiveDoctor
 from grpo_doctor.integrations.trl_record import Local
@@ -59,14 +57,14 @@ def trainings(rank: int, port: int, folder: Path, whats: list[str]) -> None:
             train(folder / what, what, patch)
 
 
-def main(folder: Path, *whats: str) -> int:
-    """Return 0 if both processes completed; if one fails, the other is stopped too."""
+def main(folder: str, *whats: str) -> None:
+    """Exit with 0 if both processes completed; if one fails, the other is stopped too."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     gc.freeze()  # TRL collects garbage after each training
     forked = multiprocessing.get_context("fork")
-    ranks = [forked.Process(target=trainings, args=(rank, port, folder, [*whats])) for rank in (0, 1)]
+    ranks = [forked.Process(target=trainings, args=(rank, port, Path(folder), [*whats])) for rank in (0, 1)]
     for process in ranks:
         process.start()
     while alive := [process for process in ranks if process.is_alive()]:  # looked at once: to wait for none has no end
@@ -74,8 +72,4 @@ def main(folder: Path, *whats: str) -> int:
         if any(process.exitcode for process in ranks):
             for process in ranks:
                 process.kill()
-    return int(any(process.exitcode for process in ranks))
-
-
-if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), *sys.argv[2:]))
+    sys.exit(int(any(process.exitcode for process in ranks)))

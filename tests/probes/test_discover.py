@@ -373,6 +373,8 @@ def test_functions_inside_main_are_named_and_not_called(tmp_path: Path) -> None:
         ("def compute_loss(prompts, responses, advantages): ...", "loss"),
         ("def push_weights(): ...", "sync"),
         ("def cut_responses(tokens): ...", "extract"),
+        ("def extract(tokens, input_ids, attention_mask): ...", "extract"),
+        ("def penalize(logits, input_ids): ...", "penalize"),
         ("def sync_reference(): ...", None),
     ],
 )

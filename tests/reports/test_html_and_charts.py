@@ -109,13 +109,13 @@ def test_a_healthy_range_ends_where_its_check_begins_to_warn(field: str) -> None
 
 
 def test_the_legend_names_what_occurs() -> None:
-    assert charts.legend(charts.panels(example.diagnosis()), green=False) == (
+    assert charts.legend(charts.panels(example.diagnosis()), shaded=True, green=False) == (
         "Dashed: GEN001 begins. Shaded: a finding holds. Ticks: updates below, collapses above, restarts over the full height."
     )
     shown = charts.panels(example.diagnosis([], run=make_run(kl="0.01x9")))
-    assert charts.legend(shown, green=True) == "Green: range in which its check is silent."
-    assert charts.legend(shown, green=False) == ""
-    assert charts.legend([], green=True) == ""
+    assert charts.legend(shown, shaded=False, green=True) == "Green: range in which its check is silent."
+    assert charts.legend(shown, shaded=False, green=False) == ""
+    assert charts.legend([], shaded=True, green=True) == ""
 
 
 def drawn(diagnosis: Diagnosis) -> list[chart_layout.Drawing]:

@@ -10,6 +10,9 @@ import json
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -198,11 +201,15 @@ def _prompt(task: str, rng: random.Random) -> tuple[str, str]:
     return f"{asked}{tools} Put the final answer in \\boxed{{}}.", str(first + second)
 
 
+@cache
+def _subject(prompt: str) -> str:
+    return " ".join(word for word in prompt.split() if any(letter.isdigit() for letter in word) or word in _NOUNS)
+
+
 def _answered(task: str, prompt: str, answer: str, skill: float, rng: random.Random) -> Made:
     right = rng.random() < skill
     given = answer if right else str(int(answer) + rng.randint(1, 99))
-    subject = " ".join(word for word in prompt.split() if any(letter.isdigit() for letter in word) or word in _NOUNS)
-    reasoning = f"{_prose(rng, rng.randint(20, 40))} {subject} {_prose(rng, rng.randint(10, 30))}"
+    reasoning = f"{_prose(rng, rng.randint(20, 40))} {_subject(prompt)} {_prose(rng, rng.randint(10, 30))}"
     if task == "code":
         name = prompt.split("function ")[1].split("(")[0]
         body = f"def {name}(values):\n    return sum({given} < v for v in values)  # {_prose(rng, 6)}"
@@ -260,8 +267,8 @@ LAYOUTS = {"math": _verl, "code": _trl, "search": _messages}
 def write(folder: Path, task: str, drift: str | None, seed: int = 0) -> Path:
     """Write the rollouts of one run in the format of its framework; one file per step if it does so."""
     folder.mkdir(parents=True, exist_ok=True)
-    for step, one in made(task, drift, seed):
-        name = f"{step}.jsonl" if task == "math" else "rollouts.jsonl"
-        with (folder / name).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(LAYOUTS[task](step, one), ensure_ascii=False) + "\n")
+    for step, rollouts in groupby(made(task, drift, seed), key=itemgetter(0)):
+        with (folder / (f"{step}.jsonl" if task == "math" else "rollouts.jsonl")).open("a", encoding="utf-8") as file:
+            for _, one in rollouts:
+                file.write(json.dumps(LAYOUTS[task](step, one), ensure_ascii=False) + "\n")
     return folder

@@ -4,9 +4,9 @@ repository root."""
 from __future__ import annotations
 
 import contextlib
+import os
 import re
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 _ROOT = re.compile(r"^(?:\$\{?\w+\}?|~)/+")
@@ -51,20 +51,23 @@ def unrooted(named: str) -> str:
 
 def around(path: Path) -> frozenset[str]:
     """Return the names in the folders that are searched for a named file, and in their ``src`` folders."""
-    found: set[str] = set()
-    for folder in (inner for outer in _folders(path) for inner in (outer, outer / "src")):
-        with contextlib.suppress(OSError):
-            found |= set(islice((entry.name for entry in folder.iterdir()), NAMES))
-    return frozenset(found)
+    return frozenset(name for outer in _folders(path) for inner in (outer, outer / "src") for name in _names(inner))
 
 
-def named_like(path: Path, patterns: Iterable[str]) -> Iterator[Path]:
+def named_like(path: Path, patterns: Sequence[str]) -> Iterator[Path]:
     """Return matching files in the folder of a file and its parents, nearest folder first, in the order of the
     patterns."""
+    any_of_them = re.compile("|".join(patterns))
     for folder in _folders(path):
-        with contextlib.suppress(OSError):
-            names = sorted(islice((entry.name for entry in folder.iterdir()), NAMES))
-            yield from (folder / name for each in patterns for name in names if re.fullmatch(each, name))
+        names = sorted(filter(any_of_them.fullmatch, _names(folder)))
+        yield from (folder / name for each in patterns for name in names if re.fullmatch(each, name))
+
+
+def _names(folder: Path) -> list[str]:
+    """Return the first names in a folder; none if it cannot be read."""
+    with contextlib.suppress(OSError):
+        return os.listdir(folder)[:NAMES]
+    return []
 
 
 def _folders(path: Path) -> Iterator[Path]:
