@@ -91,6 +91,10 @@ class Steps:
         step.add(sample)
         self._tools = self._tools or bool(sample.calls)
 
+    def clear(self) -> None:
+        """Forget the rollouts, but not what they have shown of the run."""
+        self._steps.clear()
+
     def fields(self) -> Iterator[tuple[dict[str, Any], list[Sample]]]:
         """Yield the record fields of each step in order, with the stored responses."""
         for number in sorted(self._steps):
@@ -101,14 +105,18 @@ class Steps:
 
 
 def with_rollouts(
-    record: StepRecord, rollouts: Iterable[Sample | Mapping[str, Any]]
+    record: StepRecord, rollouts: Iterable[Sample | Mapping[str, Any]], run: Steps | None = None
 ) -> tuple[StepRecord, list[Sample]]:
-    """Add the fields of all rollouts to the record of their step; return it with the stored responses."""
-    steps = Steps()
+    """Add the fields of all rollouts to the record of their step; return it with the stored responses.
+
+    ``run`` remembers from step to step whether its responses call tools and mark their answers.
+    """
+    steps = Steps() if run is None else run
     for rollout in rollouts:
         for sample in (rollout,) if isinstance(rollout, Sample) else rollouts_of(rollout):
             steps.add(msgspec.structs.replace(sample, step=record.step))
     fields, shown = next(steps.fields(), ({}, []))
+    steps.clear()
     return completed(record, fields), shown
 
 
@@ -151,12 +159,14 @@ class _Step:
         self._first: dict[int, set[int]] = {}
         self._compared: list[tuple[int, frozenset[str]]] | None = []
         self._recovery = math.nan
+        self._grouped = True
         self._low, self._high = math.inf, -math.inf
         self._right = [0.0, 0]
 
     def add(self, sample: Sample) -> None:
         text, prompt = sample.response, sample.prompt or ""
         group, identity = hash(prompt or sample.group), hash(text)
+        self._grouped = self._grouped and bool(prompt or sample.group)
         measured = _measured(sample)
         if len(self.texts) < EXAMINED or len(self.texts) % EVERY == 0:
             self.examined += 1
@@ -245,9 +255,9 @@ class _Step:
         without a marked answer is invalid unless the dump or the prompt requires another format."""
         if not len(self.texts):
             return {}
-        if tools:
-            calls = self._column("tool_calls_per_response")
-            calls[np.isnan(calls)] = 0
+        for name, least in (("tool_calls_per_response", 0), ("turns_per_response", 1)) if tools else ():
+            column = self._column(name)
+            column[np.isnan(column)] = least
         found = {name: _mean(self._column(name)) for name in _MEANS}
         if answers and math.isnan(found["valid_rate"]):
             found["valid_rate"] = self.answered
@@ -313,7 +323,8 @@ class _Step:
             found |= {"reward_min": float(known.min()), "reward_max": float(known.max())}
         if len(self.components) > 1:
             found["reward_components"] = {name: total / n for name, (total, n) in self.components.items()}
-        if len(known) == len(reward) and (groups := _groups(np.frombuffer(self.groups, np.int64), reward)):
+        complete = self._grouped and len(known) == len(reward)
+        if complete and (groups := _groups(np.frombuffer(self.groups, np.int64), reward)):
             dead = sum(max(group) - min(group) < _EQUAL for group in groups)
             found |= {"groups": len(groups), "zero_variance_groups": dead, "live_groups": len(groups) - dead}
             found |= {"group_size": len(groups[0]), "group_rewards": groups}
@@ -423,7 +434,7 @@ def _paid(reward: float, success: float, low: float, high: float) -> float:
 
 def _mean(values: np.ndarray) -> float:
     known = values[np.isfinite(values)]
-    return float(known.mean()) if len(known) else math.nan
+    return float(known.mean()) if len(known) >= max(1, min(_FEWEST, len(values))) else math.nan
 
 
 def _correlation(one: np.ndarray, other: np.ndarray) -> float:

@@ -187,9 +187,9 @@ def test_rows_without_a_response_are_not_rollouts(row: Mapping[str, Any]) -> Non
     assert list(rollouts_of(row)) == []
 
 
-def test_tools_that_a_prompt_does_not_offer_are_unknown() -> None:
+def test_tools_are_unknown_unless_the_prompt_shows_how_to_call_one() -> None:
     (without,) = rollouts_of({"prompt": "What is 2+2?", "response": "4"})
-    (offered,) = rollouts_of({"prompt": "Call the tool.", "response": "4"})
+    (offered,) = rollouts_of({"prompt": "Search with <search> ... </search>.", "response": "4"})
     assert (without.calls, offered.calls) == (None, [])
 
 
