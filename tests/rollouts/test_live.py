@@ -21,7 +21,9 @@ def rows_of(task: str, drift: str | None) -> dict[int, list[dict[str, Any]]]:
     return found
 
 
-@pytest.mark.parametrize(("task", "drift"), [("math", "loop"), ("search", "environment"), ("code", None)])
+@pytest.mark.parametrize(
+    ("task", "drift"), [("math", "loop"), ("search", "environment"), ("search", "tools die"), ("code", None)]
+)
 def test_live_finds_in_rollouts_what_the_dump_shows(tmp_path: Path, task: str, drift: str | None) -> None:
     live = LiveDoctor()
     for step, rows in rows_of(task, drift).items():

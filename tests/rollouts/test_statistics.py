@@ -93,3 +93,26 @@ def test_a_marked_answer_is_the_format_once_half_of_the_responses_of_a_step_have
 def test_the_advantages_of_one_or_two_responses_do_not_describe_a_batch(responses: int, mean: float | None) -> None:
     rows = [{"prompt": "p", "response": f"r{n}", "advantage": 0.5} for n in range(responses)]
     assert with_rollouts(StepRecord(step=1), rows)[0].advantage_mean == mean
+
+
+@pytest.mark.parametrize(("tie", "groups"), [({}, None), ({"task_id": 1}, 1)])
+def test_responses_without_a_prompt_or_a_task_are_in_no_group(tie: dict[str, Any], groups: int | None) -> None:
+    record, _ = with_rollouts(StepRecord(step=1), [{"response": f"r{n}", "reward": n, **tie} for n in range(4)])
+    assert record.groups == groups
+
+
+@pytest.mark.parametrize(("known", "valid"), [(2, None), (3, 1.0)])
+def test_one_or_two_of_many_responses_do_not_give_a_share(known: int, valid: float | None) -> None:
+    rows = [{"prompt": "p", "response": "r", "valid": True if n < known else None} for n in range(8)]
+    assert with_rollouts(StepRecord(step=1), rows)[0].valid_rate == valid
+
+
+def test_a_response_without_a_call_has_one_turn_and_no_call_once_the_run_calls_tools() -> None:
+    called = "<search>x</search><information>y</information>z"
+    run = Steps()
+    first, _ = with_rollouts(StepRecord(step=1), [{"prompt": "p", "response": "z"}], run)
+    both = [{"prompt": "p", "response": called}, {"prompt": "p", "response": "z"}]
+    second, _ = with_rollouts(StepRecord(step=2), both, run)
+    third, _ = with_rollouts(StepRecord(step=3), [{"prompt": "p", "response": "z"}], run)
+    assert [r.tool_calls_per_response for r in (first, second, third)] == [None, 0.5, 0.0]
+    assert [r.turns_per_response for r in (first, second, third)] == [None, 1.5, 1.0]
