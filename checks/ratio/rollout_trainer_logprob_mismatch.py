@@ -67,9 +67,10 @@ def rollout_trainer_logprob_mismatch(
 
     ## Known false alarms
     In float32, a healthy run stays below 1e-8; bf16 inference engines give about 1e-3 without any fault, and 2.1e-3 and
-    2.4e-3 in two public runs with a mixture of experts, starting at the first row. A penalty over the response: the difference is only 0.02, and
-    the score was not lower (0.65, or 0.63 without the penalty), so it is reported as a note. Quantised generators and
-    asynchronous rollouts, which differ by design; a run that gains nevertheless keeps a warning.
+    2.4e-3 in two public runs with a mixture of experts, starting at the first row. A penalty over the response: the
+    difference is only 0.02, and the score was not lower (0.65, or 0.63 without the penalty), so it is reported as a
+    note. Quantised generators and asynchronous rollouts, which differ by design; a run that gains nevertheless keeps a
+    warning.
 
     ## Remedy
     First find the side. Then use truncated importance sampling (TRL default, verl `rollout_correction`, OpenRLHF
