@@ -159,14 +159,12 @@ class _Step:
         self._first: dict[int, set[int]] = {}
         self._compared: list[tuple[int, frozenset[str]]] | None = []
         self._recovery = math.nan
-        self._grouped = True
         self._low, self._high = math.inf, -math.inf
         self._right = [0.0, 0]
 
     def add(self, sample: Sample) -> None:
         text, prompt = sample.response, sample.prompt or ""
-        group, identity = hash(prompt or sample.group), hash(text)
-        self._grouped = self._grouped and bool(prompt or sample.group)
+        group, identity = hash(prompt or sample.group or None), hash(text)
         measured = _measured(sample)
         if len(self.texts) < EXAMINED or len(self.texts) % EVERY == 0:
             self.examined += 1
@@ -323,8 +321,7 @@ class _Step:
             found |= {"reward_min": float(known.min()), "reward_max": float(known.max())}
         if len(self.components) > 1:
             found["reward_components"] = {name: total / n for name, (total, n) in self.components.items()}
-        complete = self._grouped and len(known) == len(reward)
-        if complete and (groups := _groups(np.frombuffer(self.groups, np.int64), reward)):
+        if len(known) == len(reward) and (groups := _groups(np.frombuffer(self.groups, np.int64), reward)):
             dead = sum(max(group) - min(group) < _EQUAL for group in groups)
             found |= {"groups": len(groups), "zero_variance_groups": dead, "live_groups": len(groups) - dead}
             found |= {"group_size": len(groups[0]), "group_rewards": groups}
@@ -446,10 +443,11 @@ def _correlation(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def _groups(keys: np.ndarray, rewards: np.ndarray) -> list[list[float]]:
-    """Return rewards by prompt, in the order of the prompts; empty unless all groups have the same size above 1."""
+    """Return rewards by prompt, in the order of the prompts; empty unless all groups have the same size above 1, or if
+    the prompt of a response is unknown."""
     _, first, counts = np.unique(keys, return_index=True, return_counts=True)
     size = int(counts[0])
-    if size < 2 or (counts != size).any():
+    if size < 2 or (counts != size).any() or (keys == hash(None)).any():
         return []
     order = np.argsort(first[np.unique(keys, return_inverse=True)[1]], kind="stable")
     grouped: list[list[float]] = rewards[order].reshape(-1, size).tolist()

@@ -69,12 +69,7 @@ def sniff(head: Head) -> int:
     held = next((row for row in rows if _rollouts(row)), None)
     if held is None or not (held is rows[0] or "type" in held):
         return 0
-    return 3 if any(_tied(sample) for sample in _rollouts(held)) else 0
-
-
-def _tied(sample: Sample) -> bool:
-    """Return whether a text belongs to a task, so that it is a response."""
-    return bool(sample.prompt or sample.group or sample.reference) or sample.reward is not None
+    return 3 if any(s.prompt or s.group or s.reference or s.reward is not None for s in _rollouts(held)) else 0
 
 
 def _start(head: Head) -> str:
