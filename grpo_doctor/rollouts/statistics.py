@@ -47,6 +47,8 @@ _SAMPLED = frozenset(
 _EQUAL = 1e-6
 _FEWEST = 3
 """Minimum number of responses for a mean over a part of a step."""
+_KNOWN = 0.05
+"""Share of a step's responses, below that of the examined ones, whose mean describes the step."""
 _TEMPLATE = 3
 """Number of prompts with the same text at or above which a response does not depend on the prompt."""
 _RULE = 0.5
@@ -431,7 +433,7 @@ def _paid(reward: float, success: float, low: float, high: float) -> float:
 
 def _mean(values: np.ndarray) -> float:
     known = values[np.isfinite(values)]
-    return float(known.mean()) if len(known) >= max(1, min(_FEWEST, len(values))) else math.nan
+    return float(known.mean()) if len(known) and len(known) >= _KNOWN * len(values) else math.nan
 
 
 def _correlation(one: np.ndarray, other: np.ndarray) -> float:

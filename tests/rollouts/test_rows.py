@@ -144,6 +144,12 @@ def test_a_solution_without_its_question_is_a_response_and_with_it_a_reference()
     assert list(rollouts_of({"task_id": "HumanEval/0", "prompt": "Write f.", "solution": "def f(): ..."})) == []
 
 
+@pytest.mark.parametrize(("name", "reward"), [("temperature", None), ("brevity", 0.5)])
+def test_a_sampling_setting_is_not_the_reward(name: str, reward: float | None) -> None:
+    (sample,) = rollouts_of({"prompt": "p", "generated": "r", name: 0.5})
+    assert sample.reward == reward
+
+
 @pytest.mark.parametrize(
     ("row", "finish"),
     [

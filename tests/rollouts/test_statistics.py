@@ -101,9 +101,9 @@ def test_responses_without_a_prompt_or_a_task_are_in_no_group(tie: dict[str, Any
     assert record.groups == groups
 
 
-@pytest.mark.parametrize(("known", "valid"), [(2, None), (3, 1.0)])
-def test_one_or_two_of_many_responses_do_not_give_a_share(known: int, valid: float | None) -> None:
-    rows = [{"prompt": "p", "response": "r", "valid": True if n < known else None} for n in range(8)]
+@pytest.mark.parametrize(("known", "valid"), [(4, None), (5, 1.0)])
+def test_less_than_a_twentieth_of_the_responses_do_not_describe_a_step(known: int, valid: float | None) -> None:
+    rows = [{"prompt": "p", "response": "r", "valid": True if n < known else None} for n in range(100)]
     assert with_rollouts(StepRecord(step=1), rows)[0].valid_rate == valid
 
 
