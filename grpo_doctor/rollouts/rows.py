@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..run import Call, Sample
-from .tools import EMPTY, OF_ENVIRONMENT, TAGGED, failure, judged, of_action, of_message, split
+from .tools import EMPTY, OF_ENVIRONMENT, failure, judged, of_action, of_message, split, tagged
 from .words import FINISHES, NAMES, WORDS
 
 _DEEPEST = 4
@@ -204,7 +204,7 @@ def _sample(row: _Row, step: int | None) -> Sample | None:
         turns = 1 + sum(call.result is not None for call in calls)
     else:
         return None
-    if not calls and not held("tools") and TAGGED.search(asked) is None:
+    if not calls and not held("tools") and not tagged(asked):
         calls = None
     own = whole(held("step"))
     return Sample(

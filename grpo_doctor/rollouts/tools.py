@@ -15,8 +15,7 @@ _TAGS = WORDS["tools"]
 _CALL = re.compile(rf"<({'|'.join(_TAGS['calls'])})>(.*?)(</\1>|\Z)", re.DOTALL)
 _RESULT = re.compile(rf"<({'|'.join(_TAGS['results'])})>(.*?)(?:</\1>|\Z)", re.DOTALL)
 _FENCED = re.compile(r"```(?:python|py|bash|sql)\n(.*?)```\s*```output\n(.*?)(?:```|\Z)", re.DOTALL)
-TAGGED = re.compile(rf"<(?:{'|'.join((*_TAGS['calls'], *_TAGS['results']))})>|```output\n")
-"""Tags of a call or a result; a prompt that contains one explains how to call a tool."""
+_ANY = re.compile(rf"<(?:{'|'.join((*_TAGS['calls'], *_TAGS['results']))})>|```output\n")
 _STRUCTURED = frozenset(_TAGS["structured"])
 _FUNCTION = re.compile(r"<function=([\w.-]+)")
 _LOOKED = 300
@@ -36,9 +35,14 @@ def failure(result: str) -> str | None:
     return next((kind for words, kind in _KINDS if words.search(shown)), None)
 
 
+def tagged(text: str) -> bool:
+    """Return whether a text contains a tag of a call or a result; a prompt that does explains how to call a tool."""
+    return ("<" in text or "```output" in text) and _ANY.search(text) is not None
+
+
 def split(text: str) -> tuple[str, list[Call]]:
     """Split a transcript into the policy's own text and its tool calls."""
-    if ("<" not in text and "```output" not in text) or TAGGED.search(text) is None:
+    if not tagged(text):
         return text, []
     fenced = [Call(name="code", arguments=code, result=out) for code, out in _FENCED.findall(text)]
     text = _FENCED.sub(lambda match: f"```\n{match[1]}```", text)
