@@ -129,7 +129,7 @@ def main() -> None:
     outcome, wrong = paired(options.levels)
     print("\n## Pairs\n\n| pairs | batches | share |\n|---|---|---|")
     for name, count in outcome.items():
-        print(f"| {name} | {count} | {count / outcome['all']:.1%} |")
+        print(f"| {name} | {count} | {count / outcome['all pairs']:.1%} |")
     print("\nPairs whose first cause is neither of the two:\n")
     for pair, count in wrong.items():
         print(f"- {pair} ({count})")
