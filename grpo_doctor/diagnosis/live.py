@@ -77,7 +77,7 @@ class LiveDoctor:
         }
         self._derived = [(name, inputs, plan.row, plan.begin()) for name, (inputs, plan) in DERIVED.items()]
         self._row: _Row | None = None
-        self._rollouts = Steps()
+        self.rollouts = Steps()
         self._known: dict[str, str] = {}
         self._recent: deque[dict[str, Any]] = deque(maxlen=KEPT)
 
@@ -103,7 +103,7 @@ class LiveDoctor:
             BatchError: if lists of the batch differ in length from their response.
         """
         if rollouts is not None:
-            record, samples = self.filled(record, rollouts)
+            record, samples = self.rollouts.filled(record, rollouts)
         if batch is not None:
             record = examined(record, batch)
         row = self._row = self._next(record, tuple(samples or ()))
@@ -125,14 +125,6 @@ class LiveDoctor:
                 self._known[finding.code] = finding.severity
                 fresh.append(finding)
         return fresh
-
-    def filled(
-        self, record: StepRecord, rollouts: Iterable[Sample | Mapping[str, Any]]
-    ) -> tuple[StepRecord, list[Sample]]:
-        """Return the record with the fields of all its responses, and the responses to show."""
-        from ..rollouts import with_rollouts
-
-        return with_rollouts(record, rollouts, self._rollouts)
 
     def _next(self, record: StepRecord, samples: tuple[Sample, ...]) -> _Row:
         """The row of a record: a new row, or the newest row with this record added and the examination reset."""

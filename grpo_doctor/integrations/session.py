@@ -286,7 +286,7 @@ class Session:
         If ``rollouts`` contains all responses, they fill the unknown fields of the record, and the samples.
         """
         if rollouts:
-            record, samples = self.doctor.filled(record, rollouts)
+            record, samples = self.doctor.rollouts.filled(record, rollouts)
         if batch is not None:
             record = examined(record, batch)
             write_batch(self.folder.path / BATCHES / f"step-{batch.step:06d}.parquet", batch)

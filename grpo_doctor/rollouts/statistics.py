@@ -93,9 +93,19 @@ class Steps:
         step.add(sample)
         self._tools = self._tools or bool(sample.calls)
 
-    def clear(self) -> None:
-        """Forget the rollouts, but not what they have shown of the run."""
+    def filled(
+        self, record: StepRecord, rollouts: Iterable[Sample | Mapping[str, Any]]
+    ) -> tuple[StepRecord, list[Sample]]:
+        """Return the record of a step with the fields of all its rollouts, and the responses to show.
+
+        The rollouts are forgotten, but not whether the responses of this run call tools and mark their answers.
+        """
+        for rollout in rollouts:
+            for sample in (rollout,) if isinstance(rollout, Sample) else rollouts_of(rollout):
+                self.add(msgspec.structs.replace(sample, step=record.step))
+        fields, shown = next(self.fields(), ({}, []))
         self._steps.clear()
+        return completed(record, fields), shown
 
     def fields(self) -> Iterator[tuple[dict[str, Any], list[Sample]]]:
         """Yield the record fields of each step in order, with the stored responses."""
@@ -104,22 +114,6 @@ class Steps:
             self._answers = self._answers or step.answered >= _RULE
             found = step.text_fields(self._tools, self._answers) | step.batch_fields()
             yield {"step": number, **{k: v for k, v in found.items() if v == v}}, step.shown
-
-
-def with_rollouts(
-    record: StepRecord, rollouts: Iterable[Sample | Mapping[str, Any]], run: Steps | None = None
-) -> tuple[StepRecord, list[Sample]]:
-    """Add the fields of all rollouts to the record of their step; return it with the stored responses.
-
-    ``run`` remembers from step to step whether its responses call tools and mark their answers.
-    """
-    steps = Steps() if run is None else run
-    for rollout in rollouts:
-        for sample in (rollout,) if isinstance(rollout, Sample) else rollouts_of(rollout):
-            steps.add(msgspec.structs.replace(sample, step=record.step))
-    fields, shown = next(steps.fields(), ({}, []))
-    steps.clear()
-    return completed(record, fields), shown
 
 
 def sampled(samples: Iterable[Sample]) -> dict[str, float]:
