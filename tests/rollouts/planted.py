@@ -180,16 +180,16 @@ DRIFTS: Mapping[str, tuple[str, Drift, tuple[str, ...]]] = {
     "no form": ("DIV004", _no_form, ("math", "search")),
     "calls fail": ("GEN009", _calls_fail, ("search",)),
     "more turns": ("LEN003", _more_turns, ("search",)),
-    "same text": ("DIV002", _same_text, EVERY),
-    "duplicates": ("DIV001", _same_text, EVERY),
 }
 """Drift: the check that must report it, what it changes, and the tasks in which it can happen."""
 UNCHECKED: Mapping[str, tuple[Drift, tuple[str, ...]]] = {
     "refusals": (_refuses, EVERY),
     "same call": (_same_call, ("search",)),
     "length pays": (_length_pays, EVERY),
+    "same text": (_same_text, EVERY),
+    "duplicates": (_same_text, EVERY),
 }
-"""Drifts that a statistic shows and no check reports."""
+"""Drifts that a statistic shows, and that no check reports but previews."""
 SHOWN_BY = {
     "loop": "repetition_rate",
     "script": "other_script_rate",
