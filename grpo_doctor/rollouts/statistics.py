@@ -249,9 +249,11 @@ class _Step:
         without a marked answer is invalid unless the dump or the prompt requires another format."""
         if not len(self.texts):
             return {}
-        for name, least in (("tool_calls_per_response", 0), ("turns_per_response", 1)) if tools else ():
-            column = self._column(name)
-            column[np.isnan(column)] = least
+        if tools:
+            calls, turns = self._column("tool_calls_per_response"), self._column("turns_per_response")
+            without = np.isnan(calls)
+            calls[without] = 0
+            turns[without & np.isnan(turns)] = 1
         found = {name: _mean(self._column(name)) for name in _MEANS}
         if answers and math.isnan(found["valid_rate"]):
             found["valid_rate"] = self.answered

@@ -116,3 +116,9 @@ def test_a_response_without_a_call_has_one_turn_and_no_call_once_the_run_calls_t
     third, _ = run.filled(StepRecord(step=3), [{"prompt": "p", "response": "z"}])
     assert [r.tool_calls_per_response for r in (first, second, third)] == [None, 0.5, 0.0]
     assert [r.turns_per_response for r in (first, second, third)] == [None, 1.5, 1.0]
+
+
+def test_the_turns_of_a_response_with_calls_stay_unknown_if_they_are_not_recorded() -> None:
+    called = Sample(step=1, response="a", calls=[Call(name="calc", arguments="2+2", result="4")])
+    record, _ = Steps().filled(StepRecord(step=1), [called])
+    assert (record.tool_calls_per_response, record.turns_per_response) == (1.0, None)
