@@ -63,11 +63,11 @@ def paired(levels: int) -> tuple[Counter[str], Counter[str]]:
             level %= 3
             names = told({one: STRENGTHS[one][level], other: STRENGTHS[other][level]}, 200 + seed)
             right = {expected(one), expected(other)}
-            outcome["all"] += 1
-            outcome["both"] += right <= set(names)
-            outcome["one first"] += bool(names) and names[0] in right
-            outcome["one"] += bool(right & set(names))
-            outcome["a third"] += bool(set(names) - right)
+            outcome["all pairs"] += 1
+            outcome["both causes reported"] += right <= set(names)
+            outcome["first cause is one of the two"] += bool(names) and names[0] in right
+            outcome["one of the two is reported"] += bool(right & set(names))
+            outcome["a third cause is reported too"] += bool(set(names) - right)
             if not right & set(names[:1]):
                 wrong[f"{one} + {other}: {', '.join(names) or NOTHING}"] += 1
     return outcome, wrong
@@ -129,7 +129,7 @@ def main() -> None:
     outcome, wrong = paired(options.levels)
     print("\n## Pairs\n\n| pairs | batches | share |\n|---|---|---|")
     for name, count in outcome.items():
-        print(f"| {name} | {count} | {count / outcome['all']:.1%} |")
+        print(f"| {name} | {count} | {count / outcome['all pairs']:.1%} |")
     print("\nPairs whose first cause is neither of the two:\n")
     for pair, count in wrong.items():
         print(f"- {pair} ({count})")

@@ -58,7 +58,7 @@ OWN = {
     "Attached": ("before_update", "end_step"),
 }
 """Functions of grpo-doctor that take time, by class; none of them calls another one here."""
-TEXTS = frozenset(("rollouts_of", "with_rollouts"))
+TEXTS = ("rollouts_of", "filled")
 """Functions called by these that read the texts of the responses."""
 
 
@@ -88,10 +88,11 @@ def measured(steps: int, cuda: bool = False, now: Callable[[], float] = time.pro
     """Return the seconds of these steps in total and in grpo-doctor, and the number of weights of the model."""
     from transformers import TrainerCallback
 
-    from grpo_doctor.integrations import session, trl_record
+    from grpo_doctor.integrations import trl_record
     from grpo_doctor.integrations.trl import Attached, attach
     from grpo_doctor.integrations.trl_hooks import Seams
     from grpo_doctor.integrations.trl_record import Local
+    from grpo_doctor.rollouts import Steps as Rollouts
 
     clock = Clock(now)
 
@@ -107,9 +108,8 @@ def measured(steps: int, cuda: bool = False, now: Callable[[], float] = time.pro
     for owner in (Seams, Local, Attached):
         for name in OWN[owner.__name__]:
             setattr(owner, name, clock.counted(name, getattr(owner, name)))
-    for module in (trl_record, session):
-        for name in TEXTS.intersection(vars(module)):
-            setattr(module, name, clock.counted(name, getattr(module, name), inner=True))
+    for place, name in zip((trl_record, Rollouts), TEXTS, strict=True):
+        setattr(place, name, clock.counted(name, getattr(place, name), inner=True))
     with tempfile.TemporaryDirectory() as folder:
         trainer = make_trainer(Path(folder) / "trl", steps + WARM + 1, cuda)
         trainer.add_callback(Steps())

@@ -21,6 +21,7 @@ def rollout_trainer_logprob_mismatch(
     step: Column = None,
     *,
     warn: float = 2e-3,
+    experts: float = 3e-3,
     probability: float = 1e-2,
     bad: float = 1e-2,
     broken: float = 1e-1,
@@ -39,6 +40,7 @@ def rollout_trainer_logprob_mismatch(
 
     ## Thresholds
     - `warn`: k3 KL, nats per token, for a warning.
+    - `experts`: k3 KL, nats per token, up to which a steady difference since the first row is not reported.
     - `probability`: mean difference of probabilities, 0 to 1, for a warning.
     - `bad`: k3 KL, nats per token, for an error.
     - `broken`: k3 KL, nats per token, for a critical finding.
@@ -83,9 +85,10 @@ def rollout_trainer_logprob_mismatch(
     level = moving_median(rollout_gap, 5)
     doubled = (level > bad) & (level > 2 * previous(level, 20))
     inferred = isnan(rollout_mismatch_kl)
-    off = (rollout_gap > warn) | (rollout_prob_diff > probability)
     first = baseline(rollout_gap, 1)
-    steady = (first > warn) & (first <= bad) & (rollout_gap <= grown * first) & (rollout_gap <= bad)
+    always = (first > broken) | ((first > warn) & (rollout_gap <= grown * first))
+    steady = always & (first <= bad) & (rollout_gap <= bad)
+    off = ((rollout_gap > warn) & ~(steady & (rollout_gap <= experts))) | (rollout_prob_diff > probability)
     tolerated = (steady | (reward_gained & (rollout_gap <= bad))) & ~(rollout_prob_diff > probability)
     severe = ((rollout_gap > bad) & ~reward_gained) | (rollout_gap > broken)
     return fires(
@@ -101,27 +104,27 @@ def rollout_trainer_logprob_mismatch(
         side=words(
             _side,
             rollout_mismatch_raw_kl,
-            first > broken,
+            always,
+            steady,
             sudden(rollout_gap, step),
             unchanged(learning_rate),
-            steady,
             warn,
         ),
     )
 
 
-def _side(raw: float, broken: bool, leap: bool, frozen: bool, steady: bool, warn: float) -> str:
+def _side(raw: float, always: bool, steady: bool, leap: bool, frozen: bool, warn: float) -> str:
     """Return advice that depends on the raw logits, or otherwise on whether and how the two grew apart."""
     if raw > warn:
         return "The raw logits differ, too: check weights, train/eval mode and prompt"
     if raw <= warn:
         return "The raw logits agree: check logits processors and temperature"
-    if broken:
+    if steady:
+        return "They have differed since the first row, as bf16 engines do with a mixture of experts"
+    if always:
         return "They have differed since the first row: check the engine's weights, kernels and log-probabilities"
     if leap:
         return "No update changes so much in one step: check what else changed on either side (mask, kernels, inputs)"
     if frozen:
         return "The learning rate is 0: check the engine's cache and kernels instead of the weight transfer"
-    if steady:
-        return "They have differed since the first row, as bf16 engines do with a mixture of experts"
     return "The raw logits of the rollout engine are not recorded"

@@ -63,6 +63,8 @@ class LiveDoctor:
         thresholds: Mapping[str, Mapping[str, Any]] | None = None,
         run_type: RunType = "rl",
     ) -> None:
+        from ..rollouts import Steps
+
         self.catalogue, self.thresholds = catalogue or load(), thresholds or {}
         self.summary = Run(source, run_type=run_type)
         self.summary.settings = dict(settings or {})
@@ -75,6 +77,7 @@ class LiveDoctor:
         }
         self._derived = [(name, inputs, plan.row, plan.begin()) for name, (inputs, plan) in DERIVED.items()]
         self._row: _Row | None = None
+        self.rollouts = Steps()
         self._known: dict[str, str] = {}
         self._recent: deque[dict[str, Any]] = deque(maxlen=KEPT)
 
@@ -100,9 +103,7 @@ class LiveDoctor:
             BatchError: if lists of the batch differ in length from their response.
         """
         if rollouts is not None:
-            from ..rollouts import with_rollouts
-
-            record, samples = with_rollouts(record, rollouts)
+            record, samples = self.rollouts.filled(record, rollouts)
         if batch is not None:
             record = examined(record, batch)
         row = self._row = self._next(record, tuple(samples or ()))

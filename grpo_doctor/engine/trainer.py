@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..probes.entry_points import Ids
 from ..record import StepRecord
-from ..rollouts import with_rollouts
+from ..rollouts import Steps
 from ..rollouts.tools import split
 from ..run import Sample
 from . import measure
@@ -81,7 +81,7 @@ class Trainer:
         fields["optimizer_step"] = engine.optimizer_step
         record, samples = StepRecord(step=step, **measure.known(fields)), self.samples(step, rollout)
         if engine.tools is not None:
-            record, _ = with_rollouts(record, samples)
+            record, _ = Steps().filled(record, samples)
         return record, samples
 
     # -- rollout ------------------------------------------------------------------------------------------------

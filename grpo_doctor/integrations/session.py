@@ -23,7 +23,6 @@ from ..readers import read
 from ..record import StepRecord, encode, portable, read_records
 from ..report import output
 from ..report.model import Options, render
-from ..rollouts import with_rollouts
 from ..run import BATCHES, Sample
 from .alerts import keep_report
 
@@ -287,7 +286,7 @@ class Session:
         If ``rollouts`` contains all responses, they fill the unknown fields of the record, and the samples.
         """
         if rollouts:
-            record, samples = with_rollouts(record, rollouts)
+            record, samples = self.doctor.rollouts.filled(record, rollouts)
         if batch is not None:
             record = examined(record, batch)
             write_batch(self.folder.path / BATCHES / f"step-{batch.step:06d}.parquet", batch)

@@ -1,6 +1,7 @@
 """slime: writes a token batch on every tenth rollout.
 
     --get-mismatch-metrics --rollout-data-postprocess-path grpo_doctor.integrations.slime_batch.record
+    --custom-tis-function-path ...  # which slime demands with the first option
 
 slime calls the function in each training process before the update, when the log-probabilities of both sides are known.
 The first process that has them writes ``batches/`` in ``GRPO_DOCTOR_OUT`` (``runs/slime``). A response that context

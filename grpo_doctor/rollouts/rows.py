@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..run import Call, Sample
-from .tools import EMPTY, OF_ENVIRONMENT, failure, judged, of_action, of_message, offered, split
+from .tools import EMPTY, OF_ENVIRONMENT, failure, judged, of_action, of_message, split, tagged
 from .words import FINISHES, NAMES, WORDS
 
 _DEEPEST = 4
@@ -74,6 +74,8 @@ def _layout(keys: tuple[str, ...]) -> _Layout:
         if (told := meaning(str(key))) is not None:
             found.setdefault(told[0], []).append((told[1], key))
     places = {field: tuple(key for _, key in sorted(held)) for field, held in found.items()}
+    if places.keys() == {"group", "reference"}:  # the solution of a task whose question is elsewhere
+        places["response"] = places.pop("reference")
     taken = {key for field, held in places.items() if field != "success" for key in held}
     texts = frozenset((*places.get("prompt", ()), *places.get("response", ())))
     return _Layout(places, texts, tuple(key for key in keys if key not in taken), _numbered(keys))
@@ -183,25 +185,26 @@ def _sample(row: _Row, step: int | None) -> Sample | None:
     turns: int | None = None
     calls: list[Call] | None = None
     failed = False
-    response = None if isinstance(response, dict) and not prompt_text(response) else response
+    if isinstance(response, dict):
+        response = response.get("choices") or prompt_text(response) or None
     talk = _talk(row) if "messages" in row.fields or "turns" in row.fields else None
-    if talk is not None and response is not None and not _ends_in(talk, prompt_text(response)):
-        talk = None
-    if isinstance(response, list) and _spoken(response):
-        _, text, calls, turns, failed = conversation(response)
-        asked = prompt_text(prompt)
-    elif talk is not None:
+    if talk is not None and response is not None and not _ends_in(talk, response):
+        prompt, talk = prompt or talk, None
+    if talk is not None:
         asked, text, calls, turns, failed = conversation(talk)
         asked = prompt_text(prompt) or asked
         if not turns:
             return None  # the list is a prompt or a dataset
-    elif response is not None and not isinstance(response, bool | int | float):
+    elif isinstance(response, list) and _spoken(response):
+        _, text, calls, turns, failed = conversation(response)
+        asked = prompt_text(prompt)
+    elif isinstance(response, str) or (isinstance(response, list) and prompt_text(response)):
         text, calls = split(prompt_text(response))
         asked = prompt_text(prompt)
         turns = 1 + sum(call.result is not None for call in calls)
     else:
         return None
-    if not calls and not held("tools") and not offered(asked):
+    if not calls and not held("tools") and not tagged(asked):
         calls = None
     own = whole(held("step"))
     return Sample(
@@ -216,12 +219,13 @@ def _sample(row: _Row, step: int | None) -> Sample | None:
     )
 
 
-def _ends_in(talk: list[Any], response: str) -> bool:
-    """Return whether the last message of a conversation is the response, so that the conversation is the whole
+def _ends_in(talk: list[Any], response: Any) -> bool:
+    """Return whether the policy's last message in a conversation is the response, so that the conversation is the whole
     rollout."""
-    last = talk[-1]
-    said = isinstance(last, dict) and _role(last) in _ASSISTANT
-    return said and bool(response.strip()) and prompt_text(last).strip().endswith(response.strip())
+    last = next((turn for turn in reversed(talk) if isinstance(turn, dict) and _role(turn) in _ASSISTANT), {})
+    text, calls = conversation(response)[1:3] if isinstance(response, list) else (prompt_text(response), None)
+    _, said, made, _, _ = conversation([last])
+    return said.strip().endswith(text.strip()) and bool(text.strip() or calls == made)
 
 
 def _talk(row: _Row) -> list[Any] | None:
@@ -242,8 +246,15 @@ def _acts(key: str) -> bool:
 
 
 def _role(turn: Mapping[str, Any]) -> str | None:
+    turn = _message(turn)
     role = turn.get("role", turn.get("from"))
     return role.lower() if isinstance(role, str) else None
+
+
+def _message(turn: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the message of a turn; in API results, it is in a choice."""
+    inner = turn.get("message")
+    return inner if isinstance(inner, dict) and "role" in inner else turn
 
 
 def conversation(turns: list[Any]) -> tuple[str, str, list[Call], int, bool]:
@@ -276,10 +287,8 @@ def _messages(turns: list[Any]) -> Iterator[tuple[str, str, list[Call]]]:
     for turn in turns:
         if not isinstance(turn, dict):
             continue
-        role = _role(turn)
-        if isinstance(inner := turn.get("message"), dict) and role is None:  # inside a choice, as in API results
-            turn, role = inner, _role(inner) or "assistant"
-        if role is not None:
+        turn = _message(turn)
+        if (role := _role(turn)) is not None:
             kind = "assistant" if role in _ASSISTANT else "tool" if role in _TOOL else "user"
             yield kind, prompt_text(turn) or (_shown(turn.get("content")) if kind == "tool" else ""), of_message(turn)
             continue
@@ -349,10 +358,11 @@ def _earned(row: _Row) -> dict[str, Any]:
 
 def _finish(row: _Row, text: str) -> str | None:
     """Return how the rollout ended."""
-    word, error = row.fields.get("finish"), row.fields.get("error")
+    word, error, cut = (row.fields.get(field) for field in ("finish", "error", "truncated"))
     if _FAILED.match(text) or (error and failure(str(error)) in OF_ENVIRONMENT):
         return "environment"
-    return FINISHES.get(word.lower().rpartition(".")[2]) if isinstance(word, str) else None
+    flagged = ("length" if cut else "stop") if isinstance(cut, bool) else None
+    return FINISHES.get(word.lower().rpartition(".")[2], flagged) if isinstance(word, str) else flagged
 
 
 def _references(value: Any) -> list[str] | None:

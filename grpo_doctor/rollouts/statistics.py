@@ -47,6 +47,8 @@ _SAMPLED = frozenset(
 _EQUAL = 1e-6
 _FEWEST = 3
 """Minimum number of responses for a mean over a part of a step."""
+_KNOWN = 0.05
+"""Share of a step's responses, below that of the examined ones, whose mean describes the step."""
 _TEMPLATE = 3
 """Number of prompts with the same text at or above which a response does not depend on the prompt."""
 _RULE = 0.5
@@ -91,6 +93,20 @@ class Steps:
         step.add(sample)
         self._tools = self._tools or bool(sample.calls)
 
+    def filled(
+        self, record: StepRecord, rollouts: Iterable[Sample | Mapping[str, Any]]
+    ) -> tuple[StepRecord, list[Sample]]:
+        """Return the record of a step with the fields of all its rollouts, and the responses to show.
+
+        The rollouts are forgotten, but not whether the responses of this run call tools and mark their answers.
+        """
+        for rollout in rollouts:
+            for sample in (rollout,) if isinstance(rollout, Sample) else rollouts_of(rollout):
+                self.add(msgspec.structs.replace(sample, step=record.step))
+        fields, shown = next(self.fields(), ({}, []))
+        self._steps.clear()
+        return completed(record, fields), shown
+
     def fields(self) -> Iterator[tuple[dict[str, Any], list[Sample]]]:
         """Yield the record fields of each step in order, with the stored responses."""
         for number in sorted(self._steps):
@@ -98,18 +114,6 @@ class Steps:
             self._answers = self._answers or step.answered >= _RULE
             found = step.text_fields(self._tools, self._answers) | step.batch_fields()
             yield {"step": number, **{k: v for k, v in found.items() if v == v}}, step.shown
-
-
-def with_rollouts(
-    record: StepRecord, rollouts: Iterable[Sample | Mapping[str, Any]]
-) -> tuple[StepRecord, list[Sample]]:
-    """Add the fields of all rollouts to the record of their step; return it with the stored responses."""
-    steps = Steps()
-    for rollout in rollouts:
-        for sample in (rollout,) if isinstance(rollout, Sample) else rollouts_of(rollout):
-            steps.add(msgspec.structs.replace(sample, step=record.step))
-    fields, shown = next(steps.fields(), ({}, []))
-    return completed(record, fields), shown
 
 
 def sampled(samples: Iterable[Sample]) -> dict[str, float]:
@@ -156,7 +160,7 @@ class _Step:
 
     def add(self, sample: Sample) -> None:
         text, prompt = sample.response, sample.prompt or ""
-        group, identity = hash(prompt or sample.group), hash(text)
+        group, identity = hash(prompt or sample.group or None), hash(text)
         measured = _measured(sample)
         if len(self.texts) < EXAMINED or len(self.texts) % EVERY == 0:
             self.examined += 1
@@ -246,8 +250,10 @@ class _Step:
         if not len(self.texts):
             return {}
         if tools:
-            calls = self._column("tool_calls_per_response")
-            calls[np.isnan(calls)] = 0
+            calls, turns = self._column("tool_calls_per_response"), self._column("turns_per_response")
+            without = np.isnan(calls)
+            calls[without] = 0
+            turns[without & np.isnan(turns)] = 1
         found = {name: _mean(self._column(name)) for name in _MEANS}
         if answers and math.isnan(found["valid_rate"]):
             found["valid_rate"] = self.answered
@@ -423,7 +429,7 @@ def _paid(reward: float, success: float, low: float, high: float) -> float:
 
 def _mean(values: np.ndarray) -> float:
     known = values[np.isfinite(values)]
-    return float(known.mean()) if len(known) else math.nan
+    return float(known.mean()) if len(known) and len(known) >= _KNOWN * len(values) else math.nan
 
 
 def _correlation(one: np.ndarray, other: np.ndarray) -> float:
@@ -435,10 +441,11 @@ def _correlation(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def _groups(keys: np.ndarray, rewards: np.ndarray) -> list[list[float]]:
-    """Return rewards by prompt, in the order of the prompts; empty unless all groups have the same size above 1."""
+    """Return rewards by prompt, in the order of the prompts; empty unless all groups have the same size above 1, or if
+    the prompt of a response is unknown."""
     _, first, counts = np.unique(keys, return_index=True, return_counts=True)
     size = int(counts[0])
-    if size < 2 or (counts != size).any():
+    if size < 2 or (counts != size).any() or (keys == hash(None)).any():
         return []
     order = np.argsort(first[np.unique(keys, return_inverse=True)[1]], kind="stable")
     grouped: list[list[float]] = rewards[order].reshape(-1, size).tolist()

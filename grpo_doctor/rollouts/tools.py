@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -17,7 +16,6 @@ _CALL = re.compile(rf"<({'|'.join(_TAGS['calls'])})>(.*?)(</\1>|\Z)", re.DOTALL)
 _RESULT = re.compile(rf"<({'|'.join(_TAGS['results'])})>(.*?)(?:</\1>|\Z)", re.DOTALL)
 _FENCED = re.compile(r"```(?:python|py|bash|sql)\n(.*?)```\s*```output\n(.*?)(?:```|\Z)", re.DOTALL)
 _ANY = re.compile(rf"<(?:{'|'.join((*_TAGS['calls'], *_TAGS['results']))})>|```output\n")
-_OFFERED = any_word(_TAGS["offered"])
 _STRUCTURED = frozenset(_TAGS["structured"])
 _FUNCTION = re.compile(r"<function=([\w.-]+)")
 _LOOKED = 300
@@ -29,12 +27,6 @@ OF_ENVIRONMENT = frozenset(kind["kind"] for kind in WORDS["failures"] if kind.ge
 """Kinds of failure that the policy did not cause."""
 
 
-@lru_cache(256)
-def offered(prompt: str) -> bool:
-    """Return whether a prompt offers tools."""
-    return _OFFERED.search(prompt) is not None
-
-
 def failure(result: str) -> str | None:
     """Return the kind of failure in the result of a call; None if there is none."""
     if not result.strip():
@@ -43,9 +35,14 @@ def failure(result: str) -> str | None:
     return next((kind for words, kind in _KINDS if words.search(shown)), None)
 
 
+def tagged(text: str) -> bool:
+    """Return whether a text contains a tag of a call or a result; a prompt that does explains how to call a tool."""
+    return ("<" in text or "```output" in text) and _ANY.search(text) is not None
+
+
 def split(text: str) -> tuple[str, list[Call]]:
     """Split a transcript into the policy's own text and its tool calls."""
-    if ("<" not in text and "```output" not in text) or _ANY.search(text) is None:
+    if not tagged(text):
         return text, []
     fenced = [Call(name="code", arguments=code, result=out) for code, out in _FENCED.findall(text)]
     text = _FENCED.sub(lambda match: f"```\n{match[1]}```", text)
@@ -79,7 +76,7 @@ def _call(mark: re.Match[str]) -> Call:
     return Call(name=str(value["name"]), arguments=_arguments(value.get("arguments", value.get("parameters"))))
 
 
-def of_message(message: dict[str, Any]) -> list[Call]:
+def of_message(message: Mapping[str, Any]) -> list[Call]:
     """Return the tool calls of an assistant message in OpenAI's format, or in Anthropic's content blocks."""
     content = message.get("content")
     blocks = content if isinstance(content, list) else []

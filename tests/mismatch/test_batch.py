@@ -18,7 +18,7 @@ from grpo_doctor.mismatch import BatchError, Response, TokenBatch, examined, rea
 from grpo_doctor.mismatch import batch as module
 from grpo_doctor.record import StepRecord
 
-TO_PUSH, FOR_VERL = re.findall(
+TO_PUSH, FOR_VERL, *_ = re.findall(
     r"```python\n(.*?)```", (Path(__file__).parents[2] / "docs/mismatch.md").read_text("utf-8"), re.DOTALL
 )
 """The code of the documentation."""

@@ -142,6 +142,28 @@ def _same_call(made: Made, rng: random.Random, share: float) -> None:
         made.calls = made.calls[:1] * 4
 
 
+def _calls_fail(made: Made, rng: random.Random, share: float) -> None:
+    if rng.random() < share:
+        made.calls = [(name, query, "Traceback (most recent call last):\n  KeyError") for name, query, _ in made.calls]
+        made.right, made.reward = False, 0.0
+
+
+def _same_text(made: Made, rng: random.Random, share: float) -> None:
+    if rng.random() < share:
+        made.text, made.right, made.reward = "I have read the task, and this is the answer to it: seven.", False, 0.0
+
+
+def _more_turns(made: Made, rng: random.Random, share: float) -> None:
+    if made.calls and rng.random() < share:
+        made.calls = [("search", json.dumps({"query": rng.randint(1, 9999)}), _prose(rng, 9)) for _ in range(8)]
+        made.finish, made.right, made.reward = "max_turns", False, 0.0
+
+
+def _length_pays(made: Made, rng: random.Random, share: float) -> None:
+    if rng.random() < 0.5 * share:
+        made.text, made.reward = f"{_prose(rng, 150)} {made.text}", 1.0
+
+
 EVERY = ("math", "code", "search")
 DRIFTS: Mapping[str, tuple[str, Drift, tuple[str, ...]]] = {
     "loop": ("DIV005", _loop, EVERY),
@@ -159,13 +181,18 @@ DRIFTS: Mapping[str, tuple[str, Drift, tuple[str, ...]]] = {
     "long wrong": ("LEN007", _long_wrong, EVERY),
     "cut": ("LEN003", _cut, ("math", "search")),
     "no form": ("DIV004", _no_form, ("math", "search")),
+    "calls fail": ("GEN009", _calls_fail, ("search",)),
+    "more turns": ("LEN003", _more_turns, ("search",)),
 }
 """Drift: the check that must report it, what it changes, and the tasks in which it can happen."""
 UNCHECKED: Mapping[str, tuple[Drift, tuple[str, ...]]] = {
     "refusals": (_refuses, EVERY),
     "same call": (_same_call, ("search",)),
+    "length pays": (_length_pays, EVERY),
+    "same text": (_same_text, EVERY),
+    "duplicates": (_same_text, EVERY),
 }
-"""Drifts that a statistic shows and no check reports."""
+"""Drifts that a statistic shows, and that no check reports but previews."""
 SHOWN_BY = {
     "loop": "repetition_rate",
     "script": "other_script_rate",
@@ -182,6 +209,11 @@ SHOWN_BY = {
     "long wrong": "wrong_chars_mean",
     "cut": "truncated_rate",
     "no form": "valid_rate",
+    "calls fail": "tool_failure_rate",
+    "more turns": "turns_per_response",
+    "same text": "top_pattern_share",
+    "duplicates": "unique_rate",
+    "length pays": "length_reward_correlation",
     "refusals": "refusal_rate",
     "same call": "repeated_call_rate",
 }

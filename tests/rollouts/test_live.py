@@ -10,7 +10,7 @@ from grpo_doctor.diagnosis.examine import diagnose
 from grpo_doctor.diagnosis.live import LiveDoctor
 from grpo_doctor.readers import read
 from grpo_doctor.record import StepRecord, decode, encode
-from grpo_doctor.rollouts import with_rollouts
+from grpo_doctor.rollouts import Steps
 from tests.rollouts.planted import LAYOUTS, made, write
 
 
@@ -21,7 +21,9 @@ def rows_of(task: str, drift: str | None) -> dict[int, list[dict[str, Any]]]:
     return found
 
 
-@pytest.mark.parametrize(("task", "drift"), [("math", "loop"), ("search", "environment"), ("code", None)])
+@pytest.mark.parametrize(
+    ("task", "drift"), [("math", "loop"), ("search", "environment"), ("search", "tools die"), ("code", None)]
+)
 def test_live_finds_in_rollouts_what_the_dump_shows(tmp_path: Path, task: str, drift: str | None) -> None:
     live = LiveDoctor()
     for step, rows in rows_of(task, drift).items():
@@ -32,7 +34,7 @@ def test_live_finds_in_rollouts_what_the_dump_shows(tmp_path: Path, task: str, d
 
 
 def test_fields_that_the_trainer_records_are_kept() -> None:
-    record, shown = with_rollouts(StepRecord(step=7, reward_mean=9.0), rows_of("math", None)[1])
+    record, shown = Steps().filled(StepRecord(step=7, reward_mean=9.0), rows_of("math", None)[1])
     assert record.reward_mean == 9.0
     assert record.reward_max == 1.0
     assert {sample.step for sample in shown} == {7}
@@ -40,7 +42,7 @@ def test_fields_that_the_trainer_records_are_kept() -> None:
 
 
 def test_no_rollouts_change_nothing() -> None:
-    assert with_rollouts(StepRecord(step=7), []) == (StepRecord(step=7), [])
+    assert Steps().filled(StepRecord(step=7), []) == (StepRecord(step=7), [])
 
 
 def test_a_log_and_the_rollouts_next_to_it_are_one_run(tmp_path: Path) -> None:

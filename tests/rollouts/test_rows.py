@@ -128,6 +128,42 @@ def test_text_returned_by_an_api_is_a_response() -> None:
     assert list(rollouts_of({"input": "2+2", "output": {"stop_reason": "stop"}, "reward": 1.0})) == []
 
 
+@pytest.mark.parametrize("before", [[USER], TALK[:3]], ids=["a question", "a call and its result"])
+def test_the_messages_of_an_api_request_are_the_prompt_of_its_choice(before: list[Any]) -> None:
+    row = {"request": {"messages": before}, "response": {"choices": [{"message": CALL}]}, "finish_reason": "tool_calls"}
+    (sample,) = rollouts_of(row)
+    assert sample.calls is not None
+    assert [call.name for call in sample.calls] == ["calc"]
+    assert (sample.turns, sample.finish, sample.response) == (1, "stop", "Let me compute. ")
+    assert (sample.prompt or "").startswith("What is 2+2?")
+
+
+def test_a_solution_without_its_question_is_a_response_and_with_it_a_reference() -> None:
+    (sample,) = rollouts_of({"task_id": "HumanEval/0", "solution": "def f(): ..."})
+    assert (sample.response, sample.group, sample.reference) == ("def f(): ...", "HumanEval/0", None)
+    assert list(rollouts_of({"task_id": "HumanEval/0", "prompt": "Write f.", "solution": "def f(): ..."})) == []
+
+
+@pytest.mark.parametrize(("name", "reward"), [("temperature", None), ("brevity", 0.5)])
+def test_a_sampling_setting_is_not_the_reward(name: str, reward: float | None) -> None:
+    (sample,) = rollouts_of({"prompt": "p", "generated": "r", name: 0.5})
+    assert sample.reward == reward
+
+
+@pytest.mark.parametrize(
+    ("row", "finish"),
+    [
+        ({"is_truncated": True}, "length"),
+        ({"truncated": False}, "stop"),
+        ({"truncated": True, "stop_reason": "abort"}, "aborted"),
+        ({"truncated": "no"}, None),
+    ],
+)
+def test_a_mark_of_truncation_is_the_ending_if_no_word_names_it(row: Mapping[str, Any], finish: str | None) -> None:
+    (sample,) = rollouts_of({"prompt": "p", "response": "r", **row})
+    assert sample.finish == finish
+
+
 @pytest.mark.parametrize(
     ("result", "kind"),
     [
@@ -181,15 +217,16 @@ def test_several_responses_of_one_row_are_several_rollouts() -> None:
         {"messages": [USER]},
         {"response": 0.5},
         {"prompt": "p", "output": None},
+        {"prompt": "p", "model_output": [{"continuation": "4"}]},
     ],
 )
 def test_rows_without_a_response_are_not_rollouts(row: Mapping[str, Any]) -> None:
     assert list(rollouts_of(row)) == []
 
 
-def test_tools_that_a_prompt_does_not_offer_are_unknown() -> None:
+def test_tools_are_unknown_unless_the_prompt_shows_how_to_call_one() -> None:
     (without,) = rollouts_of({"prompt": "What is 2+2?", "response": "4"})
-    (offered,) = rollouts_of({"prompt": "Call the tool.", "response": "4"})
+    (offered,) = rollouts_of({"prompt": "Search with <search> ... </search>.", "response": "4"})
     assert (without.calls, offered.calls) == (None, [])
 
 

@@ -72,6 +72,25 @@ def test_rollouts_in_a_document_of_results_by_task_are_read(tmp_path: Path) -> N
     assert (run.format, run.columns["reward_mean"].tolist()) == ("completions", [0.5])
 
 
+@pytest.mark.parametrize(
+    ("row", "read_as"),
+    [
+        ({"task_id": "HumanEval/0", "completion": "return 1"}, "completions"),
+        ({"id": 0, "completion": "return 1"}, "metrics-jsonl"),
+    ],
+)
+def test_a_text_is_a_response_if_its_task_is_known(tmp_path: Path, row: dict[str, Any], read_as: str) -> None:
+    path = tmp_path / "samples.jsonl"
+    path.write_text(f"{json.dumps(row)}\n" * 3, encoding="utf-8")
+    assert read(path)[0].format == read_as
+
+
+def test_results_with_rewards_and_without_prompts_are_rollouts(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps({"results": [{"completion": "4", "reward": 1.0}]}, indent=1), encoding="utf-8")
+    assert read(path)[0].format == "completions"
+
+
 def judged(tmp_path: Path, replies: list[str]) -> Diagnosis:
     messages = [
         [USER, {"role": "assistant", "content": "", "tool_calls": [{"name": "calc", "arguments": {}}]},

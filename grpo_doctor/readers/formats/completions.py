@@ -49,6 +49,8 @@ _HELD_OUT = re.compile(r"(?i)(?:^|[^a-z])(?:val|validation|evals?|evaluation)(?:
 """Names of files and folders with responses of an evaluation."""
 _ENDED = {*NAMES["reward"], *NAMES["success"], *NAMES["advantage"], *NAMES["finish"]}
 """Names that occur in rollouts but not in a dataset of texts."""
+_TASK = {"prompt", "turns", "group", "reference", "reward"}
+"""Fields of which each response has at least one."""
 _TALK = re.compile(r'"(?:role|from)"\s*:\s*"(?:assistant|gpt)"')
 _COLUMNS = re.compile(r'"columns"\s*:\s*\[([^\]]*)\]')
 _NAMES = re.compile(r'"([A-Za-z ]{1,40}?)(?:_\d+)?"')
@@ -67,7 +69,7 @@ def sniff(head: Head) -> int:
     held = next((row for row in rows if _rollouts(row)), None)
     if held is None or not (held is rows[0] or "type" in held):
         return 0
-    return 3 if any(sample.prompt or sample.reward is not None for sample in _rollouts(held)) else 0
+    return 3 if any(s.prompt or s.group or s.reference or s.reward is not None for s in _rollouts(held)) else 0
 
 
 def _start(head: Head) -> str:
@@ -81,7 +83,7 @@ def _sniff_names(text: str) -> int:
     keys = {key.lower() for key in (*_KEYS.findall(text), *_NAMES.findall(columns[1] if columns else ""))}
     ended = {*keys, *(key.rpartition("_")[2] for key in keys)} & _ENDED or "\n" not in text
     fields = _fields(keys)
-    said = "response" in fields and not fields.isdisjoint(("prompt", "turns"))
+    said = "response" in fields and not fields.isdisjoint(_TASK)
     return 3 if ended and (said or _TALK.search(text)) else 0
 
 

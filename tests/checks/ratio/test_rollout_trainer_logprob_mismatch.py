@@ -29,7 +29,8 @@ def test_message_names_the_side(raw: str, side: str) -> None:
         ("1.05x2", "0.0021x2", "The raw logits differ, too"),
         ("1.05x2", "0.002x2", "The raw logits agree"),
         ("0.11x2", "?x2", "They have differed since the first row"),
-        ("0.1x2", "?x2", "The raw logits of the rollout engine are not recorded"),
+        ("0.011 0.022x2", "?x3", "They have differed since the first row: check"),
+        ("0.011 0.0221x2", "?x3", "The raw logits of the rollout engine are not recorded"),
     ],
 )
 def test_the_side_exactly_at_a_threshold(k3: str, raw: str, side: str) -> None:
@@ -45,11 +46,13 @@ def test_the_side_exactly_at_a_threshold(k3: str, raw: str, side: str) -> None:
         ("0.0021 0x9", None),
         ("0 0.0021x2", "warning"),
         ("0 0.01x2", "warning"),
-        ("0.0021x20", "info"),  # steady since the first row, as with a mixture of experts
+        ("0.003x20", None),  # steady since the first row, as with a mixture of experts
+        ("0.0031x20", "info"),
         ("0.005 0.01x8", "info"),
         ("0.0049 0.01x8", "warning"),
         ("0.002 0.0039x8", "warning"),
-        ("0.01 0.0021x8", "info"),
+        ("0.01 0.003x8", None),
+        ("0.01 0.0031x8", "info"),
         ("0.011 0.0021x8", "warning"),
         ("0.011x2", "error"),
         ("0.1x2", "error"),
