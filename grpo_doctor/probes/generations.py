@@ -173,8 +173,7 @@ class _Scripted:
             rows = self._turns([row[r > 0].tolist() for row, r in zip(ids, real, strict=True)])
         else:
             rows = [
-                list(self._responses[(self._served + n) // COPIES[-1] % len(self._responses)])
-                for n in range(len(ids))
+                list(self._responses[(self._served + n) // COPIES[-1] % len(self._responses)]) for n in range(len(ids))
             ]
         self._served += len(ids)
         self.calls.append(Call(ids, real, module, rows, looped))

@@ -134,6 +134,12 @@ class Script:
                     names = {n for s in self.trees[file].body for n in writes(s) if not n.startswith("_")}
                     node.names = [ast.alias(n) for n in sorted(names - {"*"})] or node.names
 
+    def imports(self) -> set[str]:
+        """Return the names of the libraries and modules that the trainer's code imports."""
+        nodes = [n for tree in self.trees.values() for n in ast.walk(tree)]
+        plain = {a.name for n in nodes if isinstance(n, ast.Import) for a in n.names}
+        return plain | {n.module for n in nodes if isinstance(n, ast.ImportFrom) and n.module}
+
     def _training(self) -> set[str]:
         """Return the names of functions and methods that make a backward pass, directly or through their calls."""
         every = {**{name: own.node for name, own in self.functions.items()}, **self.methods}
@@ -297,6 +303,8 @@ def reads(node: ast.AST) -> set[str]:
         return {node.id} if isinstance(node.ctx, ast.Load) else set()
     if isinstance(node, ast.arg):
         return set()  # annotations are not evaluated
+    if isinstance(node, ast.AugAssign):
+        return reads(node.value) | writes(node.target) | reads(node.target)
     found: set[str] = set().union(*(reads(child) for child in ast.iter_child_nodes(node)))
     if isinstance(node, ast.ClassDef) or not isinstance(node, _CLOSED):
         return found

@@ -16,25 +16,28 @@ import itertools
 import random
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, Subset, default_collate
+from torch.utils.data import DataLoader, Dataset, default_collate
 
-from .crafted_inputs import special_ids
+from .crafted_inputs import complete, plain_ids, special_ids
 from .entry_points import Ids, Prompt, Unseen
+from .forced_draws import Ways
 from .generations import Call, in_copies, recorded_generate, scripted_generate
 from .intercept import Forward, forwards, replaced
 from .discover import discover, is_advantage, is_prompt, resource
-from .script import Script, execute, read_before, writes
+from .scripted_sampler import ScriptedSampler
+from .script import Script, execute, read_before
 from .trainer_objects import held
 
 HOOKS = "_grpo_doctor_hooks"
@@ -44,6 +47,10 @@ READS = frozenset("choice choices enumerate iter len list next sample sorted tqd
 
 MOST = 64
 """How often a pass may draw a sample before it is trained on."""
+
+
+FEW = 8
+"""Number of rows below which a list is not training data."""
 
 
 class Finished(BaseException):
@@ -56,6 +63,8 @@ class Pass:
 
     rows: list[Any]
     """The rows of the training data, by sample."""
+    source: Any
+    """The training data."""
     advantages: Tensor | None = None
     copies: int = 1
     whole: bool = False
@@ -63,7 +72,8 @@ class Pass:
     drawn: int = 0
     texts: list[str] = field(default_factory=list)
     """What the tokenizer decoded after the first generation."""
-    scored: int = 0
+    scored: Counter[str] = field(default_factory=Counter)
+    """The number of rewards by function."""
     places: dict[int, int] = field(default_factory=dict)
     """The number of advantages that each place in the code has received."""
     zeroed: bool = False
@@ -88,31 +98,31 @@ class Pass:
 class Hooks:
     """The functions that the trainer's compiled code calls."""
 
+    finished = Finished
+
     def __init__(self) -> None:
         self.now: Pass | None = None
         self.source: Any = None
         """The trainer's training data."""
         self.searching = False
 
-    def data(self, value: Any) -> Any:
-        """Return the samples of the pass in place of the training data."""
-        if self.searching and _holds_rows(value):
+    def data(self, value: Any, counted: bool = False) -> Any:
+        """Return the samples of the pass in place of the training data, unless its rows are only counted."""
+        if self.searching and not counted and _holds_rows(value):
             self.source = value
             raise Finished
-        if self.now is None or value is not self.source:
-            return value
-        return list(self.now.rows) if isinstance(value, list | tuple) else Rows(self.now.rows)
+        return value if self.now is None or counted or value is not self.source else Rows(self.now, len(value))
 
     def iterator(self, value: Any) -> Any:
         """Return an iterator that begins again in every pass."""
         return _Reopened(self, value)
 
-    def scored(self, rewards: Any) -> Any:
+    def scored(self, rewards: Any, function: str) -> Any:
         """Return rewards that differ within every group, because trainers skip a group of equal rewards."""
         if self.now is None:
             return rewards
-        self.now.scored += 1
-        return _different(rewards, self.now.scored)
+        self.now.scored[function] += 1
+        return _different(rewards, self.now.scored[function])
 
     def advantages(self, value: Any, place: int) -> Any:
         """Return the advantages of the pass in the form of the trainer's own."""
@@ -148,25 +158,29 @@ class _Reopened:
 
 
 class Rows(Dataset):  # type: ignore[type-arg]
-    """The samples of a pass as a dataset, whose columns can be read by name."""
+    """The samples of a pass as a dataset of any size, whose columns can be read by name."""
 
-    def __init__(self, rows: list[Any]) -> None:
-        self.rows = rows
+    def __init__(self, now: Pass, size: int) -> None:
+        self.now, self.size = now, size
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return self.size
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self.now.rows[n] for n in iter(lambda: self.now.draw(1)[0], None))
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, str):
-            return [row[key] for row in self.rows]
-        if isinstance(key, slice | list | tuple | np.ndarray | range):
-            some = self.rows[key] if isinstance(key, slice) else [self.rows[int(n) % len(self.rows)] for n in key]
-            return {name: [row[name] for row in some] for name in some[0]} if some and isinstance(some[0], dict) else some
-        return self.rows[key]
+            return [row[key] for row in self.now.rows]
+        if isinstance(key, int | np.integer):
+            return self.now.rows[int(key) % len(self.now.rows)]
+        some = [self[int(n)] for n in (range(self.size)[key] if isinstance(key, slice) else key)]
+        tabular = hasattr(self.now.source, "column_names") and some
+        return {name: [row[name] for row in some] for name in some[0]} if tabular else some
 
-    def select(self, indices: Any) -> Rows:
+    def select(self, indices: Any) -> list[Any]:
         """Return some rows, as in ``datasets``."""
-        return Rows([self.rows[int(n) % len(self.rows)] for n in indices])
+        return [self[int(n)] for n in indices]
 
     def shuffle(self, *ignored: Any, **also_ignored: Any) -> Rows:
         """Keep the order."""
@@ -175,9 +189,9 @@ class Rows(Dataset):  # type: ignore[type-arg]
 
 def _holds_rows(value: Any) -> bool:
     """Return whether an object is training data: a dataset, or a list of texts or records."""
-    if isinstance(value, Dataset) or hasattr(value, "column_names"):
-        return True
-    return isinstance(value, list | tuple) and len(value) > 7 and isinstance(value[0], str | Mapping | tuple)
+    if not (isinstance(value, Dataset | list | tuple) or hasattr(value, "column_names")) or len(value) < FEW:
+        return False
+    return not isinstance(value, list | tuple) or isinstance(value[0], str | Mapping | tuple)
 
 
 def _different(value: Any, first: int) -> Any:
@@ -186,7 +200,13 @@ def _different(value: Any, first: int) -> Any:
         return float(first % 2)
     if isinstance(value, list | Tensor | np.ndarray) and all(isinstance(v, int | float) or v.ndim == 0 for v in value):
         rewards = [float((first + n) % 2) for n in range(len(value))]
-        return rewards if isinstance(value, list) else type(value)(rewards) if isinstance(value, Tensor) else np.array(rewards)
+        return (
+            rewards
+            if isinstance(value, list)
+            else type(value)(rewards)
+            if isinstance(value, Tensor)
+            else np.array(rewards)
+        )
     return value
 
 
@@ -227,7 +247,7 @@ class _Hooked(ast.NodeTransformer):
         self.generic_visit(node)
         for n in ast.walk(node) if node.name in self.rewards else ():
             if isinstance(n, ast.Return) and n.value is not None:
-                n.value = self._call("scored", n.value)
+                n.value = self._call("scored", n.value, ast.Constant(node.name))
         return node
 
     def visit_Assign(self, node: ast.Assign) -> Any:
@@ -259,15 +279,16 @@ class _Hooked(ast.NodeTransformer):
         if _name(node.func) == "iter" and len(node.args) == 1:
             return self._call("iterator", node.args[0])
         if _name(node.func) in READS:
-            node.args = [self._read(a) for a in node.args]
+            node.args = [self._read(a, _name(node.func) == "len") for a in node.args]
         return node
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         node.value = None if node.value is None else self.visit(node.value)
         return node
 
-    def _read(self, value: ast.expr) -> ast.expr:
-        return self._call("data", value) if isinstance(value, ast.Name | ast.Attribute) else value
+    def _read(self, value: ast.expr, counted: bool = False) -> ast.expr:
+        given = (value, ast.Constant(True)) if counted else (value,)
+        return self._call("data", *given) if isinstance(value, ast.Name | ast.Attribute) else value
 
 
 def _name(node: ast.AST) -> str:
@@ -303,7 +324,11 @@ class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
         """Return where a module is loaded from, or None if it is not the trainer's."""
         file = self.modules.get(fullname)
-        return None if file is None else importlib.util.spec_from_file_location(fullname, file, loader=self.load(fullname, str(file)))
+        return (
+            None
+            if file is None
+            else importlib.util.spec_from_file_location(fullname, file, loader=self.load(fullname, str(file)))
+        )
 
 
 class TrainerLoop:
@@ -328,15 +353,25 @@ class TrainerLoop:
 
         files = {name: file for file, name in script.modules.items()}
         finder = _Finder(files, lambda name, file: _Loader(name, file, hooked, self.hooks))
+        engines: list[ScriptedSampler] = []
+
+        def engine(*ignored: Any, **also_ignored: Any) -> ScriptedSampler:
+            engines.append(ScriptedSampler.__new__(ScriptedSampler))
+            return engines[-1]
+
+        library = sys.modules.get("vllm") or ("vllm" in script.imports() and importlib.import_module("vllm"))
         sys.meta_path.insert(0, finder)
-        try:
+        with ExitStack() as stack:
+            stack.callback(sys.meta_path.remove, finder)
+            if library:
+                stack.enter_context(replaced(library, "LLM", engine))
             needed = script.needed([*names, *read_before(script.loop.node)], given)
             before = [s for s in needed if not s.in_loop and not s.first_pass]
             self.parts = execute(script, before, {HOOKS: self.hooks, **given}, hooked)
-        finally:
-            sys.meta_path.remove(finder)
         self._pass = _compiled(hooked(ast.Module([script.loop.node], [])), script.loop.file)
         self._find_objects()
+        for each in engines:
+            each.__init__(self.tokenizer, self.model)  # type: ignore[misc]
         self.copies, self.whole = 1, False
         self.prompts: list[str] | None = None
         self.rollout: Callable[..., Any] | None = None
@@ -384,8 +419,10 @@ class TrainerLoop:
             raise Finished
 
         try:
-            with replaced(DataLoader, "__iter__", found):
-                self._pass(vars(self.parts))
+            with ExitStack() as stack:
+                for kind in _readers():
+                    stack.enter_context(replaced(kind, "__iter__", found))
+                exec(self._pass, vars(self.parts))
         except Finished:
             pass
         finally:
@@ -394,19 +431,28 @@ class TrainerLoop:
             raise Unseen("the loop reads no dataset or list of rows")
         rows = [self.hooks.source[n] for n in range(min(64, len(self.hooks.source)))]
         self.rows = {_label(row): row for row in rows}
+        if len(self.rows) < 2:
+            raise Unseen("the training data has fewer than two different rows")
         labels = sorted(self.rows, key=len)
         return [labels[n * (len(labels) - 1) // 3] for n in range(4)]
 
     def _unusable(self, whole: bool) -> str | None:
         """Run the loop with batches of any size, or of its own size (``whole``); return why that is impossible."""
-        special, self.whole = special_ids(self.tokenizer), whole
-        answers = [[special.pad + 1, special.pad if special.eos is None else special.eos]] * 2
+        self.whole = whole
         try:
+            answers = complete(plain_ids(self.tokenizer, self.model), [4], special_ids(self.tokenizer).eos) * 2
             self.prompts = self.prompts or self._find_prompts()
             with ExitStack() as stack:
                 for optimizer in self.optimizers:
                     stack.enter_context(replaced(optimizer, "step", lambda *a, **k: None))
-                self.copies = _run_length(self._step(self.prompts[:2], answers, torch.tensor([1.0, -1.0])))
+                two, ways = self.prompts[:2], Ways()
+                rows, swapped = (
+                    _sampled(ways(functools.partial(self._step, some, answers, torch.tensor([1.0, -1.0])), int))
+                    for some in (two, two[::-1])
+                )
+            if [*dict.fromkeys(rows)][:2] != [*dict.fromkeys(swapped)][1::-1]:
+                raise Unseen("the loop samples other prompts than those of its data")
+            self.copies = len([*itertools.takewhile(rows[0].__eq__, rows)])
         except Exception as error:  # noqa: BLE001  (the trainer's own code may raise anything)
             return f"{type(error).__name__}: {error}"
         return None
@@ -415,6 +461,13 @@ class TrainerLoop:
         """Run the loop until ``done`` after an update. Without advantages, nothing is trained."""
 
         def batches(loader: Any) -> Iterator[Any]:
+            if loader.dataset is not self.hooks.source:
+                if hasattr(loader.batch_sampler, "drop_last"):
+                    loader.batch_sampler.drop_last = False  # it would drop samples of the probe
+                return next(read[kind] for kind in type(loader).__mro__ if kind in read)(loader)
+            return chosen(loader)
+
+        def chosen(loader: Any) -> Iterator[Any]:
             own = loader.batch_size or getattr(loader.batch_sampler, "batch_size", None)
             size = own if now.whole and own else len(now.rows)
             collate = loader.collate_fn or default_collate
@@ -423,6 +476,10 @@ class TrainerLoop:
 
         def sample(population: Any, k: int = 1, **ignored: Any) -> list[Any]:
             return [population[n % len(population)] for n in now.draw(k)]
+
+        def choice(population: Any, size: Any = None, *ignored: Any, **also_ignored: Any) -> Any:
+            among = range(population) if isinstance(population, int | np.integer) else population
+            return sample(among)[0] if size is None else np.array(sample(among, int(np.prod(size)))).reshape(size)
 
         def updated(step: Any) -> Callable[..., Any]:
             def stepped(*args: Any, **kwargs: Any) -> Any:
@@ -442,13 +499,14 @@ class TrainerLoop:
 
             return set_to_zero
 
-        loaders = [k for k in [DataLoader, *DataLoader.__subclasses__()] if "__iter__" in vars(k)]
+        read = _readers()
         with ExitStack() as stack:
             for target, name, value in (
-                *((kind, "__iter__", batches) for kind in loaders),
+                *((kind, "__iter__", batches) for kind in read),
                 (random, "sample", sample),
                 (random, "choices", sample),
-                (random, "choice", lambda population: sample(population)[0]),
+                (random, "choice", choice),
+                (np.random, "choice", choice),
                 (random, "shuffle", lambda rows: None),
                 (torch, "randperm", lambda n, **ignored: torch.arange(n)),
                 (np.random, "shuffle", lambda rows: None),
@@ -460,7 +518,7 @@ class TrainerLoop:
                 stack.enter_context(replaced(target, name, value))
             self.hooks.now = now
             try:
-                self._pass(vars(self.parts))
+                exec(self._pass, vars(self.parts))
             except Finished:
                 pass
             except Exception:
@@ -474,7 +532,10 @@ class TrainerLoop:
 
     def _rollout(self, prompts: Sequence[Prompt]) -> list[str]:
         """Return the texts that the trainer decodes from the sampled ids, which its reward function receives."""
-        now, special = Pass(self._rows(prompts), None, self.copies, self.whole), special_ids(self.tokenizer)
+        now, special = (
+            Pass(self._rows(prompts), self.hooks.source, None, self.copies, self.whole),
+            special_ids(self.tokenizer),
+        )
         with in_copies(self.copies), recorded_generate(self.model, special.pad) as calls:
 
             def noted(decode: Any) -> Callable[..., Any]:
@@ -504,12 +565,16 @@ class TrainerLoop:
 
     def _step(self, prompts: Sequence[Prompt], responses: Sequence[Ids], advantages: Tensor) -> list[Call]:
         """Run the loop until every response was trained on; return what was sampled."""
-        now = Pass(self._rows(prompts), advantages, self.copies, self.whole)
-        special, trained = special_ids(self.tokenizer), list[int]()
+        now = Pass(self._rows(prompts), self.hooks.source, advantages, self.copies, self.whole)
+        special, trained = special_ids(self.tokenizer), set[tuple[int, ...]]()
+        samples = {(str(p), *r) for p, r in zip(prompts, responses, strict=True)}
 
         def count(forward: Forward) -> None:
             now.end()
-            trained.append(len(forward.input_ids) if forward.logits.requires_grad else 0)
+            ids, real = forward.input_ids, forward.attention_mask
+            real = ids != special.pad if real is None else real > 0
+            rows = zip(ids, real, strict=True) if forward.logits.requires_grad else ()
+            trained.update(tuple(row[mask].tolist()) for row, mask in rows)
 
         with (
             in_copies(self.copies),
@@ -517,10 +582,7 @@ class TrainerLoop:
             forwards([self.model], count),
         ):
 
-            def done() -> bool:
-                return sum(trained) >= sum(len(call.served) for call in calls) >= len(prompts) * self.copies
-
-            self._run(now, done)
+            self._run(now, lambda: len(trained) >= len(samples))
         if not now.done:
             raise Unseen("the loop ends before every response was trained on")
         if not any(now.places.values()):
@@ -528,10 +590,16 @@ class TrainerLoop:
         return calls
 
 
-def _run_length(calls: Sequence[Call]) -> int:
-    """Return the number of responses that are sampled in a row for the first prompt."""
-    rows = [ids[real > 0].tolist() for call in calls for ids, real in zip(call.input_ids, call.attention_mask)]
-    return len([*itertools.takewhile(lambda row: row == rows[0], rows)])
+def _sampled(calls: Sequence[Call]) -> list[tuple[int, ...]]:
+    """Return the prompts for which responses were sampled, in order."""
+    pairs = ((ids, real) for call in calls for ids, real in zip(call.input_ids, call.attention_mask, strict=True))
+    return [tuple(ids[real > 0].tolist()) for ids, real in pairs]
+
+
+def _readers() -> dict[type, Callable[..., Iterator[Any]]]:
+    """Return the classes of data loaders, with the method that reads their data."""
+    kinds: list[Any] = [DataLoader, *DataLoader.__subclasses__()]
+    return {kind: vars(kind)["__iter__"] for kind in kinds if "__iter__" in vars(kind)}
 
 
 def _label(row: Any) -> str:
@@ -542,17 +610,18 @@ def _label(row: Any) -> str:
     return next((v for n, v in texts.items() if is_prompt(n)), next(iter(texts.values()), str(row)))
 
 
-def _compiled(tree: ast.Module, file: Path) -> Callable[[dict[str, Any]], None]:
-    """Return a function that executes a statement in a namespace, also if it contains `return`."""
-    node = tree.body[0]
-    names = sorted(writes(node))
-    body: list[ast.stmt] = [*([ast.Global(names)] if names else []), node]
-    function = ast.parse("def _pass(): pass").body[0]
-    function.body = body  # type: ignore[attr-defined]
-    code = compile(ast.fix_missing_locations(ast.Module([function], [])), str(file), "exec", dont_inherit=True)
+class _Unreturned(ast.NodeTransformer):
+    """Replaces `return` in a statement of a function by the end of the pass."""
 
-    def run(scope: dict[str, Any]) -> None:
-        exec(code, scope)
-        scope.pop("_pass")()
+    def visit_Return(self, node: ast.Return) -> ast.AST:
+        return ast.parse(f"raise {HOOKS}.finished").body[0]
 
-    return run
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        return node
+
+    visit_Lambda = visit_FunctionDef  # type: ignore[assignment]
+
+
+def _compiled(tree: ast.Module, file: Path) -> CodeType:
+    """Compile a statement of a function for a module."""
+    return compile(ast.fix_missing_locations(_Unreturned().visit(tree)), str(file), "exec", dont_inherit=True)
