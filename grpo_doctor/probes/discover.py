@@ -269,7 +269,7 @@ def adapter_for(script: Script, found: list[Found]) -> str:
     called = {seam for seam, lines in written.items() if not lines[0].startswith("#")}
     separate = "rollout" in called and called & _TRAINS
     loop = script.loop if _samples(script) and not separate else None
-    replaced = set(written) - (called | _BESIDE_THE_LOOP) | {"rollout", "step"} if loop is not None else set()
+    replaced = set(written) - _BESIDE_THE_LOOP if loop is not None else set()
     objects = [*_objects(has, loop is not None)]
     if "reward" in chosen:
         objects.append(

@@ -24,8 +24,8 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 _CONFIGURES = frozenset(
     "add_argument add_special_tokens add_tokens append bfloat16 cpu cuda enable_input_require_grads eval extend float "
-    "freeze gradient_checkpointing_disable gradient_checkpointing_enable half makedirs mkdir requires_grad_ resize_token_embeddings "
-    "set_defaults setdefault to update".split()
+    "freeze gradient_checkpointing_disable gradient_checkpointing_enable half makedirs mkdir requires_grad_ "
+    "resize_token_embeddings set_defaults setdefault to update".split()
 )
 """Methods that change nothing but the object on which they are called, or that make a folder."""
 
@@ -133,12 +133,6 @@ class Script:
                 if (file := files.get(node.module or "")) is not None:
                     names = {n for s in self.trees[file].body for n in writes(s) if not n.startswith("_")}
                     node.names = [ast.alias(n) for n in sorted(names - {"*"})] or node.names
-
-    def imports(self) -> set[str]:
-        """Return the names of the libraries and modules that the trainer's code imports."""
-        nodes = [n for tree in self.trees.values() for n in ast.walk(tree)]
-        plain = {a.name for n in nodes if isinstance(n, ast.Import) for a in n.names}
-        return plain | {n.module for n in nodes if isinstance(n, ast.ImportFrom) and n.module}
 
     def _training(self) -> set[str]:
         """Return the names of functions and methods that make a backward pass, directly or through their calls."""
