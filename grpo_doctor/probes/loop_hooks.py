@@ -44,7 +44,7 @@ class Finished(BaseException):
 
 @dataclass
 class Pass:
-    """What one pass uses instead of the trainer's own data and advantages."""
+    """The samples and advantages that one pass uses in place of the trainer's own, and its progress."""
 
     rows: list[Any]
     """The rows of the training data, by sample."""
@@ -56,7 +56,7 @@ class Pass:
     """Whether batches keep the trainer's own size: the samples then repeat."""
     drawn: int = 0
     texts: list[str] = field(default_factory=list)
-    """What the tokenizer decoded after the first generation."""
+    """The texts that the tokenizer decoded after the first generation."""
     scored: Counter[str] = field(default_factory=Counter)
     """The number of rewards by function."""
     places: dict[int, int] = field(default_factory=dict)

@@ -120,7 +120,7 @@ class TrainerLoop:
         return [labels[n * (len(labels) - 1) // 3] for n in range(4)]
 
     def _unusable(self, whole: bool) -> str | None:
-        """Run the loop, with batches of its own size if ``whole``, otherwise of no more than the samples; return why
+        """Run the loop, with its batch size if ``whole``, otherwise with at most as many rows as samples; return why
         that is impossible."""
         self.whole = whole
         try:
