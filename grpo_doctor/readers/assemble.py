@@ -20,7 +20,6 @@ from .row_kinds import (
     SINGLE_PROMPT,
     is_eval,
     is_preference,
-    of_whole_runs,
     possible,
     run_type,
 )
@@ -91,8 +90,6 @@ def assemble(rows: Rows) -> Run:
         _success_alone(run)
     if "reward_margin" not in run.columns and {"chosen_reward", "rejected_reward"} <= run.columns.keys():
         run.columns["reward_margin"] = run.columns["chosen_reward"] - run.columns["rejected_reward"]
-    if run.run_type == "none" and len(run) > 1 and of_whole_runs(rows.seen):
-        run.notes.append(NotRead("each row summarises a whole run, not a step; compare the runs instead"))
     if len(run) > 1 and not counted and "epoch" not in run.columns:
         run.notes.append(f"no step found: rows are numbered 1 to {len(run)}; --map 'NAME=step' names the column")
     if merged:
@@ -126,10 +123,11 @@ def _rows_of(rows: Rows, builder: RunBuilder) -> tuple[set[str], int]:
     events: dict[int, list[Event]] = {}
     for event in rows.events:
         events.setdefault(min(int(np.searchsorted(lines, event.line or 0)), len(lines) - 1), []).append(event)
-    _averaged(steps, columns)
+    if not rows.redrawn:  # the last state of a progress bar counts
+        _averaged(steps, columns)
     _shares(columns, run)
     same = repeated(steps, columns)
-    again = [] if rows.redrawn else restarted(same, steps, trains)  # the progress bar is redrawn in place
+    again = [] if rows.redrawn else restarted(same, steps, trains)
     builder.extend(steps, columns, lines, recorded, events, again)
     return trained, len(same) - len(again)
 
@@ -197,7 +195,9 @@ def _shares(columns: Columns, run: Run) -> None:
         run.mapping.update({k: "zero_variance_share" for k, f in run.mapping.items() if f == "zero_variance_groups"})
 
 
-_SAMPLED = ("reward_mean", "success_rate", "response_length_mean", "valid_rate", "truncated_rate", "fallback_rate")
+_SAMPLED = (
+    "reward_mean success_rate response_length_mean valid_rate truncated_rate fallback_rate zero_variance_share".split()
+)
 """Fields that a log with one row per response, or per batch of a step, records in parts; the step gets their mean."""
 
 

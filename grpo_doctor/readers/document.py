@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from .aliases import GUESSED, STEP_KEYS, WEAK_STEP_KEYS, resolve, words
-from .row_kinds import EVAL, flat, is_eval, melted
+from .row_kinds import EVAL, UPDATED, flat, is_eval, melted, says
 from .settings import declared
 from .values import number
 
@@ -101,7 +101,7 @@ def _metric(name: str) -> str:
 
 
 def _of_list(value: list[Any], depth: int) -> list[Table]:
-    rows = widened([row for row in value if isinstance(row, dict) and "train_runtime" not in row])
+    rows = widened([row for row in value if isinstance(row, dict)])
     if not rows:
         return []
     if depth < _DEEPEST and (not any(_means(row) for row in rows[:3]) or all(map(_holds_rows, rows))):
@@ -203,14 +203,19 @@ def _of_mapping(value: Mapping[str, Any], depth: int) -> list[Table]:
             return [Table("", rows, True)]
     held = columns(value)
     told = bool(held) and _means(held[0])
-    return (
-        _counted(value)
-        or _runs_of_columns(value)
-        or [Table("", rows, True) for rows in (held if told else [], _curves(value)) if rows][:1]
-        or _pivoted(value)
-        or (_within(value, depth) if depth < _DEEPEST else [])
-        or ([Table("", held)] if held and not _means(value) else [])  # otherwise, they are histograms of a summary
+    choices = (
+        _counted(value) or _runs_of_columns(value),
+        [Table("", rows, True) for rows in (held if told else [], _curves(value)) if rows][:1],
+        _pivoted(value),
+        _within(value, depth) if depth < _DEEPEST else [],
     )
+    best = max(choices, key=_shows)
+    return best or ([Table("", held)] if held and not _means(value) else [])  # otherwise, histograms of a summary
+
+
+def _shows(tables: Sequence[Table]) -> float:
+    """Return how much tables show about a training."""
+    return max((says(name for row in table.rows[:3] for name in row) for table in tables), default=-1.0)
 
 
 def _counted(value: Mapping[str, Any]) -> list[Table]:
@@ -392,14 +397,15 @@ def _of_side(key: str, rows: Sequence[Row]) -> Iterator[Row]:
 
 
 def _is_log(table: Table, key: str) -> bool:
-    """Return whether rows under a key are metrics over time and not a model's answers or the results of several
-    runs."""
+    """Return whether rows under a key are metrics over time, possibly with the prompt of an update, and not a model's
+    answers or the results of several runs."""
     rows = table.rows
     if len(rows) < 2 or not any(_means(row) for row in rows[:3]):
         return False
     names = {str(name).lower() for row in rows[:3] for name in row}
     counted = table.series or names & {*STEP_KEYS, *WEAK_STEP_KEYS} or _LOG.search(key)
-    return not names & _TEXTS and bool(counted)
+    updates = any(alias.field in UPDATED for name in names for alias in resolve(name))
+    return (updates or not names & _TEXTS) and bool(counted)
 
 
 def _means(row: Row) -> bool:

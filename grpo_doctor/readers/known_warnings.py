@@ -14,6 +14,7 @@ WARNINGS = (
     "gradient checkpointing enabled",
     "梯度检查点已启用",
 )
+_WARNED = re.compile("|".join(map(re.escape, WARNINGS)))
 _SENTENCES = (
     (re.compile(r"KL divergence is starting to become negative: (-?\d[\d.e+-]{0,20})"), "objective/kl"),
     (re.compile(r"The average ratio of batch \((\d[\d.e+-]{0,20})\) exceeds threshold"), "policy/ratio"),
@@ -26,9 +27,7 @@ LONGEST = 300
 
 def sign(text: str) -> str | None:
     """Return the line as the message of a ``log-warning`` event, or None if it does not prove anything."""
-    if any(warning in text for warning in WARNINGS):
-        return text.strip()[:LONGEST]
-    return None
+    return text.strip()[:LONGEST] if _WARNED.search(text) else None
 
 
 def refused(text: str) -> dict[str, str]:
@@ -39,5 +38,7 @@ def refused(text: str) -> dict[str, str]:
 
 def metric(text: str) -> dict[str, str]:
     """Return the metric that a line states in a sentence, or nothing if there is none."""
-    found = ((sentence.search(text), key) for sentence, key in _SENTENCES)
-    return {key: told[1] for told, key in found if told is not None}
+    for sentence, key in _SENTENCES:
+        if told := sentence.search(text):
+            return {key: told[1]}
+    return {}

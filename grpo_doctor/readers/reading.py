@@ -11,17 +11,13 @@ import numpy as np
 from ..run import Reading, Run
 from .aliases import STEP_KEYS, WEAK_STEP_KEYS
 from .input import NotRead
-from .row_kinds import EVALUATED, LIMITS, SHARES
+from .row_kinds import LIMITS, SHARES
 
 _BETTER = 0.1
 """Minimum advantage in regularity for the second reading to be used, as a share of the steps."""
 _ALIKE = 0.1
 """Maximum difference of two rewards, as a share of their range, for two readings to agree."""
 _NAMED = 3
-_EVENTS = 5
-"""Minimum number of values for the steps of an event to be irregular."""
-_GAP = 10
-"""Minimum of the longest gap, as a multiple of the median one, between irregular steps."""
 _LISTED = 6
 """Maximum number of unknown names in one note."""
 _PAYS = frozenset("reward_mean success_rate valid_rate reward_components eval_score".split())
@@ -127,7 +123,6 @@ def checked(run: Run) -> Run:
     if run.reading is None:
         run.reading = Reading(way=run.format, why="its format is known", rows=len(run))
     run.reading.pace = pace(run.steps)
-    _leave_out_events(run)
     run.reading.out_of_range = [name for name in LIMITS if name in run.columns and _outside(run.columns[name], name)]
     run.reading.unused = candidates(run.unread, len(run))
     if _PAYS.isdisjoint(run.columns) and run.run_type not in ("preference", "evaluation") and run.reading.unused:
@@ -136,29 +131,6 @@ def checked(run: Run) -> Run:
     elif run.run_type == "none" and not run.notes:
         run.notes.append(_unknown(run) or "no metrics recognised: no name is followed by numbers on several lines")
     return run
-
-
-def _leave_out_events(run: Run) -> None:
-    """Leave out numbers that the trainer prints only on an event, such as a spike: they are no series of the run."""
-    for name, column in [*run.columns.items()]:
-        rows = np.flatnonzero(np.isfinite(column)) if column.dtype != object and name not in EVALUATED else np.empty(0)
-        if _EVENTS <= len(rows) <= 0.5 * len(run) and _irregular(run.steps[rows]):
-            del run.columns[name]
-            keys = [key for key, field in run.mapping.items() if field == name]
-            run.unread |= {key: len(rows) for key in keys if run.mapping.pop(key)}
-            highest = rows[column[rows].argmax()]
-            run.notes.append(
-                f"{name} is printed at {len(rows)} irregular steps, as on an event, and is not judged; "
-                f"its maximum is {column[highest]:.3g} at step {run.steps[highest]}"
-            )
-
-
-def _irregular(steps: np.ndarray) -> bool:
-    """Return whether steps come in groups with long gaps between them, and not at growing distances."""
-    moves = np.diff(steps)
-    often = pace(steps)
-    grouped = often is not None and often < 0.5 and moves.max() > _GAP * np.median(moves)
-    return bool(grouped and np.count_nonzero(np.diff(moves) < 0) > 1)
 
 
 def _unknown(run: Run) -> str:

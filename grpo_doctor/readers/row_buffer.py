@@ -11,7 +11,6 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +25,7 @@ from .row_kinds import EVAL, EVALUATED, VALUES, component, declares, flat, is_ev
 from .series import Values
 from .settings import declared, setting_value
 from .values import number
+from .views import distinct
 
 
 class Numbers(NamedTuple):
@@ -103,8 +103,6 @@ class Rows:
         self.wordy: dict[str, str] = {}
         """Keys of metrics whose first value is a word, with that value."""
         self.seeds: set[str] = set()
-        self.labels: set[str] = set()
-        """Kinds and phases of rows, except those of an evaluation."""
         self.meant: str | None = None
         """The key of the true reward, if the optimised one is called its proxy."""
         self.origins = array("q")
@@ -327,7 +325,6 @@ class Rows:
                 low = value.lower()
                 if low.split("_")[0] in EVAL:
                     return "eval"
-                self.labels.add(low)
                 return low
         return "eval" if any(row.get(key) is True for key in _FLAGS) else ""
 
@@ -491,30 +488,11 @@ class Rows:
         if steps.misleading(np.delete(known, self.dropped)):
             self.steps = array("d", [math.nan] * len(known))
 
-    def _join_phases(self) -> None:
-        """Join a key that is split by phases. Consecutive phases, such as those of a curriculum, become one column;
-        alternating rows become one column per kind of row."""
-        for held in (self.columns, self.components):
-            spans: dict[str, list[tuple[int, int, str]]] = {}
-            for name, column in held.items():
-                label, _, key = name.partition(".")
-                if label not in self.labels:
-                    continue
-                known = np.flatnonzero(~np.isnan(np.frombuffer(column.values, float)))
-                if len(known):
-                    spans.setdefault(key, []).append((int(known[0]), int(known[-1]), name))
-            for parts in spans.values():
-                parts.sort()
-                if all(later[0] > earlier[1] for earlier, later in pairwise(parts)):
-                    for _, _, name in parts[1:]:
-                        held[parts[0][2]].follow(held.pop(name))
-
     def run(self) -> Run:
         """Return these rows as one run."""
         from .assemble import assemble
 
         self.flush()
-        self._join_phases()
         if self.by_bar or (self.reached and np.isnan(np.array(self.steps)).all()):
             self._spread()
         if self.mends:
@@ -522,9 +500,8 @@ class Rows:
         return assemble(self)
 
     def runs(self) -> list[Run]:
-        """Return the runs of a log that may contain several, each with its lines."""
+        """Return the runs of a log that may contain several, each with its lines; what is printed twice counts once."""
         self.flush()
-        self._join_phases()
         n = len(self)
         epochs = next((c.full(n) for c in self.columns.values() if any(a.field == "epoch" for a in c.aliases)), None)
         outer = [column.full(n) for key, column in self.extra.items() if key.lower() in _OUTER]
@@ -545,7 +522,7 @@ class Rows:
             run = part.run()
             run.notes.append(f"the file has {len(parts)} runs, which are judged separately; this is run {place}")
             found.append(run)
-        return found
+        return distinct(found)[0]
 
     def _part(self, rows: np.ndarray, name: str) -> Rows:
         """Return some of the rows as a separate run, with the settings that were printed before its end."""

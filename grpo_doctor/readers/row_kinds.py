@@ -42,6 +42,17 @@ _COMMON = _OF_PAIRS | frozenset(
     "temperature weight_delta".split()
 )
 """Fields of pairs, and fields that supervised training also logs; they do not make a run an RL run."""
+_WEIGHTS = {
+    **dict.fromkeys(("reward_mean", "reward_margin"), 6.0),
+    **dict.fromkeys(("kl", "kl_sequence"), 4.0),
+    **dict.fromkeys(("success_rate", "chosen_reward"), 3.0),
+    **dict.fromkeys(("loss", "policy_loss"), 2.5),
+    **dict.fromkeys(("entropy_mean", "advantage_mean", "advantage_std", "reward_std", "clip_fraction"), 2.0),
+    **dict.fromkeys(("grad_norm", "learning_rate", "response_length_mean", "value_loss", "ratio_mean"), 1.0),
+}
+"""Weight of a field as evidence of a training."""
+SAYS_ENOUGH = 2.0
+"""Minimum evidence in the names of lines that no counter identifies as rows."""
 OF_SETTINGS = frozenset("kl_coef entropy_coef groups group_size temperature epoch learning_rate".split())
 """Fields that describe settings, not progress. A number in a text may be mistaken for one of them."""
 OF_SWEEPS = frozenset("kl_coef entropy_coef group_size temperature".split())
@@ -129,13 +140,14 @@ def component(key: str) -> str:
             last = name.rpartition("/")[2]
             summed = "rewards/" not in prefix and set(last.split("_")) & _SUMMARIES
             return "" if last in _STATISTICS or name in _NOT_FUNCTIONS or summed else name
-    low = key.removesuffix("/mean").rpartition("/")[2].removesuffix("_mean")
+    low = _AVERAGE.sub("", key.removesuffix("/mean").rpartition("/")[2])
     for name in (low.removesuffix("_reward"), low.removeprefix("reward_")):
         if name != low and name not in _STATISTICS and not set(name.split("_")) & _NOT_REWARDS:
             return name
     return ""
 
 
+_AVERAGE = re.compile(r"^(?:mean|avg|average)_|_(?:mean|avg|average)$")
 _DECLARING = re.compile(r"(?:^|[/_])(?:spec|config|settings)/")
 
 
@@ -177,6 +189,11 @@ UPDATED = frozenset("loss policy_loss kl_loss grad_norm learning_rate kl entropy
 """Fields of an update; a training log has at least one of them."""
 
 
+def says(names: Iterable[str]) -> float:
+    """Return how strongly the names indicate a training."""
+    return sum(_WEIGHTS.get(field, 0.0) for field in {alias.field for name in names for alias in resolve(name)[:1]})
+
+
 _OF_GROUPS = frozenset("advantage_mean advantage_std advantage_min advantage_max group_rewards".split())
 """Fields of groups of responses to one prompt, which only training generates and compares."""
 
@@ -200,22 +217,6 @@ def of_samples(keys: Iterable[str]) -> bool:
     return bool({key.lower() for key in keys} & _OF_ONE)
 
 
-_FROM_TO = (("start", "end"), ("initial", "final"), ("first", "last"), ("before", "after"))
-
-
-def of_whole_runs(keys: Iterable[str]) -> bool:
-    """Return whether rows summarise whole runs, with a metric at the beginning and at the end: ``reward_start,
-    reward_end``."""
-    parts = [frozenset(re.split(r"[\W_]+", key.lower())) for key in keys]
-    stems = {(part - {word}, word) for part in parts for pair in _FROM_TO for word in pair if word in part}
-    return any(
-        (stem, end) in stems and bool(resolve(" ".join(sorted(stem))))
-        for stem, word in stems
-        for start, end in _FROM_TO
-        if word == start
-    )
-
-
 _OF_TASKS = frozenset("reward success solve solved pass win resolve resolved".split())
 """Words for a policy's success or actions in a task; a supervised model has an accuracy."""
 
@@ -233,7 +234,7 @@ def run_type(fields: Iterable[str], keys: Iterable[str], *, counted: bool = Fals
     known = set(fields)
     if of_an_environment(keys) and not known & UPDATED:
         return "evaluation"
-    if known <= OF_SETTINGS or (not counted and of_whole_runs(keys)):
+    if known <= OF_SETTINGS:
         return "none"
     swept = known & OF_SWEEPS and known & _OF_SCORES and known <= OF_SWEEPS | _OF_SCORES
     if not counted and (swept or (of_samples(keys) and not known & (UPDATED | _OF_GROUPS))):

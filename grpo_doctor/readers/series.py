@@ -66,14 +66,6 @@ class Values:
             self.values = array("d", whole.tobytes())
             self.non_finite = sorted({*self.non_finite, *rows[~np.isfinite(values)].tolist()})
 
-    def follow(self, later: Values) -> None:
-        """Append the values of a column that begins after the last value of this one."""
-        first = next((row for row, value in enumerate(later.values) if not math.isnan(value)), len(later.values))
-        del self.values[first:]
-        self.values.extend([math.nan] * (first - len(self.values)))
-        self.values.extend(later.values[first:])
-        self.non_finite += later.non_finite
-
     def of(self, rows: np.ndarray, length: int) -> Values:
         """Return the values of only these rows, in a log of this length."""
         part = Values(self.label, self.aliases, counts=self.counts)

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from grpo_doctor.readers import read
-from grpo_doctor.readers.row_kinds import of_whole_runs
 
 from .make import known, run_of
 
@@ -116,27 +115,6 @@ def test_scores_of_an_evaluation_between_the_steps(tmp_path: Path, told: str) ->
     columns = known(run_of(tmp_path, "x.log", text))
     assert columns["reward_mean"] == REWARDS
     assert columns["eval_score"] == [None, None, None, 0.125, None, None, None, 0.25]
-
-
-def test_rows_that_sum_up_whole_runs_are_not_steps(tmp_path: Path) -> None:
-    head = "staleness,steps,mean_kl,reward_start,reward_end\n"
-    run = run_of(tmp_path, "sweep.csv", head + "".join(f"{i},60,1.9,-9.5,-0.5\n" for i in range(5)))
-    assert run.run_type == "none"
-    assert any("each row summarises a whole run" in note for note in run.notes)
-
-
-@pytest.mark.parametrize(
-    ("keys", "whole"),
-    [
-        (["reward_start", "reward_end"], True),
-        (["initial_reward", "final_reward"], True),
-        (["reward_start", "kl_end"], False),
-        (["token_start", "token_end"], False),
-        (["reward", "end", "start"], False),
-    ],
-)
-def test_a_metric_at_the_beginning_and_the_end(keys: list[str], whole: bool) -> None:
-    assert of_whole_runs(keys) is whole
 
 
 def test_episodes_that_have_a_seed_each_are_an_evaluation(tmp_path: Path) -> None:

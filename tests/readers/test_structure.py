@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from grpo_doctor.readers import read
@@ -106,7 +105,7 @@ def test_a_summary_of_a_training_is_a_row_where_it_has_metrics_since_the_last_on
 @pytest.mark.parametrize(("first", "runs"), [(0.6, 1), (0.1, 2)])
 def test_a_training_has_ended_where_its_epochs_do_not_go_on(runs_of: Reader, first: float, runs: int) -> None:
     """Rows may be printed late, after the summary."""
-    before = [ROW.format(i, i / 10) for i in range(1, 6)]
+    before = [ROW.format(9 - i, i / 10) for i in range(1, 6)]
     after = [ROW.format(i, first + i / 100) for i in range(1, 6)]
     assert len(runs_of([*before, SUMMARY + ", 'epoch': 1.0}", *after])) == runs
 
@@ -122,31 +121,6 @@ def test_a_counter_before_other_words_counts_the_mapping_after_them(runs_of: Rea
     row = "INFO:metrics:Step {0}, Epoch 0: {{'policy_loss': 0.5, 'reward_mean': 0.{0}, 'total_loss': 0.1}}"
     (run,) = runs_of([line for i in range(3, 9) for line in (f"12:00 - {row.format(i)}", row.format(i))])
     assert run.steps.tolist() == [3, 4, 5, 6, 7, 8]
-
-
-def test_numbers_of_an_event_are_not_a_series(runs_of: Reader) -> None:
-    steps = [10, 20, 30, 50, 60, 70, 460, 660, 1120, 1980]
-    lines = []
-    for step in range(10, 2010, 10):
-        lines.append(f"[diag] step {step} reward={step / 4000:.3f} grad_norm=0.5")
-        if step in steps:
-            lines.append(f"[diag] KL spike at step={step} kl={5 + step / 100} batch={{'size': 16, 'ids': [1, 2]}}")
-    (run,) = runs_of(lines)
-    assert run.steps.tolist() == [*range(10, 2010, 10)]
-    assert "kl" not in run.columns
-    assert run.unread["kl"] == 10
-    assert run.notes[-1] == (
-        "kl is printed at 10 irregular steps, as on an event, and is not judged; its maximum is 24.8 at step 1980"
-    )
-
-
-def test_numbers_at_growing_distances_are_a_series(runs_of: Reader) -> None:
-    lines = []
-    for step in range(1, 513):
-        lines.append(f"step {step} reward=0.{step:03d} grad_norm=0.5")
-        lines += [f"[diag] KL at step={step} kl=0.{step:03d}"] if step & (step - 1) == 0 else []
-    (run,) = runs_of(lines)
-    assert np.isfinite(run.columns["kl"]).sum() == 10
 
 
 @pytest.mark.parametrize("line", ["tick {0} | reward {1} | loss 0.5", "tick={0} reward={1} loss=0.5"])

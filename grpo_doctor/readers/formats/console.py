@@ -68,9 +68,9 @@ def read(file: Input) -> list[Run]:
         tail = [*tail, *enumerate(lines[-TAIL:], first + max(len(lines) - TAIL, 0))][-TAIL:]
         whole = b"".join(lines)
         plain, steps = not any(mark in whole for mark in PARTED), whole.find(b"step:") >= 0
-        holds = whole.find(_FAILS) >= 0 or whole.find(_SETS) >= 0
+        holds, tagged = whole.find(_FAILS) >= 0 or whole.find(_SETS) >= 0, whole.find(b"pid=") >= 0
         for line, raw in enumerate(lines, first):
-            if raw[:1] == b"(":
+            if tagged and raw[:1] == b"(":
                 console.printed(raw)
             if steps and raw.find(b"step:") >= 0:
                 console.unwrap()
@@ -160,7 +160,7 @@ class _Console:
 
     def take(self, line: int, raw: bytes) -> None:
         """Read one line, or a piece of one between carriage returns."""
-        if len(raw) > _LONGEST or (raw[:1] == b"[" and self._of_another_process(raw)):
+        if len(raw) > _LONGEST or (raw[:1] == b"[" and raw[1:2].isalpha() and self._of_another_process(raw)):
             return
         if _PERCENT in raw and b"%|" in (raw := trl_console.unfilled(raw)):
             if self.bars.see(decoded(raw)):

@@ -107,7 +107,7 @@ def _trainer_state(file: Input, state: dict[str, Any]) -> Run:
     rows = Rows(file, TRAINER_STATE)
     history = state["log_history"]
     for row in history if isinstance(history, list) else ():
-        if isinstance(row, dict) and "train_runtime" not in row:
+        if isinstance(row, dict):
             rows.add(row)
     rows.declare({key: state[key] for key in ("max_steps", "train_batch_size") if key in state})
     return rows.run()

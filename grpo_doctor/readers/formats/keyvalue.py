@@ -23,13 +23,13 @@ from ..aliases import GUESSED, WEAK_STEP_KEYS, counts_as, is_step, is_weak, of_a
 from ..input import Input, NotRead, decoded
 from ..reading import chosen
 from ..row_buffer import Numbers, Rows
-from ..row_kinds import OF_RL, OF_SETTINGS, component
+from ..row_kinds import OF_RL, OF_SETTINGS, SAYS_ENOUGH, component, says
 from ..settings import declared
 from ..steps import excursions
-from .line_templates import Template, figures, key, silent
+from .line_templates import ONCE, Template, figures, key, silent
 from .pairs import NUMBER, counter_first, pairs, picked, plain, said
 from .prose_filter import Essay
-from .repeated_lines import SAYS_ENOUGH, Shape, counts_up, is_metric, says
+from .repeated_lines import Shape, counts_up, is_metric
 from .templates import mine
 from .timeline import Timeline
 
@@ -37,7 +37,7 @@ FORMAT = "key-value-console"
 
 _ATTACHED = re.compile(r"(step|iter|iteration|update|epoch|\b(?:it|ep|upd))(?=\d)", re.IGNORECASE)
 _DIGIT = re.compile(r"\d")
-_GLUED = re.compile(r"[A-Za-z]\d")
+_GLUED = re.compile(r"\d(?<=[A-Za-z].)")
 _OF_RL = frozenset("kl kl_loss policy_loss clip_fraction ratio_mean advantage_mean advantage_std success_rate".split())
 """Fields next to which a bare ``R`` means the reward."""
 _BARE = {"R": "reward", "R std": "reward std", "r": "reward", "r std": "reward std"}
@@ -61,12 +61,11 @@ _HELD_OUT_TWICE = 2
 _LEAST_METRICS = 4
 """Minimum number of metrics, one of which only training has, for lines with one row per step."""
 _HELD_OUT = re.compile(
-    r"(?:^\W*|(?:INFO|DEBUG)\W+)(?:eval|evaluation|val|validation|test)\b"
+    r"(?:^\W*|(?:info|debug)\W+)(?:eval|evaluation|val|validation|test)\b"
     r"(?:\s*[|\])@]|\s+#\d|\s*:(?!\s*[-+.\d])|\s*:\s*\d{1,3}%\||\s+(?:step|iter|iteration|epoch|at|after|results?|metrics)\b)"
-    r"|[\[(](?:eval|evaluation|val|validation|test)[\])]|\bevaluated \S{1,60} in \d",
-    re.IGNORECASE,
+    r"|[\[(](?:eval|evaluation|val|validation|test)[\])]|\bevaluated \S{1,60} in \d"
 )
-"""Start of an evaluation line, whose metrics are not those of training."""
+"""Start of an evaluation line in lowercase, whose metrics are not those of training."""
 _ANNOUNCED = re.compile(
     r"\b(?:evaluating|validating|running (?:evaluation|validation))\b"
     r"(?:[^\w:=]*$|\s?(?:\.\.\.|…)|[^:=]{1,40}\bepoch \d{1,6}/\d{1,6}\W*$)",
@@ -171,6 +170,8 @@ class General:
             if (template := silent(raw)) is None:
                 return False
             self._add_template(of, template)
+        elif template in ONCE:
+            template = self._templates[of] = Template(raw, numbered=template.numbered, lines=2)
         elif template.shape is not None and not (values := template.numbers(raw)):
             return False
         else:
@@ -182,7 +183,7 @@ class General:
                 self._rows_begin()
         else:
             self._follows &= not template.numbered
-            if self._startup or not self._rowed:
+            if not self._rowed or of in self._startup:
                 self._see_start(of)
         if template.shape is not None:
             self._origin = 0
@@ -255,7 +256,7 @@ class General:
             if not self._sets(names):
                 self._rows_begin()
             if shape is not None:
-                shape.bar = "%|" in text
+                shape.bar = "%|" in text or "it [" in text
                 shape.add(self._order, line, self._origin, values, text)
             taken = _Taken(shape, picks or (), told=True)
         elif sample:
@@ -323,7 +324,8 @@ class General:
             names = tuple("step" if mapped.get(name) == "step" else name for name in names)
         if not _BARE.keys().isdisjoint(names) and (any(map(_of_rl, names)) or _bare_reward(text, names)):
             names = tuple(_BARE.get(name, name) for name in names)
-        begins = _HELD_OUT.search(text, 0, 120) is not None
+        low = text[:120].lower()
+        begins = ("val" in low or "test" in low) and _HELD_OUT.search(low) is not None
         held_out = begins or self._announced
         metrics = {name for name in names if is_metric(name) or (held_out and is_metric(f"eval/{name}"))}
         told = bool(metrics) or any(name in mapped for name in names)

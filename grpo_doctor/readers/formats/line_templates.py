@@ -19,13 +19,16 @@ from .repeated_lines import Shape
 _NUMERIC = b"0123456789+-."
 _FIGURES = bytes(byte if byte in _NUMERIC + b"eE" else 32 for byte in range(256))
 """Keeps the characters of a line that numbers consist of."""
-_WORDS = bytes(
+_DIGITS = b"0123456789"
+_PARTED = bytes(
     48 if chr(byte).isdigit() and byte < 128 else byte | 32 if chr(byte).isalpha() and byte < 128 else byte
     if byte > 127 else 32
     for byte in range(256)
 )  # fmt: skip
-"""Keeps the words of a line in lowercase, with zeros in place of its numbers."""
-_BRACE, _ZERO = b"{0"
+"""Keeps the words of a line in lowercase, with zeros in place of its digits."""
+_WORDS = _PARTED.replace(b"0", b" ")
+"""Keeps only the words."""
+(_BRACE,) = b"{"
 _QUOTES = (b"'", b'"')
 _NEAR = 8
 """Number of words before a number that may name it."""
@@ -84,14 +87,12 @@ class Template:
         names: their unused names.
     """
 
-    __slots__ = ("_count", "_divisors", "_pick", "lines", "names", "numbered", "sets", "shape", "text", "told")
+    told = sets = False
+    shape: Shape | None = None
+    names: tuple[str, ...] = ()
 
-    def __init__(self, text: bytes, *, numbered: bool) -> None:
-        self.text, self.numbered = text, numbered
-        self.told = self.sets = False
-        self.shape: Shape | None = None
-        self.names: tuple[str, ...] = ()
-        self.lines = 1
+    def __init__(self, text: bytes, *, numbered: bool, lines: int = 1) -> None:
+        self.text, self.numbered, self.lines = text, numbered, lines
 
     def collects(self, shape: Shape, picks: Sequence[tuple[int, float] | None], before: int) -> None:
         """Collect numbers of its lines: the index of each among the figures after the prefix, and its divisor, or None
@@ -115,6 +116,10 @@ class Template:
         return values if self._divisors is None else [v / of for v, of in zip(values, self._divisors, strict=True)]
 
 
+ONCE = Template(b"", numbered=False), Template(b"", numbered=True)
+"""The templates of silent lines that occur once, as lines of generated text do: without a number and with one."""
+
+
 def figures(raw: bytes) -> list[bytes]:
     """Return the parts of a line that may be numbers."""
     return raw.translate(_FIGURES).split()
@@ -126,23 +131,22 @@ def key(raw: bytes) -> bytes:
 
 
 def silent(raw: bytes) -> Template | None:
-    """Return the template of a line that does not name a metric, a step or a setting and contains nothing else that is
-    read."""
+    """Return one of `ONCE` for a line that does not name a metric, a step or a setting and contains nothing else that
+    is read."""
     if _BRACE in raw or raw[:1] in _QUOTES:
         return None
-    letters = raw.translate(_WORDS)
-    numbered = _ZERO in letters
-    words = letters.replace(b"0", b" ").split() if numbered else letters.split()
-    if not _EITHER.isdisjoint(words) and (not _WHOLE.isdisjoint(words) or _named(raw, letters)):
+    words = raw.translate(_WORDS).split()
+    if not _EITHER.isdisjoint(words) and (not _WHOLE.isdisjoint(words) or _named(raw)):
         return None
-    if (numbered and (not words or raw.translate(_CASES).find(b"aA") >= 0)) or (not raw.isascii() and _foreign(raw)):
+    numbered = len(raw.translate(None, _DIGITS)) < len(raw)
+    if numbered and (not words or (not raw[1:].islower() and raw.translate(_CASES).find(b"aA") >= 0)):
         return None
-    return Template(raw, numbered=numbered)
+    return ONCE[numbered] if raw.isascii() or not _foreign(raw) else None
 
 
-def _named(raw: bytes, letters: bytes) -> bool:
+def _named(raw: bytes) -> bool:
     """Return whether a word that may name a metric precedes a number, or is a heading."""
-    parts = letters.split(b"0")
+    parts = raw.translate(_PARTED).split(b"0")
     if raw.rstrip()[-1:] != b":":
         parts.pop()
     return not all(_ASCII.isdisjoint(part.split()[-_NEAR:]) for part in parts if part)

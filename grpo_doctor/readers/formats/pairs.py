@@ -33,7 +33,7 @@ _LISTED = re.compile(
 """Individual rewards: ``Rewards: [0.5, 0.0, 1.0]``, ``rewards=['0.50', '0.00']``."""
 _TYPED = re.compile(
     r"\b(?:np\.float\d\d|(?:torch\.)?tensor|Array)"
-    r"\(\[?([-+]?[\d.][\d.eE+-]{0,30}|-?inf|nan)\]?(?:, ?[a-z]\w{0,20}=[^()]{0,80})?\)"
+    r"\(\[{0,2}([-+]?[\d.][\d.eE+-]{0,30}|-?inf|nan)\]{0,2}(?:, ?[a-z]\w{0,20}=[^()]{0,80})?\)"
 )
 """A number as printed by numpy, torch and jax: ``np.float32(0.5)``, ``tensor(0.5000, device='cuda:0')``."""
 _ROUNDED = re.compile(r"\b\d{1,6}(?:\.\d{1,3})?[KMB]\((\d{1,15})\)")
@@ -54,7 +54,7 @@ _SPREAD = re.compile(r"\s*(?:±|\+/?-).*")
 _STATISTICS = frozenset("mean std min max median".split())
 _LOG_WORDS = frozenset(
     "info debug warning warn error trainer main rank0 logger result results stats metrics "
-    "skip skipped skipping done finished completed with 步 轮 次".split()
+    "skip skipped skipping starting done finished completed with 步 轮 次".split()
 )
 _LEVEL = re.compile(r"^SUCCESS\s+(?=(?i:step|iter|iteration|update|epoch)\b)")
 """A loguru level before the counter, as prime-rl prints it; elsewhere that word is a rate."""
@@ -69,6 +69,8 @@ _OF_COUNTER = re.compile(
     re.IGNORECASE,
 )
 """A counter at the end of a longer phrase: ``Call #1 for step``, ``KL spike at step=10``."""
+_COUNTS = "[(#=pPnNrReEhH"
+"""Last characters of the two."""
 _MOST_NUMBERS = 200
 _LONGEST_GAP = 130
 """Maximum number of characters between a name and its number."""
@@ -195,8 +197,9 @@ def _name(gap: str, after: str, subject: str) -> tuple[str, str]:
     if text.endswith("第") and after in "步轮次":
         return "step", subject
     end = max(len(text) - _LONGEST_COUNTER, 0)
-    if (counter := _COUNTER.search(text, end) or _OF_COUNTER.search(text, end)) is not None:
-        return "#" if counter[1].lower() == "evaluation" else counter[1], subject
+    counts = text[-1:] in _COUNTS and (_COUNTER.search(text, end) or _OF_COUNTER.search(text, end))
+    if counts:
+        return "#" if counts[1].lower() == "evaluation" else counts[1], subject
     if after == ")":  # `reward: (-0.28)`
         text = _OPENED.sub(r"\1", text)
     separated = text[-1:] in (":", "=", "：", "＝", "|", "│", "→", "⇒") or text.endswith(("->", "=>"))
@@ -205,14 +208,14 @@ def _name(gap: str, after: str, subject: str) -> tuple[str, str]:
     qualifier = ""
     if text.endswith(")") and (open_ := text.rfind("(")) > 0:
         qualifier, text = _SPREAD.sub("", text[open_ + 1 : -1]), text[:open_].rstrip()
-    piece = _CUTS.split(_ALIGNED.sub("", text))[-1] if text else ""
+    piece = _CUTS.split(_ALIGNED.sub("", text) if ":" in text or "=" in text else text)[-1]
     if separated and _JOINED.search(piece):
-        return _EDGES.sub("", piece), subject
+        return _trimmed(piece), subject
     head, colon, tail = piece.replace("：", ":").replace("=", ":").rpartition(":")
     if colon:
-        head, piece = _EDGES.sub("", head.rpartition(":")[2]), tail
+        head, piece = _trimmed(head.rpartition(":")[2]), tail
     piece = piece.strip().removesuffix(" reached").removesuffix(" is now")  # Lightning's 'val_loss' reached 2.28
-    piece = _LEVEL.sub("", _EDGES.sub("", piece))
+    piece = _LEVEL.sub("", _trimmed(piece))
     if not piece or len(piece) > _LONGEST_NAME or (not separated and not gap[-1:].isspace() and piece.isascii()):
         return "", subject
     listed = piece.split()
@@ -227,3 +230,8 @@ def _name(gap: str, after: str, subject: str) -> tuple[str, str]:
     if qualifier and words(qualifier) <= _STATISTICS:
         return f"{name} {qualifier}", name
     return name, name
+
+
+def _trimmed(name: str) -> str:
+    """Return a name without the marks around it."""
+    return name if name[:1].isalnum() and name[-1:].isalnum() else _EDGES.sub("", name)

@@ -4,25 +4,13 @@ rows."""
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
 
 from ..aliases import WEAK_STEP_KEYS, counts_as, is_step, is_weak, resolve, words
 from ..row_kinds import UPDATED, component, possible
-
-_WEIGHTS = {
-    **dict.fromkeys(("reward_mean", "reward_margin"), 6.0),
-    **dict.fromkeys(("kl", "kl_sequence"), 4.0),
-    **dict.fromkeys(("success_rate", "chosen_reward"), 3.0),
-    **dict.fromkeys(("loss", "policy_loss"), 2.5),
-    **dict.fromkeys(("entropy_mean", "advantage_mean", "advantage_std", "reward_std", "clip_fraction"), 2.0),
-    **dict.fromkeys(("grad_norm", "learning_rate", "response_length_mean", "value_loss", "ratio_mean"), 1.0),
-}
-"""Weight of a field as evidence of a training."""
-SAYS_ENOUGH = 2.0
-"""Minimum evidence in the names of lines that no counter identifies as rows."""
 
 _NUMBERS = str.maketrans("", "", "0123456789+-., \t")
 _MANY_TEXTS, _FEW_TEXTS = 64, 5
@@ -127,11 +115,6 @@ class Shape:
 def words_of(text: str) -> str:
     """Return a text without its numbers, which identifies the kind of line."""
     return text.translate(_NUMBERS)
-
-
-def says(names: Iterable[str]) -> float:
-    """Return how strongly the names indicate a training."""
-    return sum(_WEIGHTS.get(field, 0.0) for field in {alias.field for name in names for alias in resolve(name)[:1]})
 
 
 @lru_cache(maxsize=4096)

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..aliases import is_step
-from .repeated_lines import SAYS_ENOUGH, Shape, backs, says
+from ..row_kinds import SAYS_ENOUGH, says
+from .repeated_lines import Shape, backs
 
 _ALIKE = 0.6
 """Share of common names from which two templates are one with optional fields."""
