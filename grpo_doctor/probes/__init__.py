@@ -39,11 +39,13 @@ if TYPE_CHECKING:
     from .runner import holds, run_probes, suite
     from .script import trainer_parts
     from .scripted_sampler import ScriptedSampler
+    from .trainer_loop import TrainerLoop
 
 _LATER = {
     **dict.fromkeys(("engine_adapter", "transformers_adapter", "trl_adapter", "trl_adapter_from"), "adapters"),
     **dict.fromkeys(("holds", "run_probes", "suite"), "runner"),
     "ScriptedSampler": "scripted_sampler",
+    "TrainerLoop": "trainer_loop",
     "trainer_parts": "script",
 }
 
@@ -57,6 +59,7 @@ __all__ = [
     "NotFinite",
     "ScriptedSampler",
     "Seams",
+    "TrainerLoop",
     "Unjudged",
     "Unseen",
     "engine_adapter",

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..report.redaction import one_line
-from .script import Function, Script, bound, reads, writes
+from .script import Function, Script, Statement, bound, read_before, reads, writes
 
 _NAMES = tomllib.loads(Path(__file__).with_name("trainer_names.toml").read_text(encoding="utf-8"))
 ENTRY_POINTS: dict[str, dict[str, Any]] = _NAMES["entry_points"]
@@ -51,13 +51,13 @@ def discover(script: Script) -> list[Found]:
 
 def _scores_reference(found: Found, script: Script) -> bool:
     """Return whether a function that takes a model is called with the reference model anywhere."""
-    model = next((p for p in found.parameters if _resource(p) == "model"), None)
+    model = next((p for p in found.parameters if resource(p) == "model"), None)
     if model is None:  # a method of a model's wrapper
         callers = [ast.unparse(c.func) for tree in script.trees.values() for c in _calls(tree, found)]
         return any(re.fullmatch(r".*(ref|base).*\..*", caller.lower()) for caller in callers)
     arguments = (bound(found.node, call).get(model) for tree in script.trees.values() for call in _calls(tree, found))
     names = (str(getattr(a, "id", getattr(a, "attr", ""))) for a in arguments)
-    return any(_resource(name) == "reference" for name in names)
+    return any(resource(name) == "reference" for name in names)
 
 
 def _calls(node: ast.AST, found: Found) -> Iterator[ast.Call]:
@@ -70,7 +70,7 @@ def _calls(node: ast.AST, found: Found) -> Iterator[ast.Call]:
 
 def _functions(tree: ast.Module) -> Iterator[tuple[str, Function, bool]]:
     """Yield functions, methods, and nested functions, as in a trainer's ``main``."""
-    for node in tree.body:
+    for node in (n for s in tree.body for n in (s.body if isinstance(s, ast.If) else [s])):
         if isinstance(node, ast.FunctionDef):
             yield node.name, node, False
             yield from ((f"{node.name}.{f.name}", f, True) for f in node.body if isinstance(f, ast.FunctionDef))
@@ -104,7 +104,7 @@ def _seam(name: str, node: Function, file: Path, inside: bool) -> Found | None:
 def _tokenises(node: Function, parameters: list[str]) -> bool:
     """Return whether a function converts a prompt to ids and not only to text."""
     called = {getattr(n.func, "attr", getattr(n.func, "id", "")) for n in ast.walk(node) if isinstance(n, ast.Call)}
-    return any(_resource(p) == "tokenizer" for p in parameters) or any(re.search("tok|encode", c) for c in called)
+    return any(resource(p) == "tokenizer" for p in parameters) or any(re.search("tok|encode", c) for c in called)
 
 
 def _returned(node: Function) -> dict[Any, str]:
@@ -131,7 +131,7 @@ def _by_its_calls(seam: str, node: Function, parameters: list[str]) -> str | Non
     objective that takes the model is a loss.
     """
     if seam == "objective":
-        return "loss" if any(_resource(p) == "model" for p in parameters) else seam
+        return "loss" if any(resource(p) == "model" for p in parameters) else seam
     if seam not in ("step", "backward", "loss"):
         return seam
     called = {n.func.attr for n in ast.walk(node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)}
@@ -171,13 +171,13 @@ class Held:
                     (to for words, to in _NAMES["settings"].items() if re.fullmatch(words, name.lower())), None
                 )
                 self.settings |= {setting: self.taken(name)} if setting else {}
-            elif (known := _resource(name)) is None or script.lacks(name):
+            elif (known := resource(name)) is None or script.lacks(name):
                 continue
             elif known != "prompts" or isinstance(value, ast.List):
                 self.objects[known] = self.taken(name)
         for kind, name in self.instances.items():
             for own in _kept_by(classes[kind.split()[0]]):
-                known = _resource(own) if kind in classes else {"model": "reference"}.get(_resource(own) or "")
+                known = resource(own) if kind in classes else {"model": "reference"}.get(resource(own) or "")
                 if known is not None and known not in self.objects:
                     self.objects[known] = f"{self.taken(name)}.{own}"
         for node in (n for n in script.trees[script.path].body if isinstance(n, Function)):
@@ -240,7 +240,7 @@ def _kept_by(node: ast.ClassDef) -> list[str]:
     return [p.attr for p in parts if isinstance(p, ast.Attribute) and getattr(p.value, "id", "") == "self"]
 
 
-def _resource(name: str) -> str | None:
+def resource(name: str) -> str | None:
     known = {**OBJECTS, r"(train_|rl_)?prompts": "prompts"}
     return next((to for words, to in known.items() if re.fullmatch(words, name.lower())), None)
 
@@ -257,29 +257,34 @@ _MISSING = {
 
 def adapter_for(script: Script, found: list[Found]) -> str:
     """Write an adapter file for these functions. It contains only what was found; missing parts are written as
-    comments."""
+    comments.
+
+    If the functions that sample and train cannot be called one by one, the training loop as a whole replaces them.
+    """
     has, chosen = Held(script), dict[str, Found]()
     written: dict[str, list[str]] = {}
     for f in sorted(found, key=lambda f: f.file != script.path):
         lines = _function(f, has)
         if f.seam not in written or (written[f.seam][0].startswith("#") and not lines[0].startswith("#")):
             chosen[f.seam], written[f.seam] = f, lines
-    objects = []
-    for name, words in {**_MISSING, **dict.fromkeys(has.objects.keys() - _MISSING.keys(), "")}.items():
-        known = has.objects.get(name)
-        objects.append(f"{name}: Any = {known}" if known else f"# {name} = ...  # <- {words}")
-    settings = ", ".join(f'"{name}": {value}' for name, value in has.settings.items())
-    objects.append(f"settings = {{{settings}}}" if settings else '# settings = {"temperature": 1.0}  # <- as declared')
+    called = {seam for seam, lines in written.items() if not lines[0].startswith("#")}
+    separate = "rollout" in called and called & _TRAINS
+    loop = script.loop if _samples(script) and not separate else None
+    replaced = set(written) - _BESIDE_THE_LOOP if loop is not None else set()
+    objects = [*_objects(has, loop is not None)]
     if "reward" in chosen:
         objects.append(
             '# graded = [("what is 2 + 10?", "12", "<answer>12</answer>", "<answer>13</answer>")]  # <- yours'
         )
     functions = []
-    for seam in dict.fromkeys(f.seam for f in found):
+    for seam in dict.fromkeys(f.seam for f in found if f.seam not in replaced):
         others = [f for f in found if f.seam == seam and f is not chosen[seam]]
         functions += ["", "", *written[seam], *(f"# or {f.name}, {_place(f)}" for f in others)]
-    names = "".join(f', "{name}"' for name in sorted(has.used))
-    numbers = sorted({s.node.lineno for s in script.needed(has.used) if s.file == script.path})
+    used = has.used if loop is None else {name for name in has.used if not has.needs_data(name)}
+    names = "".join(f', "{name}"' for name in sorted(used))
+    needed = script.needed(used if loop is None else used | read_before(loop.node))
+    numbers = sorted({s.node.lineno for s in needed if s.file == script.path and (loop is None or not s.in_loop)})
+    file = f"Path(__file__).with_name({script.path.name!r}){names}"
     text = "\n".join(
         [
             f'"""Adapter for {_plain(script.path.name)}, written by `grpo-doctor probe --discover`.',
@@ -289,9 +294,9 @@ def adapter_for(script: Script, found: list[Found]) -> str:
             "from pathlib import Path",
             "from typing import Any",
             "",
-            "from grpo_doctor.probes import trainer_parts",
+            f"from grpo_doctor.probes import {'trainer_parts' if loop is None else 'TrainerLoop'}",
             "",
-            f"trainer = trainer_parts(Path(__file__).with_name({script.path.name!r}){names})",
+            *([f"trainer = trainer_parts({file})"] if loop is None else _loop_lines(loop, file)),
             *dict.fromkeys(has.before),
             "",
             *objects,
@@ -300,6 +305,34 @@ def adapter_for(script: Script, found: list[Found]) -> str:
     )  # fmt: skip
     compile(text, "adapter", "exec", dont_inherit=True)
     return text + "\n"
+
+
+_TRAINS = {"loss", "step", "backward", "objective"}
+_BESIDE_THE_LOOP = {"advantages", "reward", "env_mask", "tool_mask", "penalize", "render_sft", "collate_sft"}
+"""Entry points that an adapter calls in addition to the training loop."""
+
+
+def _samples(script: Script) -> bool:
+    """Return whether the trainer's code generates responses."""
+    nodes = (n for tree in script.trees.values() for n in ast.walk(tree))
+    return any(isinstance(n, ast.Attribute) and n.attr in ("generate", "multinomial") for n in nodes)
+
+
+def _loop_lines(loop: Statement, file: str) -> list[str]:
+    """Return the lines of an adapter that uses the training loop as a whole."""
+    return [
+        f"loop = TrainerLoop({file})  # the loop in line {loop.node.lineno} of {_plain(loop.file.name)}",
+        "trainer, rollout, step = loop.parts, loop.rollout, loop.step",
+    ]
+
+
+def _objects(has: Held, by_loop: bool) -> Iterator[str]:
+    """Yield the lines of an adapter that assign its objects and settings."""
+    for name, words in {**_MISSING, **dict.fromkeys(has.objects.keys() - _MISSING.keys(), "")}.items():
+        known = f"loop.{name}" if by_loop and name in _MISSING else has.objects.get(name)
+        yield f"{name}: Any = {known}" if known else f"# {name} = ...  # <- {words}"
+    settings = ", ".join(f'"{name}": {value}' for name, value in has.settings.items())
+    yield f"settings = {{{settings}}}" if settings else '# settings = {"temperature": 1.0}  # <- as declared'
 
 
 _EXECUTED = (
@@ -327,7 +360,7 @@ def _owner(found: Found, has: Held) -> tuple[str, list[str]]:
             else (name, [f"{name} out of {owner}, which cannot be called from outside"])
         )
     if owner:
-        takes_model = any(_resource(p) == "model" for p in found.parameters)
+        takes_model = any(resource(p) == "model" for p in found.parameters)
         of_reference = found.seam == "reference_logprobs" and not takes_model
         instance = has.instances.get(f"{owner} of the reference" if of_reference else owner)
         if instance is None:
@@ -359,8 +392,8 @@ def _function(found: Found, has: Held) -> list[str]:
         if value is not None:
             arguments[parameter] = value
         elif parameter in found.required:
-            arguments[parameter] = _resource(parameter) or "..."
-            unknown.append(_resource(parameter) or parameter)
+            arguments[parameter] = resource(parameter) or "..."
+            unknown.append(resource(parameter) or parameter)
     if found.seam == "rollout":
         has.before += _once(found, called, arguments, has)
     used_by = {value.strip("[]") for value in arguments.values()}
@@ -414,10 +447,20 @@ def _argument(found: Found, parameter: str, known: dict[str, str], has: Held, wh
         value = (_ALL if whole else {k: f"[{k}]" for k in _ALL}).get(one or "")
     if value is not None:
         return value
-    resource = _resource(parameter)
-    if resource == "model" and found.seam == "reference_logprobs":
-        resource = "reference"
-    return None if resource in (None, "prompts") else resource if resource in has.objects else None
+    kept = resource(parameter)
+    if kept == "model" and found.seam == "reference_logprobs":
+        kept = "reference"
+    return None if kept in (None, "prompts") else kept if kept in has.objects else None
+
+
+def is_prompt(name: str) -> bool:
+    """Return whether a column of training data is called like a prompt."""
+    return _value(name, _NAMES["given"]["judged"]) == "p"
+
+
+def is_advantage(name: str) -> bool:
+    """Return whether a variable is called like advantages."""
+    return re.fullmatch(_NAMES["advantages"], name.lower()) is not None
 
 
 def _value(parameter: str, known: dict[str, str]) -> str | None:

@@ -109,6 +109,15 @@ def in_turns(conversations: Sequence[tuple[Ids, list[Ids]]]) -> AbstractContextM
     return kept_in(CONVERSATIONS, {tuple(ids): turns for ids, turns in conversations})
 
 
+COPIES: list[int] = [1]
+"""How often a response is served before the next one, innermost last."""
+
+
+def in_copies(count: int) -> AbstractContextManager[Any]:
+    """Serve every scripted response this many times inside the block, because a trainer samples groups."""
+    return kept_in(COPIES, count)
+
+
 class _Turns:
     """Conversations in progress: a row that continues the previous answer gets the next turn."""
 
@@ -163,7 +172,9 @@ class _Scripted:
         if self._turns is not None:
             rows = self._turns([row[r > 0].tolist() for row, r in zip(ids, real, strict=True)])
         else:
-            rows = [list(self._responses[(self._served + n) % len(self._responses)]) for n in range(len(ids))]
+            rows = [
+                list(self._responses[(self._served + n) // COPIES[-1] % len(self._responses)]) for n in range(len(ids))
+            ]
         self._served += len(ids)
         self.calls.append(Call(ids, real, module, rows, looped))
         return rows

@@ -12,7 +12,7 @@ import ast
 import builtins
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -24,10 +24,10 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 _CONFIGURES = frozenset(
     "add_argument add_special_tokens add_tokens append bfloat16 cpu cuda enable_input_require_grads eval extend float "
-    "freeze gradient_checkpointing_disable gradient_checkpointing_enable half requires_grad_ resize_token_embeddings "
-    "set_defaults setdefault to update".split()
+    "freeze gradient_checkpointing_disable gradient_checkpointing_enable half makedirs mkdir requires_grad_ "
+    "resize_token_embeddings set_defaults setdefault to update".split()
 )
-"""Methods that change only the object on which they are called."""
+"""Methods that change only the object on which they are called, or that make a folder."""
 
 
 class Own(NamedTuple):
@@ -99,6 +99,7 @@ class Script:
                         continue  # the trainer cannot import it either
                     self.modules[other] = name
                     left.append(other)
+        self._name_star_imports()
         self.functions: dict[str, Own] = {}
         self.methods: dict[str, Function] = {}
         """The methods of the trainer's classes, as ``Class.method``."""
@@ -117,10 +118,21 @@ class Script:
                 self._kinds.setdefault(name, set()).add(kind)
         self.training = self._training()
         self.line: list[Statement] = []
+        self.loop: Statement | None = None
+        """The training loop, or the statement that calls a method which contains it."""
         self._loops = 0
         """The number of loops that the sequence has entered."""
         if not self._follow(self.trees[path].body, path):
             self._enter_uncalled()
+
+    def _name_star_imports(self) -> None:
+        """Replace ``*`` by the names that are imported from the trainer's own files."""
+        files = {name: file for file, name in self.modules.items()}
+        for tree in self.trees.values():
+            for node in (n for n in tree.body if isinstance(n, ast.ImportFrom) and n.names[0].name == "*"):
+                if (file := files.get(node.module or "")) is not None:
+                    names = {n for s in self.trees[file].body for n in writes(s) if not n.startswith("_")}
+                    node.names = [ast.alias(n) for n in sorted(names - {"*"})] or node.names
 
     def _training(self) -> set[str]:
         """Return the names of functions and methods that make a backward pass, directly or through their calls."""
@@ -166,7 +178,9 @@ class Script:
                     first = ast.parse("next(iter(_))", mode="eval").body
                     first.args[0].args[0] = node.iter  # type: ignore[attr-defined]
                     self._add(_assignment(node.target, first, node), file, True)
-                self._loops += isinstance(node, ast.For | ast.While)
+                if isinstance(node, ast.For | ast.While):
+                    self._loops += 1
+                    self.loop = self.loop or Statement(node, file)
                 if self._follow(node.body, file):
                     return True
             else:
@@ -174,6 +188,7 @@ class Script:
                 if name is not None:
                     calls = (n for n in ast.walk(node) if isinstance(n, ast.Call))
                     self._enter(name, next((c for c in calls if ast.unparse(c.func).endswith(name)), None))
+                self.loop = self.loop or Statement(node, file)
                 return True
         return False
 
@@ -283,11 +298,20 @@ def reads(node: ast.AST) -> set[str]:
         return {node.id} if isinstance(node.ctx, ast.Load) else set()
     if isinstance(node, ast.arg):
         return set()  # annotations are not evaluated
+    if isinstance(node, ast.AugAssign):
+        return reads(node.value) | writes(node.target) | reads(node.target)
     found: set[str] = set().union(*(reads(child) for child in ast.iter_child_nodes(node)))
     if isinstance(node, ast.ClassDef) or not isinstance(node, _CLOSED):
         return found
     parameters = {n.arg for n in ast.walk(node) if isinstance(n, ast.arg)}
     return found - parameters - {n for child in ast.iter_child_nodes(node) for n in writes(child)}
+
+
+def read_before(node: ast.stmt) -> set[str]:
+    """Return the names that a statement uses from outside, without those that its loops and blocks bind first."""
+    targets = [n.target for n in ast.walk(node) if isinstance(n, ast.For | ast.comprehension)]
+    targets += [n.optional_vars for n in ast.walk(node) if isinstance(n, ast.withitem) and n.optional_vars]
+    return reads(node) - {name for target in targets for name in writes(target)}
 
 
 def _configured(node: ast.stmt) -> set[str]:
@@ -344,6 +368,16 @@ def trainer_parts(path: str | Path, *names: str, **given: Any) -> ModuleType:
     model. The script gets no command-line arguments.
     """
     script = Script(Path(path))
+    return execute(script, script.needed(names, given), given)
+
+
+def execute(
+    script: Script,
+    statements: Iterable[Statement],
+    given: Mapping[str, Any],
+    edit: Callable[[ast.Module], ast.Module] = lambda tree: tree,
+) -> ModuleType:
+    """Execute statements of a script in a new module that contains the given objects."""
     module = ModuleType(f"parts_of_{script.path.stem}")
     sys.modules[module.__name__] = module
     found = [str(root) for root in roots(script.path) if root.is_dir() and str(root) not in sys.path]
@@ -352,8 +386,8 @@ def trainer_parts(path: str | Path, *names: str, **given: Any) -> ModuleType:
     vars(module).update(given, __file__=str(script.path), __package__=_package(script.path))
     arguments, sys.argv = sys.argv, [str(script.path)]
     try:
-        for statement in script.needed(names, given):
-            tree = ast.Module([statement.node], [])
+        for statement in statements:
+            tree = edit(ast.Module([statement.node], []))
             flags = __future__.annotations.compiler_flag
             exec(compile(tree, str(statement.file), "exec", flags, dont_inherit=True), vars(module))
     finally:

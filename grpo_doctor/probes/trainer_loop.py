@@ -1,0 +1,298 @@
+"""Runs a trainer's own training loop on prompts, responses and advantages that a probe chooses.
+
+Most trainers have no function that takes samples and advantages: one function samples, scores and normalises, another
+computes the loss. The loop as a whole is the only way to call them.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import itertools
+import random
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, default_collate
+
+from .crafted_inputs import complete, plain_ids, special_ids
+from .discover import is_prompt, resource
+from .entry_points import Ids, Prompt, Unseen
+from .forced_draws import Ways
+from .generations import Call, in_copies, recorded_generate, scripted_generate
+from .intercept import Forward, forwards, replaced
+from .loop_hooks import HOOKS, Finished, Hooks, Pass, compiled
+from .script import Script, execute, read_before
+from .trainer_objects import held
+
+Replacement = tuple[Any, str, Any]
+"""An object, the name of one of its attributes, and the value during a pass."""
+
+
+class TrainerLoop:
+    """A trainer's objects and its training loop.
+
+    Attributes:
+        parts: the module in which the script's statements were executed.
+        rollout: the entry point, or None if the loop could not be run.
+        step: the entry point, or None.
+    """
+
+    def __init__(self, path: str | Path, *names: str, **given: Any) -> None:
+        script = Script(Path(path))
+        if script.loop is None:
+            raise Unseen(f"{path}: no training loop was found")
+        self.hooks = Hooks(script)
+        needed = script.needed([*names, *read_before(script.loop.node)], given)
+        before = [s for s in needed if not s.in_loop and not s.first_pass]
+        with self.hooks.importing():
+            self.parts = execute(script, before, {HOOKS: self.hooks, **given}, self.hooks.added)
+        self._pass = compiled(self.hooks.added(ast.Module([script.loop.node], [])), script.loop.file)
+        self._find_objects()
+        for group in (g for optimizer in self.optimizers for g in optimizer.param_groups):
+            group["lr"] = group["lr"] or group.get("initial_lr", 0.0)  # a warm-up begins at 0, where nothing moves
+        self.copies, self.whole = 1, False
+        self.prompts: list[str] | None = None
+        self.rollout: Callable[..., Any] | None = None
+        self.step: Callable[..., Any] | None = None
+        if (reason := self._unusable(False)) and (other := self._unusable(True)):
+            both = "; ".join(dict.fromkeys((reason, other)))
+            warnings.warn(f"the training loop cannot be run by itself: {both}", stacklevel=2)
+        else:
+            self.rollout, self.step = self._rollout, self._step
+
+    def _find_objects(self) -> None:
+        """Find the model, its tokenizer, optimizer and reference by name, or else by what they are."""
+        parts = self.parts
+        found = held([lambda: parts])
+        inside = [vars(self.parts), *(vars(o) for o in found.own)]
+        named = [(name, value) for scope in inside for name, value in scope.items()]
+        self.optimizers = found.optimizers
+
+        def first(kind: str, fits: Callable[[Any], bool]) -> Any:
+            by_name = (v for n, v in named if resource(n) == kind and fits(v))
+            return next(by_name, next((v for _, v in named if fits(v)), None))
+
+        trained = {id(p) for o in self.optimizers for group in o.param_groups for p in group["params"]}
+
+        def is_policy(value: Any) -> bool:
+            parameters = value.parameters() if isinstance(value, torch.nn.Module) and hasattr(value, "generate") else ()
+            return any(id(p) in trained for p in parameters)
+
+        own = first("model", is_policy)
+        self.model = own if own is not None else first("model", lambda v: isinstance(v, torch.nn.Module))
+        known = set(self.model.modules()) if self.model is not None else set()
+        self.optimizer = first("optimizer", lambda v: any(v is o for o in self.optimizers))
+        self.tokenizer = first("tokenizer", lambda v: hasattr(v, "decode") and hasattr(v, "eos_token_id"))
+        kinds = (type(self.model), type(next(iter(known - {self.model}), None)))
+        self.reference = next(
+            (v for n, v in named if resource(n) == "reference" and isinstance(v, kinds) and v not in known), None
+        )
+
+    def _find_prompts(self) -> list[str]:
+        """Find the training data; return prompts of unequal length in it."""
+        self.hooks.searching = True
+
+        def found(loader: Any) -> Iterator[Any]:
+            self.hooks.source = loader.dataset
+            raise Finished
+
+        try:
+            with _replaced([(kind, name, found) for kind, name, _ in _readers(None)]):
+                exec(self._pass, vars(self.parts))
+        except Finished:
+            pass
+        finally:
+            self.hooks.searching = False
+        if self.hooks.source is None:
+            raise Unseen("the loop reads no dataset or list of rows")
+        rows = [self.hooks.source[n] for n in range(min(64, len(self.hooks.source)))]
+        self.rows = {_label(row): row for row in rows}
+        if len(self.rows) < 2:
+            raise Unseen("the training data has fewer than two different rows")
+        labels = sorted(self.rows, key=len)
+        return [labels[n * (len(labels) - 1) // 3] for n in range(4)]
+
+    def _unusable(self, whole: bool) -> str | None:
+        """Run the loop, with its batch size if ``whole``, otherwise with at most as many rows as samples; return why
+        that is impossible."""
+        self.whole = whole
+        try:
+            answers = complete(plain_ids(self.tokenizer, self.model), [4], special_ids(self.tokenizer).eos) * 2
+            self.prompts = self.prompts or self._find_prompts()
+            with _replaced([(optimizer, "step", lambda *args, **kwargs: None) for optimizer in self.optimizers]):
+                two, ways = self.prompts[:2], Ways()
+                rows, swapped = (
+                    _sampled(ways(functools.partial(self._step, some, answers, torch.tensor([1.0, -1.0])), _nothing))
+                    for some in (two, two[::-1])
+                )
+            if [*dict.fromkeys(rows)][:2] != [*dict.fromkeys(swapped)][1::-1]:
+                raise Unseen("the loop samples other prompts than those of its data")
+            self.copies = len([*itertools.takewhile(rows[0].__eq__, rows)])
+        except Exception as error:  # noqa: BLE001  (the trainer's own code may raise anything)
+            return f"{type(error).__name__}: {error}"
+        return None
+
+    def _run(self, now: Pass, done: Callable[[], bool]) -> None:
+        """Run the loop until ``done`` after an update. Without advantages, nothing is trained."""
+
+        def updated(step: Any, *args: Any, **kwargs: Any) -> Any:
+            found = None if now.advantages is None else step(*args, **kwargs)
+            now.done = done()
+            if now.zeroed:
+                now.end()
+            return found
+
+        def zeroed(zero: Any, *args: Any, **kwargs: Any) -> None:
+            zero(*args, **kwargs)
+            now.end()
+            now.zeroed = True
+
+        trains: list[Replacement] = [(o, "step", functools.partial(updated, o.step)) for o in self.optimizers]
+        trains += [(o, "zero_grad", functools.partial(zeroed, o.zero_grad)) for o in (self.model, *self.optimizers)]
+        if now.advantages is None:
+            trains.append((Tensor, "backward", lambda *args, **kwargs: None))
+        self.hooks.now = now
+        try:
+            with _replaced([*_readers(now), *_draws(now), *trains]):
+                exec(self._pass, vars(self.parts))
+        except Finished:
+            pass
+        except Exception:
+            if not now.done:  # afterwards, only logging and saving follow
+                raise
+        finally:
+            self.hooks.now = None
+
+    def _new(self, prompts: Sequence[Prompt], advantages: Tensor | None) -> Pass:
+        rows = [self.rows[str(p)] for p in prompts]
+        return Pass(rows, self.hooks.source, advantages, self.copies, self.whole)
+
+    def _rollout(self, prompts: Sequence[Prompt]) -> list[str]:
+        """Return the texts that the trainer decodes from the sampled ids, which its reward function receives."""
+        now = self._new(prompts, None)
+        pad, decodes = (
+            special_ids(self.tokenizer).pad,
+            [n for n in ("decode", "batch_decode") if hasattr(self.tokenizer, n)],
+        )
+        own = self.tokenizer.decode
+        with in_copies(self.copies), recorded_generate(self.model, pad) as calls:
+
+            def noted(decode: Any, *args: Any, **kwargs: Any) -> Any:
+                with replaced(self.tokenizer, "decode", own):
+                    found = decode(*args, **kwargs)
+                now.texts += ([found] if isinstance(found, str) else found) if calls else []
+                return found
+
+            noting = [(self.tokenizer, n, functools.partial(noted, getattr(self.tokenizer, n))) for n in decodes]
+            with _replaced(noting):
+                self._run(now, lambda: len(now.texts) >= len(prompts) * self.copies)
+        given = [row for call in calls for row in call.input_ids]
+        texts = [self._without_prompt(text, row) for text, row in itertools.zip_longest(now.texts, given)]
+        return texts[:: self.copies][: len(prompts)]
+
+    def _without_prompt(self, text: str, prompt: Tensor | None) -> str:
+        """Return the response in a text with which a reward function also receives the prompt."""
+        for hidden in (False, True) if prompt is not None else ():
+            text = text.removeprefix(self.tokenizer.decode(prompt, skip_special_tokens=hidden))
+        return text
+
+    def _step(self, prompts: Sequence[Prompt], responses: Sequence[Ids], advantages: Tensor) -> list[Call]:
+        """Run the loop until every response was trained on; return what was sampled."""
+        now = self._new(prompts, advantages)
+        special, trained = special_ids(self.tokenizer), set[tuple[int, ...]]()
+        samples = {(str(p), *r) for p, r in zip(prompts, responses, strict=True)}
+
+        def count(forward: Forward) -> None:
+            now.end()
+            ids, real = forward.input_ids, forward.attention_mask
+            real = ids != special.pad if real is None else real > 0
+            rows = zip(ids, real, strict=True) if forward.logits.requires_grad else ()
+            trained.update(tuple(row[mask].tolist()) for row, mask in rows)
+
+        with (
+            in_copies(self.copies),
+            scripted_generate(self.model, responses, special.pad, special.eos) as calls,
+            forwards([self.model], count),
+        ):
+            self._run(now, lambda: len(trained) >= len(samples))
+        if not now.done:
+            raise Unseen("the loop ends before every response was trained on")
+        if not any(now.places.values()):
+            raise Unseen("no variable of the loop is called like advantages")
+        return calls
+
+
+def _nothing() -> None:
+    """Restore nothing: a pass changes no weights."""
+
+
+def _sampled(calls: Sequence[Call]) -> list[tuple[int, ...]]:
+    """Return the prompts for which responses were sampled, in order."""
+    pairs = ((ids, real) for call in calls for ids, real in zip(call.input_ids, call.attention_mask, strict=True))
+    return [tuple(ids[real > 0].tolist()) for ids, real in pairs]
+
+
+@contextmanager
+def _replaced(replacements: Iterable[Replacement]) -> Iterator[None]:
+    """Replace several attributes inside the block."""
+    with ExitStack() as stack:
+        for target, name, value in replacements:
+            stack.enter_context(replaced(target, name, value))
+        yield
+
+
+def _readers(now: Pass | None) -> list[Replacement]:
+    """Return the classes of data loaders, with a method that reads the samples of a pass."""
+    kinds: list[Any] = [k for k in [DataLoader, *DataLoader.__subclasses__()] if "__iter__" in vars(k)]
+    plain = {kind: vars(kind)["__iter__"] for kind in kinds}
+
+    def chosen(loader: Any) -> Iterator[Any]:
+        assert now is not None
+        own = loader.batch_size or getattr(loader.batch_sampler, "batch_size", None) or len(now.rows)
+        while True:
+            rows = now.draw(own if now.whole else min(own, len(now.rows)))
+            yield (loader.collate_fn or default_collate)([now.rows[n] for n in rows])
+
+    def read(loader: Any) -> Iterator[Any]:
+        if now is not None and loader.dataset is now.source:
+            return chosen(loader)
+        if hasattr(loader.batch_sampler, "drop_last"):
+            loader.batch_sampler.drop_last = False  # it would drop samples of the probe
+        own: Callable[[Any], Iterator[Any]] = next(plain[k] for k in type(loader).__mro__ if k in plain)
+        return own(loader)
+
+    return [(kind, "__iter__", read) for kind in kinds]
+
+
+def _draws(now: Pass) -> list[Replacement]:
+    """Return the functions with which trainers draw and shuffle data, in the order of the samples of a pass."""
+
+    def sample(population: Any, k: int = 1, **ignored: Any) -> list[Any]:
+        return [population[n % len(population)] for n in now.draw(k)]
+
+    def choice(population: Any, size: Any = None, *ignored: Any, **also_ignored: Any) -> Any:
+        among = range(population) if isinstance(population, int | np.integer) else population
+        return sample(among)[0] if size is None else np.array(sample(among, int(np.prod(size)))).reshape(size)
+
+    return [
+        *((random, name, sample) for name in ("sample", "choices")),
+        *((library, "choice", choice) for library in (random, np.random)),
+        *((library, "shuffle", lambda rows: None) for library in (random, np.random)),
+        (np.random, "permutation", lambda n: np.arange(n) if isinstance(n, int) else np.asarray(n)),
+        (torch, "randperm", lambda n, **ignored: torch.arange(n)),
+    ]
+
+
+def _label(row: Any) -> str:
+    """Return the text by which a row of training data is known: its prompt, or else its first text."""
+    if not isinstance(row, Mapping):
+        return str(row)
+    texts = {n: v for n, v in row.items() if isinstance(v, str)}
+    return next((v for n, v in texts.items() if is_prompt(n)), next(iter(texts.values()), str(row)))

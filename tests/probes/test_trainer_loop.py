@@ -1,0 +1,154 @@
+"""A training loop that is one piece is run with given prompts, responses and advantages, up to its first updates."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from grpo_doctor.probes import TrainerLoop, load_adapter, run_probes
+from grpo_doctor.probes.discover import adapter_for, discover
+from grpo_doctor.probes.loop_hooks import HOOKS
+from grpo_doctor.probes.script import Script
+from grpo_doctor.probes.updates import CaughtBackward
+
+DATA = """
+from torch.utils.data import DataLoader, Dataset
+class Rows(Dataset):
+    def __init__(self):
+        words = ("copy a", "name the tools", "again, please say it", "hi")
+        self.rows = [{"question": f"{w} {n}", "answer": str(n)} for n in range(8) for w in words]
+    def __len__(self):
+        return len(self.rows)
+    def __getitem__(self, n):
+        return self.rows[n]
+def make_loader():
+    return DataLoader(Rows(), batch_size=4, shuffle=True)
+"""
+SCRIPT = """
+import copy
+import torch
+from tests.probes.reference import make_model, make_tokenizer
+from {data} import make_loader
+
+G = 2
+
+def format_reward(completion):
+    return float("a" in completion)
+
+def log_probs(model, ids, mask):
+    logits = model(ids, attention_mask=mask).logits[:, :-1]
+    return logits.log_softmax(-1).gather(-1, ids[:, 1:, None]).squeeze(-1)
+
+def main():
+    tokenizer = make_tokenizer()
+    model = make_model(tokenizer)
+    ref_model = copy.deepcopy(model).requires_grad_(False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
+    warmup = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: step / 10)
+    loader = make_loader()
+    for batch in loader:
+        {inside}
+        texts = [tokenizer.apply_chat_template([{{"role": "user", "content": q}}], tokenize=False,
+                 add_generation_prompt=True) for q in batch["question"] for _ in range(G)]
+        given = tokenizer(texts, return_tensors="pt", padding=True, padding_side="left", add_special_tokens=False)
+        width = given["input_ids"].shape[1]
+        ids = model.generate(**given, max_new_tokens=8, do_sample=True, top_k=0, pad_token_id=tokenizer.pad_token_id)
+        written = ids[:, width:]
+        rewards = torch.tensor([format_reward(t) for t in tokenizer.batch_decode(written, skip_special_tokens=True)])
+        groups = rewards.view(-1, G)
+        advantages = ((groups - groups.mean(1, keepdim=True)) / (groups.std(1, keepdim=True) + 1e-4)).view(-1)
+        mask = torch.cat([given["attention_mask"], (written != tokenizer.pad_token_id).long()], 1)
+        action = mask[:, 1:].clone()
+        action[:, :width - {shift}] = 0
+        with torch.no_grad():
+            ref = log_probs(ref_model, ids, mask)
+        new = log_probs(model, ids, mask)
+        ratio = (new - new.detach()).exp()
+        kl = (ref - new).exp() - (ref - new) - 1
+        loss = -(((ratio * advantages[:, None] - 0.1 * kl) * action).sum(1) / action.sum(1)).mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        warmup.step()
+        raise RuntimeError("what follows an update is not run")
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """Write a trainer whose loop is one piece, with a change that the test names."""
+    change: dict[str, Any] = {"inside": "pass", "shift": 1, **getattr(request, "param", {})}
+    data = f"loop_data_{abs(hash(tmp_path))}"
+    tmp_path.joinpath(f"{data}.py").write_text(DATA, encoding="utf-8")
+    path = tmp_path / "train.py"
+    path.write_text(SCRIPT.format(data=data, **change), encoding="utf-8")
+    return path
+
+
+@functools.cache
+def _codes(path: Path) -> dict[str, str]:
+    adapter = path.with_name("adapter_train.py")
+    read = Script(path)
+    adapter.write_text(adapter_for(read, discover(read)), encoding="utf-8")
+    diagnosis = run_probes(load_adapter(adapter))
+    assert diagnosis.coverage.ran > 15
+    return {f.code: f.severity for f in diagnosis.findings if f.severity != "info"}
+
+
+def test_the_generated_adapter_of_a_right_loop_has_no_error(script: Path) -> None:
+    assert _codes(script) == {}
+
+
+@pytest.mark.parametrize("script", [{"shift": 2}], indirect=True)
+def test_a_mask_that_begins_one_token_early_is_found_without_editing_the_adapter(script: Path) -> None:
+    assert _codes(script)["PAD002"] == "critical"
+
+
+def test_a_pass_trains_on_the_given_samples_and_leaves_the_weights(script: Path) -> None:
+    loop = TrainerLoop(script)
+    assert (loop.copies, loop.whole, len(loop.prompts or ())) == (2, False, 4)
+    assert loop.optimizer.param_groups[0]["lr"] == 1e-2
+    assert loop.step is not None
+    assert loop.prompts is not None
+    before = [p.detach().clone() for p in loop.model.parameters()]
+    backward = CaughtBackward(loop.step, loop.model, loop.optimizer)
+    gradients = []
+    for sign in (1.0, -1.0, 0.0):
+        loop.model.zero_grad()
+        backward(loop.prompts[:2], [[5, 6, 163], [7, 163]], sign * torch.tensor([1.0, 0.5]))
+        gradients.append(torch.cat([p.grad.flatten() for p in loop.model.parameters() if p.grad is not None]))
+    assert torch.allclose(gradients[0], -gradients[1], atol=1e-6)
+    assert float(gradients[0].norm()) > 1e-3 > float(gradients[2].norm())
+    assert all(torch.equal(b, p) for b, p in zip(before, loop.model.parameters(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ({"inside": "continue"}, "the loop draws data again and again without training on it"),
+        ({"inside": "break"}, "the loop ends before every response was trained on"),
+        ({"inside": "batch = {'question': ['hi', 'copy']}"}, "the loop samples other prompts than those of its data"),
+        ({"inside": "raise KeyError('device')"}, "KeyError: 'device'"),
+    ],
+    indirect=["script"],
+)
+def test_a_loop_that_cannot_be_run_by_itself_is_named_with_its_reason(script: Path, reason: str) -> None:
+    with pytest.warns(UserWarning, match=f"the training loop cannot be run by itself: .*{reason}"):
+        loop = TrainerLoop(script)
+    assert (loop.rollout, loop.step) == (None, None)
+    assert None not in (loop.model, loop.tokenizer)
+
+
+def test_own_modules_are_compiled_without_a_bytecode_cache(script: Path) -> None:
+    loop = TrainerLoop(script)
+    assert any(HOOKS in vars(sys.modules[f.stem]) for f in script.parent.glob("loop_data_*.py"))
+    assert loop.step is not None
+    assert not script.with_name("__pycache__").exists()
