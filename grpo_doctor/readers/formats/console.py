@@ -193,7 +193,7 @@ class _Console:
             self.declare(verl_console.overrides(text))
         if "TrainOutput(" in text and (trained := trl_console.TRAINED.search(text)):
             self.trl.reach(line, int(trained[1]), int(trained[1]))
-        if ("{" in text or self.config.open or text[:1] in ("'", '"')) and self._of_mapping(line, text):
+        if ("{" in text or self.config.open) and self._of_mapping(line, text):
             return
         warns = self._warns(line, text)
         if not self._known:
