@@ -397,16 +397,6 @@ def test_a_transcript_of_an_environment_is_not_a_training(tmp_path: Path) -> Non
     assert (run.run_type, len(run)) == ("evaluation", 0)
 
 
-def test_a_row_that_was_pasted_without_its_braces(tmp_path: Path) -> None:
-    row = "'loss': -0.0, 'grad_norm': 0.5, 'reward': 0.{i}, 'kl': 0.01, 'percentage': '0.1%'"
-    ends = ((1, "}"), (2, ","), (3, ""))
-    run = run_of(tmp_path, "pasted.log", "".join(f"{row.format(i=i)}{end}\n" for i, end in ends))
-    columns = known(run)
-    assert (run.format, columns["reward_mean"], columns["grad_norm"]) == ("trl-console", [0.1, 0.2, 0.3], [0.5] * 3)
-    settings = run_of(tmp_path, "settings.log", '"max_steps": 100, "reward": 1, "loss": 2\n' * 3)  # named alike
-    assert settings.format != "trl-console"
-
-
 def test_one_row_that_was_pasted_over_two_lines(tmp_path: Path) -> None:
     first = "completions/mean_length: 256   completions/clipped_ratio: 1\n"
     columns = known(run_of(tmp_path, "row.log", first + "reward: 0   reward_std: 0   loss: 0   grad_norm: 0\n"))

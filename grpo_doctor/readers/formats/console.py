@@ -82,7 +82,7 @@ def read(file: Input) -> list[Run]:
                 console.take(line, piece)
             settled = console.settled
     runs = console.best()
-    runs += _elsewhere(file, runs)
+    runs += _elsewhere(file, runs, {*console.trl.lines, *console.verl.lines})
     last = max(runs, key=lambda run: int(run.lines[-1]) if len(run) else 0)
     texts = ((line, text) for line, raw in tail for text in file.texts(raw))
     end = ending(texts, int(last.lines[last.lines != console.torn].max(initial=0)))
@@ -92,11 +92,10 @@ def read(file: Input) -> list[Run]:
     return runs
 
 
-def _elsewhere(file: Input, known: list[Run]) -> list[Run]:
+def _elsewhere(file: Input, known: list[Run], own: set[int]) -> list[Run]:
     """Return the RL training in other lines, if a known trainer printed only another kind of training."""
     if any(run.run_type == "rl" for run in known) or not any(map(len, known)) or known[0].format == keyvalue.FORMAT:
         return []
-    own = {line for run in known for line in run.lines.tolist()}
     general = keyvalue.General(Input(file.path, file.mapping, shown=file.source))
     for line, raw in file.raw_lines():
         for piece in map(trl_console.unfilled, pieces(raw) if line not in own else ()):
@@ -193,7 +192,7 @@ class _Console:
             self.declare(verl_console.overrides(text))
         if "TrainOutput(" in text and (trained := trl_console.TRAINED.search(text)):
             self.trl.reach(line, int(trained[1]), int(trained[1]))
-        if ("{" in text or self.config.open or text[:1] in ("'", '"')) and self._of_mapping(line, text):
+        if ("{" in text or self.config.open) and self._of_mapping(line, text):
             return
         warns = self._warns(line, text)
         if not self._known:

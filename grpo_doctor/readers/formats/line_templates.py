@@ -29,7 +29,6 @@ _PARTED = bytes(
 _WORDS = _PARTED.replace(b"0", b" ")
 """Keeps only the words."""
 (_BRACE,) = b"{"
-_QUOTES = (b"'", b'"')
 _NEAR = 8
 """Number of words before a number that may name it."""
 _CASES = bytes(97 if chr(byte).islower() and byte < 128 else 65 if chr(byte).isupper() and byte < 128 else 32
@@ -133,7 +132,7 @@ def key(raw: bytes) -> bytes:
 def silent(raw: bytes) -> Template | None:
     """Return one of `ONCE` for a line that does not name a metric, a step or a setting and contains nothing else that
     is read."""
-    if _BRACE in raw or raw[:1] in _QUOTES:
+    if _BRACE in raw:
         return None
     words = raw.translate(_WORDS).split()
     if not _EITHER.isdisjoint(words) and (not _WHOLE.isdisjoint(words) or _named(raw)):

@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 from ..aliases import is_step, resolve, words
-from ..settings import declared
 from ..values import loaded, number
 from .pairs import pairs
 
@@ -17,11 +16,7 @@ _BAR = re.compile(r"\|\s*(\d{1,12})/(\d{1,12}) \[")
 TRAINED = re.compile(r"\bTrainOutput\(global_step=(\d{1,12}),")
 """The result of Transformers' ``train``, which contains the number of steps."""
 _CUT = "-truncated_ratio"
-_BARE_PAIR = re.compile(r"""(['"])[\w/ .()-]{1,80}\1: -?[\d.]""")
-_KEY = re.compile(r"""['"]([\w/ .()-]{1,80})['"]: """)
 _FLAT = re.compile(r"\{['\"][^{}]*\}")
-_LEAST_METRICS = 3
-"""Minimum number of metrics on a line without braces, because two may be settings with similar names."""
 _OF_FORM = frozenset("valid_rate success_rate truncated_rate response_length_mean".split())
 """Fields whose names are also names of reward components: ``format``, ``correct``, ``length``."""
 _MOST_FOREIGN = 4
@@ -39,14 +34,9 @@ def unfilled(raw: bytes) -> bytes:
 
 
 def mapping(text: str) -> tuple[str, str] | None:
-    """Return the mapping at the end of a line and the text before it, or None if there is no mapping. A row that was
-    pasted without braces counts if it has enough metrics.
-    """
+    """Return the mapping at the end of a line and the text before it, or None if there is no mapping."""
     text = (_BAR_BEHIND.sub("", text) if "%|" in text else text).rstrip()
     start = text.find("{")
-    if start < 0 and "}" not in text[:-1] and _BARE_PAIR.match(text):
-        metrics = [key for key in _KEY.findall(text) if resolve(key) and not declared(key)]
-        return (f"{{{text.rstrip(', }')}}}", "") if len(metrics) >= _LEAST_METRICS else None
     if start < 0 or not text.endswith("}") or text[start + 1 : start + 2] not in ("'", '"'):
         return None
     return text[start:], text[max(0, start - 40) : start]
