@@ -242,7 +242,9 @@ def test_an_error_before_other_outputs_does_not_end_the_cell(tmp_path: Path) -> 
     made["cells"][1]["outputs"].insert(0, failed)
     assert run_of(tmp_path, "a.ipynb", json.dumps(made)).ending is None
     made["cells"][1]["outputs"].append(failed)
-    assert "TypeError" in run_of(tmp_path, "b.ipynb", json.dumps(made)).ending.described
+    ended = run_of(tmp_path, "b.ipynb", json.dumps(made)).ending
+    assert ended is not None
+    assert "TypeError" in ended.described
 
 
 def test_an_earlier_state_of_a_table_is_not_a_second_run(tmp_path: Path) -> None:
