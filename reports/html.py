@@ -17,7 +17,7 @@ from grpo_doctor.readers.input import Input, ReadError, broken
 from grpo_doctor.report import model as words
 from grpo_doctor.report.chart_layout import drawings, unit
 from grpo_doctor.report.charts import decisive, legend, panels
-from grpo_doctor.report.markup import digest, embedded, environment
+from grpo_doctor.report.markup import embedded, page
 from grpo_doctor.report.model import Options
 from grpo_doctor.report.proofs import proofs
 from grpo_doctor.report.redaction import clean
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from grpo_doctor.compare import Comparison
 
 FOLDER = Path(__file__).parent
+STYLE = FOLDER / "html.css"
 FEW = 2
 """Number of series per run if a report compares several runs."""
 LOG_LINES, WIDTH = 300, 500
@@ -37,7 +38,9 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
     script = "" if options.static else (FOLDER / "html.js").read_text(encoding="utf-8")
     runs = [_run(d, index, options, most=6 if len(diagnoses) == 1 else FEW) for index, d in enumerate(diagnoses)]
     known = {"runs": runs, "names": words.named(diagnoses), "words": words, "hidden": options.suppressions}
-    return _page("html.j2", script, refresh=options.refresh, back=options.back, **known)
+    return page(
+        FOLDER / "html.j2", [STYLE], script, version=__version__, refresh=options.refresh, back=options.back, **known
+    )
 
 
 def render_comparisons(comparisons: Sequence[Comparison], options: Options) -> str:
@@ -46,21 +49,15 @@ def render_comparisons(comparisons: Sequence[Comparison], options: Options) -> s
     from grpo_doctor.compare.overlay import overlays
 
     told = [{"found": c, "charts": overlays(c)} for c in comparisons]
-    return _page("comparison.j2", "", refresh=0, back="", told=told, compared=compared)
-
-
-def _page(template: str, script: str, **known: Any) -> str:
-    """Render a template in the frame that every page shares, with the only style and script that may run."""
-    style = (FOLDER / "html.css").read_text(encoding="utf-8")
-    frame = {"style": Markup(style), "script": Markup(script), "version": __version__}
-    digests = {"style_digest": digest(style), "script_digest": digest(script)}
-    return environment(FOLDER).get_template(template).render(**known, **frame, **digests).strip()
+    return page(
+        FOLDER / "comparison.j2", [STYLE], "", version=__version__, refresh=0, back="", told=told, compared=compared
+    )
 
 
 def notebook(diagnosis: Diagnosis) -> str:
     """Render the page in a sandboxed frame."""
-    page = render([words.presentable(diagnosis, samples=True)], Options(static=True))
-    return Markup('<iframe sandbox title="grpo-doctor" width="100%" height="640" srcdoc="{}"></iframe>').format(page)
+    whole = render([words.presentable(diagnosis, samples=True)], Options(static=True))
+    return Markup('<iframe sandbox title="grpo-doctor" width="100%" height="640" srcdoc="{}"></iframe>').format(whole)
 
 
 def _run(diagnosis: Diagnosis, index: int, options: Options, most: int) -> dict[str, Any]:

@@ -66,9 +66,9 @@ def texts(check: Check) -> Texts:
     """Return the texts that a check can put into a finding."""
     tree = source(check)
     found = Texts([] if check.predicate is None else [check.traced({}).fires.message], [])
-    found.phrases.extend(
-        words for _, *both in row_of(check).get("phrases", {}).values() for words in both if " " in words.strip()
-    )
+    row = row_of(check)
+    words = [phrase for _, *both in row.get("phrases", {}).values() for phrase in both]
+    found.phrases.extend(phrase for phrase in (*words, *row.get("invalidates", ())) if " " in phrase.strip())
     whole = {id(node) for call in _calls(tree, "fires") for node in ast.walk(call.args[1])}
     kinds = {id(node) for name in OF_EVENTS for call in _calls(tree, name) for node in ast.walk(call)}
     for text, node in _literals(tree):

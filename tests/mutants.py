@@ -22,6 +22,7 @@ import pytest
 
 from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.diagnosis.check import Check
+from grpo_doctor.diagnosis.entries import HIGHER, LOWER
 from tests.messages import row_of
 
 NOISE = "a mean meets a standard error by rounding only"
@@ -152,7 +153,7 @@ def survivors(check: Check) -> Iterator[tuple[str, str]]:
 
 def conditions(row: dict[str, Any]) -> Iterator[tuple[list[str], int, str]]:
     """Yield the place of each comparison in an entry of a table of rules, and the comparison replaced."""
-    parts = [row, *(row[level] for level in ("warning", "error") if level in row)]
+    parts = [row, *(row[level] for level in LOWER + HIGHER if level in row)]
     for held in (part[group] for part in parts for group in ("when", "any", "unless") if group in part):
         for i, (setting, relation, *operand) in enumerate((*text.split(" ", 2), "") for text in held):
             if relation in RELATIONS:

@@ -98,13 +98,13 @@ def test_the_command_serves_on_standard_output_alone() -> None:
 
 def test_the_skill_file_is_written_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    first = CliRunner().invoke(app, ["init", "--agent"])
+    first = CliRunner().invoke(app, ["init"])
     skill = tmp_path / ".agents" / "skills" / "grpo-doctor" / "SKILL.md"
     assert first.exit_code == 0
     assert skill.read_text(encoding="utf-8").startswith("---\nname: grpo-doctor\n")
-    again = CliRunner().invoke(app, ["init", "--agent"])
+    again = CliRunner().invoke(app, ["init"])
     assert (again.exit_code, "--force" in again.output) == (2, True)
-    assert CliRunner().invoke(app, ["init", "--agent", "--force"]).exit_code == 0
+    assert CliRunner().invoke(app, ["init", "--force"]).exit_code == 0
 
 
 def test_every_command_that_the_skill_names_is_one() -> None:

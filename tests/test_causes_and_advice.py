@@ -101,7 +101,7 @@ def test_a_remedy_that_the_last_rows_contradict_is_withheld(
     assert (remedy in dict(senseless({}, [finding("STL001")], 1, known.get))) is withheld
 
 
-def test_a_task_reward_that_was_never_above_0_is_checked_before_the_limit_is_raised() -> None:
+def test_truncation_with_a_task_reward_that_was_never_above_0_asks_for_both() -> None:
     run = make_run(
         reward_mean=[0.9, 1.0, 0.8] * 5,
         truncated_rate="0.6x15",
@@ -109,8 +109,8 @@ def test_a_task_reward_that_was_never_above_0_is_checked_before_the_limit_is_rai
     )
     found = diagnose(run).finding("LEN003")
     assert found is not None
-    assert found.action == "Check the reward function, answer extraction, prompt template and EOS first"
-    assert [one.id for one in found.withheld] == ["raise-response-limit"]
+    assert [one.id for one in found.remedies][:2] == ["raise-response-limit", "check-the-reward"]
+    assert not found.withheld
 
 
 @pytest.mark.parametrize(("evidence", "withheld"), [("solved", True), ("graded", True), ("constant", False)])
@@ -184,10 +184,10 @@ def test_a_pass_on_a_few_rows_rules_nothing_out(rows: int, left_out: bool) -> No
     assert ("rollout engine and trainer disagree" not in [r.name for r in entropy.rivals]) is left_out
 
 
-def test_a_constant_reward_is_checked_before_what_explains_it() -> None:
+def test_the_remedy_of_the_cause_of_a_constant_reward_comes_before_a_check_of_the_reward() -> None:
     told = diagnose(make_run(reward_mean="0x24", reward_std="0x24", truncated_rate="1x24"))
     assert (told.outcome, told.cause) == ("REW001", "LEN003")
-    assert told.findings[0].remedies[0].id == "check-the-reward"
+    assert [remedy.id for remedy in told.findings[0].remedies][:2] == ["raise-response-limit", "check-the-reward"]
     assert "check-the-reward" not in {w.id for f in told.findings for w in f.withheld}
 
 

@@ -237,9 +237,10 @@ def test_without_an_outcome_the_strongest_warning_heads_a_run_that_does_not_lear
     assert learns.headline.startswith("ADV009 it is. The policy improved: the reward rose from 0.1 to 0.5.")
 
 
-def test_a_risk_is_a_warning_where_the_run_learns_and_an_error_where_it_does_not() -> None:
-    assert diagnosed(found("CFG001", "error", 1)).verdict == "suspect"
-    assert diagnosed(found("CFG001", "error", 1), success=trajectory("0.5x100")).verdict == "failing"
+@pytest.mark.parametrize(("risk", "verdict"), [("GRD003", "suspect"), ("CFG001", "healthy")])
+def test_a_risk_weighs_less_where_the_run_learns(risk: str, verdict: str) -> None:
+    assert diagnosed(found(risk, "error", 1)).verdict == verdict
+    assert diagnosed(found(risk, "error", 1), success=trajectory("0.5x100")).verdict == "failing"
 
 
 def test_a_defect_fails_a_run_that_learns_and_a_remark_never_does() -> None:

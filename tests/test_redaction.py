@@ -397,7 +397,7 @@ COMMANDS: list[list[str]] = [
     ["new-check", BODY, BODY, BODY, "--folder", f"{OUT}/{BODY}"],
     ["trust", f"{OUT}/{BODY}/{BODY}"],
     ["new-adapter", f"{OUT}/adapter.py"],
-    ["init", "--agent", "--folder", OUT],
+    ["init", "--folder", OUT],
     ["faults"],
     ["agent"],
     ["lab", "--fault", BODY, "--out", f"{OUT}/lab"],

@@ -8,6 +8,7 @@ from grpo_doctor.series import Column, began, best, each, isnan, latest, moving_
 
 @check(
     "GRD001",
+    vital=True,
     kind="outcome",
     severity="critical",
     confidence="high",

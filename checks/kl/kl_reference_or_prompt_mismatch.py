@@ -37,7 +37,7 @@ def kl_reference_or_prompt_mismatch(
 
     ## What it sees
     The check uses the KL of the first row, if that is step 0 or 1: a warning above 0.02 nats per token, an error above
-    1.5. Up to 1.5, the severity is info once the reward has gained or the task is solved. If a row is the mean over an
+    10. Up to 1.5, the severity is info once the reward has gained or the task is solved. If a row is the mean over an
     epoch (`rows = epochs`), the first row includes many updates. It is then a warning of low confidence once the KL
     falls below 90% of the first value, because a policy that starts at its reference moves away from it. If the first
     row of a log is a later step, a falling KL above 1.5 is a warning, above 10 an error. If the only row is more than a
@@ -47,8 +47,8 @@ def kl_reference_or_prompt_mismatch(
     ## Thresholds
     - `warn`: KL of the first row, nats per token, for a warning.
     - `back`: share of the first KL below which the KL counts as fallen.
-    - `far`: KL of the first row, nats per token, for an error, or for a warning if the log starts late.
-    - `absurd`: first KL of a log that starts late, nats per token, for an error, even with an adapter.
+    - `far`: KL of the first row, nats per token, for a warning in a run that learns or whose log starts late.
+    - `absurd`: KL of the first row, nats per token, for an error; a supervised stage before RL is not that far.
     - `into`: fraction of an epoch after which a single row is probably not the first of its run.
 
     ## Why it matters
@@ -101,7 +101,7 @@ def kl_reference_or_prompt_mismatch(
         hold=(1, 1),
         clear=1,
         info=away,
-        error=((start & (first > far)) | (falls & (first > absurd))) & ~excused,
+        error=(start | falls) & (first > absurd) & ~excused,
         confidence=where(epochs, "low", "medium"),
         onset=began,
         where=words(_where, began, where(epochs | falls, kl, math.nan)),

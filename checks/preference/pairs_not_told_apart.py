@@ -116,12 +116,12 @@ def pairs_not_told_apart(
         hold=(1, 1),
         clear=1,
         onset=baseline(step, 1),
-        what=words(_what, latest(loss), success_now, latest(reward_margin), best(abs(chosen_logp)), seen),
+        what=words(_what, level, success_now, margin, best(abs(chosen_logp)), seen),
         cause=words(_cause, too_low, best(abs(reward_margin)), best(rate)),
         too_low=too_low,
-        loss=latest(loss),
+        loss=level,
         accuracy=success_now,
-        margin=latest(reward_margin),
+        margin=margin,
         rows=seen,
     )
 

@@ -19,7 +19,7 @@ from ..run import Run
 from .database import normal
 from .entry import Advisory
 from .finding import declare, explain
-from .matching import Match, matches
+from .matching import COMPARE, Match, matches
 from .versions import applicable, stated
 
 LINES = 2_000
@@ -82,7 +82,4 @@ def _holds(run: Run, name: str, sign: str, value: object) -> bool | None:
     if column is None or column.dtype == object or not isinstance(value, int | float):
         return None
     known = column[~np.isnan(column)]
-    if not len(known):
-        return None
-    held = {">": known > value, "<": known < value, "==": known == value, ">=": known >= value, "<=": known <= value}
-    return bool(np.mean(held[sign]) >= SHARE)
+    return bool(np.mean(COMPARE[sign](known, value)) >= SHARE) if len(known) else None

@@ -13,7 +13,7 @@ from .releases import release
 
 Standing = Literal["affected", "likely", "possible", "version unknown"]
 """Affected: version and conditions match. Likely: a condition is unknown, and the log shows the signature."""
-_COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq}
+COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq}
 
 
 class Match(NamedTuple):
@@ -92,6 +92,6 @@ def _unknown(
         bound = release(limit)
         if given is None or bound is None:
             unknown.append(f"{package} {sign} {limit}")
-        elif not _COMPARE[sign](given, bound):
+        elif not COMPARE[sign](given, bound):
             return None
     return tuple(unknown)

@@ -51,7 +51,6 @@ def init(
         typer.Option("--folder", help="Folder of skills.", show_default="that of the agent in use, or .agents/skills"),
     ] = None,
     force: common.Force = False,
-    agent: Annotated[bool, typer.Option("--agent", hidden=True, help="Former spelling; has no effect.")] = True,
 ) -> None:
     """Writes a skill file that teaches coding agents to use grpo-doctor."""
     used = next((place for sign, place in SKILLS.items() if Path(sign).exists()), ".agents/skills")

@@ -21,7 +21,7 @@ from ..report.model import fingerprint, relative, render, since
 from ..report.redaction import one_line, redact
 from ..run import not_finite_any_longer
 from . import common
-from .analyze import Paths, diagnose_paths
+from .analyze import Outcome, Paths, diagnose_paths
 from .compare import compare_with
 
 if TYPE_CHECKING:
@@ -94,41 +94,40 @@ def gate(
         if write_baseline and baseline is None:
             raise ConfigError("--write-baseline needs --baseline FILE")
         outcome = diagnose_paths(paths, settings)
-        diagnoses = outcome.diagnoses
         inputs = [*outcome.files, *common.settings_file(settings)]
-        compared, failed = ([], common.CLEAN) if against is None else compare_with(against, diagnoses, settings)
-        diagnoses, excused = _beside(compared, diagnoses)
+        compared, failed = ([], common.CLEAN) if against is None else compare_with(against, outcome.diagnoses, settings)
+        diagnoses, excused = _beside(compared, outcome.diagnoses)
         if baseline is not None and write_baseline:
             common.refuse_inputs([baseline], inputs)
             _write_baseline(baseline, diagnoses)
         known = {} if baseline is None else _read_baseline(baseline)
         excused |= {(d.source, f.code): "in the baseline" for d in diagnoses for f in d.findings if _key(d, f) in known}
         excused |= _accepted(settings.accept, diagnoses)
-        judged = [_judge(d, excused, settings.fail_on, required, min_steps) for d in diagnoses]
-        judged = [_against(one, compared) for one in judged]
+        judged = [_against(_judge(d, excused, settings.fail_on, required, min_steps), compared) for d in diagnoses]
         judged += [Judged("unjudged", one_line(str(path)), "no run found") for path in outcome.without_run]
         hidden = settings.suppressions()
         if baseline is not None:
             hidden.append(Suppression("baseline", f"{baseline}: {counted(len(known), 'known finding')}"))
-        options = common.options(
-            settings, output_format or "", None, False, samples=samples, excused=excused, suppressions=hidden
-        )
-        inputs += [] if baseline is None else [baseline]
+            inputs.append(baseline)
+        told = {"samples": samples, "excused": excused, "suppressions": hidden}
+        options = common.options(settings, output_format or "", None, False, **told)
         common.write(diagnoses, output_format, None, report or [], options, inputs)
         _write_step_summary(diagnoses, options)
     for line in (*_lines(judged, settings.accept, hidden, known, diagnoses), *_not_read(outcome.not_read, strict)):
         typer.echo(line, err=output_format is not None)
-    for diagnosis in diagnoses:
-        for note in (note for note in diagnosis.notes if isinstance(note, NotRead)):  # report every skipped file
-            common.note(f"{diagnosis.source}: {note}")
+    for source, note in ((d.source, n) for d in diagnoses for n in d.notes if isinstance(n, NotRead)):
+        common.note(f"{source}: {note}")
+    raise typer.Exit(common.worst(_exit_code(judged, outcome, strict), failed))
+
+
+def _exit_code(judged: list[Judged], outcome: Outcome, strict: bool) -> int:
     statuses = {one.status for one in judged}
-    code = common.exit_code(
+    return common.exit_code(
         findings="fail" in statuses,
         broken=outcome.broken,
         unreadable=outcome.unreadable or (strict and outcome.not_read),
         unjudged=not judged or "unjudged" in statuses,
     )
-    raise typer.Exit(common.worst(code, failed))
 
 
 LEARNING = "LEARNING"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -17,46 +18,50 @@ if TYPE_CHECKING:
     from ..lab.arms import Job
     from ..lab.judge import Row
 
-RUNS = Path("runs/lab")
+RUNS, CORES = Path("runs/lab"), os.cpu_count() or 1
 GET = "git clone https://github.com/grpo-doctor/grpo-doctor && cd grpo-doctor && make lab"
 
 
+Faults: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fault", help="Train only this fault (`grpo-doctor lab faults` lists them); repeatable.", show_default="all"
+    ),
+]
+Model: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        help="embedded-small; embedded-large: the most severe faults and their fixes with 46 million weights, on "
+        "a GPU; or smollm2: the same faults on a real model with LoRA, without fixes.",
+    ),
+]
+Seeds: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--seeds", min=1, help="Number of seeds per experiment.", show_default="3; 1 with smollm2"),
+]
+Jobs: TypeAlias = Annotated[
+    int, typer.Option("--jobs", min=0, help="Number of parallel runs; 0 evaluates existing runs without training.")
+]
+Evidence: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--evidence", help="Write lab.parquet, its page, its figures and measured.json to this folder."),
+]
+Logs: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--logs", help="Folder of labelled logs with labels.csv, to measure how often causes are correct."),
+]
+
+
 def lab(
-    fault: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--fault",
-            help="Train only this fault (`grpo-doctor lab faults` lists them); repeatable.",
-            show_default="all",
-        ),
-    ] = None,
-    model: Annotated[
-        str,
-        typer.Option(
-            "--model",
-            help="embedded-small; embedded-large: the most severe faults and their fixes with 46 million weights, on "
-            "a GPU; or smollm2: the same faults on a real model with LoRA, without fixes.",
-        ),
-    ] = "embedded-small",
-    seeds: Annotated[
-        int | None,
-        typer.Option("--seeds", min=1, help="Number of seeds per experiment.", show_default="3; 1 with smollm2"),
-    ] = None,
+    fault: Faults = None,
+    model: Model = "embedded-small",
+    seeds: Seeds = None,
     out: Annotated[Path, typer.Option("--out", help="Folder of the runs; existing runs are reused.")] = RUNS,
-    jobs: Annotated[
-        int, typer.Option("--jobs", min=0, help="Number of parallel runs; 0 evaluates existing runs without training.")
-    ] = os.cpu_count() or 1,
+    jobs: Jobs = CORES,
     yes: Annotated[bool, typer.Option("--yes", help="Train all faults, if no --fault is named.")] = False,
-    evidence: Annotated[
-        Path | None,
-        typer.Option("--evidence", help="Write lab.parquet, its page, its figures and measured.json to this folder."),
-    ] = None,
-    logs: Annotated[
-        Path | None,
-        typer.Option(
-            "--logs", help="Folder of labelled logs with labels.csv, to measure how often causes are correct."
-        ),
-    ] = None,
+    evidence: Evidence = None,
+    logs: Logs = None,
 ) -> None:
     """Trains every fault of the engine, with and without fixes (checkout only); `lab faults` lists the faults.
 
@@ -69,33 +74,20 @@ def lab(
     with common.plain_errors():
         try:
             from ..engine.faults import faulty_engine
-        except ImportError as error:
-            raise ConfigError(f"lab: {lacking(error)}; {install('train')}") from None
-        try:
-            from ..lab import arms, judge, train
+            from ..lab import arms, judge
             from ..lab import evidence as written
-        except ModuleNotFoundError as error:
-            if error.name != "grpo_doctor.lab":
-                raise
-            raise ConfigError(f"the lab is part of the repository, not of the package: {GET}") from None
+        except ImportError as error:
+            if error.name == "grpo_doctor.lab":
+                raise ConfigError(f"the lab is part of the repository, not of the package: {GET}") from None
+            raise ConfigError(f"lab: {lacking(error)}; {install('train')}") from None
 
         faulty_engine(fault or [])  # raises an error for unknown names
         if model not in arms.SCALES:
             raise ConfigError(f"--model {model}: choose {' or '.join(arms.SCALES)}")
         scale = arms.SCALES[model]
         faults, folder = fault or scale.faults, out if model == arms.TINY else out / model
-        numbers = range(seeds or scale.seeds)
         if jobs:
-            observed = [job for seed in numbers for job in arms.observed(faults, seed, model)]
-            if not (fault or yes):
-                raise ConfigError(
-                    f"lab trains {counted(len(observed), 'run')} of {counted(len(faults), 'fault')}, and then all "
-                    "treatments: name faults with --fault (`grpo-doctor lab faults` lists them), or confirm with --yes"
-                )
-            train.train_all(folder, observed, jobs, _tell)
-            harmed = ((judge.harmed(folder, faults, seed), seed) for seed in numbers)
-            treated = [job for those, seed in harmed for job in arms.treatments(those, seed, model)]
-            train.train_all(folder, treated, jobs, _tell)
+            _train(folder, faults, model, range(seeds or scale.seeds), jobs, confirmed=yes or bool(fault))
         rows = judge.rows(folder, faults)
         if evidence is not None and not rows:
             raise ConfigError(f"--out {out}: contains no run to evaluate; omit --jobs to train them")
@@ -104,6 +96,21 @@ def lab(
             written.write(evidence, model, rows, logs, folder)
     if any(word.endswith(" high") for row in rows for word in row.wrong):
         raise typer.Exit(common.FINDINGS)
+
+
+def _train(folder: Path, faults: Sequence[str], model: str, seeds: range, jobs: int, *, confirmed: bool) -> None:
+    """Train the faults untreated, and then those that harm a run with every treatment."""
+    from ..lab import arms, judge, train
+
+    observed = [job for seed in seeds for job in arms.observed(faults, seed, model)]
+    if not confirmed:
+        raise ConfigError(
+            f"lab trains {counted(len(observed), 'run')} of {counted(len(faults), 'fault')}, and then all "
+            "treatments: name faults with --fault (`grpo-doctor lab faults` lists them), or confirm with --yes"
+        )
+    train.train_all(folder, observed, jobs, _tell)
+    harmed = ((judge.harmed(folder, faults, seed), seed) for seed in seeds)
+    train.train_all(folder, [job for those, seed in harmed for job in arms.treatments(those, seed, model)], jobs, _tell)
 
 
 def _tell(job: Job) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
@@ -24,34 +24,39 @@ if TYPE_CHECKING:
     from ..run import Table
 
 
+Files: TypeAlias = Annotated[
+    list[Path],
+    typer.Argument(
+        help="Shell scripts, Python files, notebooks, YAML, TOML, JSON, logs or folders; - reads standard input.",
+        show_default=False,
+    ),
+]
+Format: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--output-format", "-f", help=f"Print a report instead of plain lines: {common.FORMATS}."),
+]
+SkipOthers: TypeAlias = Annotated[
+    bool, typer.Option("--skip-others", help="Ignore files without reinforcement learning settings.")
+]
+Declared: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--set", help="NAME=VALUE: a setting missing from the file; repeatable.")
+]
+Verbose: TypeAlias = Annotated[
+    bool,
+    typer.Option("--verbose", "-v", help="Show how framework and training type were detected, and list unused keys."),
+]
+
+
 @common.configured(common.CHECKS, common.LIMITS, without="preview")
 def preflight(
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            help="Shell scripts, Python files, notebooks, YAML, TOML, JSON, logs or folders; - reads standard input.",
-            show_default=False,
-        ),
-    ],
-    output_format: Annotated[
-        str | None,
-        typer.Option("--output-format", "-f", help=f"Print a report instead of plain lines: {common.FORMATS}."),
-    ] = None,
+    files: Files,
+    output_format: Format = None,
     output_file: common.OutputFile = None,
     report: common.MoreReports = None,
     fix: Annotated[bool, typer.Option("--fix", help="Print a patch with all safe fixes.")] = False,
-    skip_others: Annotated[
-        bool, typer.Option("--skip-others", help="Ignore files without reinforcement learning settings.")
-    ] = False,
-    set_: Annotated[
-        list[str] | None, typer.Option("--set", help="NAME=VALUE: a setting missing from the file; repeatable.")
-    ] = None,
-    verbose: Annotated[
-        bool,
-        typer.Option(
-            "--verbose", "-v", help="Show how framework and training type were detected, and list unused keys."
-        ),
-    ] = False,
+    skip_others: SkipOthers = False,
+    set_: Declared = None,
+    verbose: Verbose = False,
     *,
     settings: Config,
 ) -> None:

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeAlias
 
 import typer
 
-from ..config import ConfigError
+from ..config import Config, ConfigError
 from ..diagnosis.check import Severity
 from ..diagnosis.wording import counted
 from ..extras import install
@@ -23,44 +23,51 @@ if TYPE_CHECKING:
     from ..probes import Adapter
 
 
+AdapterFile: TypeAlias = Annotated[
+    Path, typer.Argument(help="Adapter file, or with --trl a file of GRPOConfig arguments. It is executed.")
+]
+Init: TypeAlias = Annotated[bool, typer.Option("--init", help="Write an adapter file to fill in; nothing is run.")]
+Trl: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--trl",
+        help="Model (path or Hub id). Probes TRL's own trainer with it and the GRPOConfig arguments in ADAPTER.",
+    ),
+]
+Discover: TypeAlias = Annotated[
+    bool, typer.Option("--discover", help="Read a trainer file and write an adapter for it, without executing it.")
+]
+Canary: TypeAlias = Annotated[
+    bool, typer.Option("--canary", help="Train for a few steps to test whether the loop learns a rewarded token.")
+]
+Keep: TypeAlias = Annotated[
+    Path | None, typer.Option("--keep", help="Write the findings as pytest cases to this file.")
+]
+Device: TypeAlias = Annotated[str | None, typer.Option("--device", help="cpu, cuda, …", show_default="cpu")]
+TimeLimit: TypeAlias = Annotated[
+    float, typer.Option("--time-limit", help="Time limit in seconds for each probe and for the imports.")
+]
+Verbose: TypeAlias = Annotated[bool, typer.Option("--verbose", "-v", help="Show skipped probes with the reasons.")]
+
+
+@common.configured(common.CHECKS, without="preview")
 def probe(
-    adapter: Annotated[
-        Path,
-        typer.Argument(help="Adapter file, or with --trl a file of GRPOConfig arguments. It is executed."),
-    ],
-    init: Annotated[bool, typer.Option("--init", help="Write an adapter file to fill in; nothing is run.")] = False,
-    trl: Annotated[
-        str | None,
-        typer.Option(
-            "--trl",
-            help="Model (path or Hub id). Probes TRL's own trainer with it and the GRPOConfig arguments in ADAPTER.",
-        ),
-    ] = None,
-    discover: Annotated[
-        bool, typer.Option("--discover", help="Read a trainer file and write an adapter for it, without executing it.")
-    ] = False,
-    canary: Annotated[
-        bool,
-        typer.Option("--canary", help="Train for a few steps to test whether the loop learns a rewarded token."),
-    ] = False,
-    keep: Annotated[
-        Path | None, typer.Option("--keep", help="Write the findings as pytest cases to this file.")
-    ] = None,
-    device: Annotated[str | None, typer.Option("--device", help="cpu, cuda, …", show_default="cpu")] = None,
-    time_limit: Annotated[
-        float, typer.Option("--time-limit", help="Time limit in seconds for each probe and for the imports.")
-    ] = 60.0,
+    adapter: AdapterFile,
+    init: Init = False,
+    trl: Trl = None,
+    discover: Discover = False,
+    canary: Canary = False,
+    keep: Keep = None,
+    device: Device = None,
+    time_limit: TimeLimit = 60.0,
     output_format: common.OutputFormat = "text",
     output_file: common.OutputFile = None,
     report: common.MoreReports = None,
-    fail_on: common.FailOn = None,
-    select: common.Select = None,
-    ignore: common.Ignore = None,
-    config: common.ConfigFile = None,
-    trust_checks: common.TrustChecks = False,
     color: common.Color = None,
     full: common.Full = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show skipped probes with the reasons.")] = False,
+    verbose: Verbose = False,
+    *,
+    settings: Config,
 ) -> None:
     """Calls your own padding, mask, template, penalty, advantage and loss code with crafted inputs.
 
@@ -82,13 +89,6 @@ def probe(
     if canary:
         _canary(adapter, trl, device, time_limit)
     with common.plain_errors():
-        try:
-            from ..probes import run_probes
-        except ModuleNotFoundError as error:
-            raise ConfigError(f"probing needs {error.name}; {install('train')}") from None
-        settings = common.settings(
-            config=config, select=select, ignore=ignore, fail_on=fail_on, trust_checks=trust_checks
-        )
         options = common.options(
             settings,
             output_format,
@@ -99,17 +99,27 @@ def probe(
             full=full or verbose,
             rest="--full",
         )
-        catalogue = common.chosen(settings)
-        with _refused(), redirect_stdout(sys.stderr):  # keep the trainer's output out of the report
-            subject = _load(adapter, trl, device, time_limit)
-            diagnosis = run_probes(
-                subject, catalogue=catalogue, thresholds=settings.thresholds, time_limit=time_limit, device=device
-            )
-            diagnosis.notes += _known_bugs(subject.settings, "trl" if trl else None)
+        diagnosis = _probed(adapter, trl, device, time_limit, settings)
         if keep is not None:
             _keep(keep, diagnosis, adapter, trl)
         common.write([diagnosis], output_format, output_file, report or [], options, [adapter])
     raise typer.Exit(exit_code(Outcome([diagnosis]), Severity.of(settings.fail_on)))
+
+
+def _probed(path: Path, trl: str | None, device: str | None, time_limit: float, settings: Config) -> Diagnosis:
+    """Run the probes on the adapter of a file; add the known bugs of the installed versions."""
+    try:
+        from ..probes import run_probes
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"probing needs {error.name}; {install('train')}") from None
+    catalogue, thresholds = common.chosen(settings), settings.thresholds
+    with _refused(), redirect_stdout(sys.stderr):  # keep the trainer's output out of the report
+        subject = _load(path, trl, device, time_limit)
+        diagnosis = run_probes(
+            subject, catalogue=catalogue, thresholds=thresholds, time_limit=time_limit, device=device
+        )
+        diagnosis.notes += _known_bugs(subject.settings, "trl" if trl else None)
+    return diagnosis
 
 
 def _canary(path: Path, trl: str | None, device: str | None, time_limit: float) -> NoReturn:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ..engine.settings import Settings
     from ..engine.trainer import Trainer
     from ..integrations.session import Session
-    from .live import View
 
 RUNS = Path("runs")
 
@@ -107,8 +106,7 @@ def run(
             common.note(line)
         if probe:
             _prove(trainer, settings)
-        view = _view(trainer, session)
-        diagnosis = _train(session, trainer, view)
+        diagnosis = _train(session, trainer)
     stopped_by_finding = session.stopped is not None and session.stopped.finding is not None
     if stopped_by_finding:
         raise typer.Exit(common.FINDINGS)
@@ -261,19 +259,15 @@ def _newest() -> Path:
     return found[-1].parent
 
 
-def _view(trainer: Trainer, session: Session) -> View:
-    from .live import view_for
-
-    return view_for(trainer.settings.max_steps, trainer.engine.step_number, session)
-
-
-def _train(session: Session, trainer: Trainer, view: View) -> Diagnosis:
+def _train(session: Session, trainer: Trainer) -> Diagnosis:
     """Run the training steps and write the reports; errors in checks or output do not stop the training."""
     from ..engine.trainer import TrainingDied
     from ..fault_isolation import Boundary, tell, unwatched
     from ..integrations.session import Stopped
+    from .live import view_for
 
     watched, shown = Boundary(), Boundary()
+    view = view_for(trainer.settings.max_steps, trainer.engine.step_number, session)
     session.on_finding = lambda finding, action: shown(view.finding, finding, action)
     with view, _interruptions() as asked:
         try:

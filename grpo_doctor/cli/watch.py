@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 import typer
 from msgspec import structs
@@ -180,7 +180,9 @@ class Watcher:
                 grace = KILLED
                 ends(stop.process, grace)
         except psutil.NoSuchProcess:  # or the id now belongs to another process
-            self._has_ended(stop)
+            self.signalled.remove(stop)
+            self.stopped = True
+            common.note(f"process {pid} had already ended")
             return
         except psutil.AccessDenied:
             common.note(f"no permission to stop process {pid}; still watching")
@@ -195,11 +197,6 @@ class Watcher:
                 f"process {pid} got SIGTERM because of {finding.code} but did not end within {grace:g} s; still "
                 f"watching{hint}"
             )
-
-    def _has_ended(self, stop: Stop) -> None:
-        self.signalled.remove(stop)
-        self.stopped = True
-        common.note(f"process {stop.process.pid} had already ended")
 
 
 def ends(process: Any, seconds: float) -> bool:
@@ -263,6 +260,29 @@ class Heartbeat:
             self.watcher.say(f"{sight.at}  {sight.numbers}  {sight.headline}{still}")
 
 
+On: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--on", help="SEVERITY=stop:PID: stop this process on a finding, then exit; repeatable."),
+]
+KillAfter: TypeAlias = Annotated[
+    float | None,
+    typer.Option(
+        "--kill-after",
+        help="With --on: send SIGKILL if the process still runs after this many seconds.",
+        show_default="never",
+        min=0,
+    ),
+]
+Notify: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--notify",
+        help="Where to send findings at or above --fail-on: desktop, trackio, wandb:ENTITY/PROJECT/RUN, a URL or a "
+        "command; repeatable.",
+    ),
+]
+
+
 @common.configured(common.CHECKS, common.LOGS)
 def watch(
     path: Annotated[
@@ -276,27 +296,9 @@ def watch(
     heartbeat: Annotated[
         float, typer.Option("--heartbeat", help="Seconds between status lines without a terminal.", min=0.1)
     ] = 60.0,
-    on: Annotated[
-        list[str] | None,
-        typer.Option("--on", help="SEVERITY=stop:PID: stop this process on a finding, then exit; repeatable."),
-    ] = None,
-    kill_after: Annotated[
-        float | None,
-        typer.Option(
-            "--kill-after",
-            help="With --on: send SIGKILL if the process still runs after this many seconds.",
-            show_default="never",
-            min=0,
-        ),
-    ] = None,
-    notify: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--notify",
-            help="Where to send findings at or above --fail-on: desktop, trackio, wandb:ENTITY/PROJECT/RUN, a URL or a "
-            "command; repeatable.",
-        ),
-    ] = None,
+    on: On = None,
+    kill_after: KillAfter = None,
+    notify: Notify = None,
     report: common.MoreReports = None,
     *,
     settings: Config,

@@ -12,11 +12,11 @@ from ..report.chart_layout import (
     Scale,
     Tick,
     path_of,
-    round_numbers,
     scale_of,
-    share,
     smoothed,
+    ticks_across,
     ticks_up,
+    view_of,
 )
 from .align import Aligned
 from .comparison import Comparison
@@ -76,24 +76,16 @@ def _overlay(metric: str, label: str, aligned: Aligned, parted: float | None, un
     base, new = (Side(path_of(x[rows], scale.at(m)), _area(x[rows], scale, lo, hi)) for m, lo, hi in curves)
     ends = f"{curves[0][0][-1]:.3g} in BASE and {curves[1][0][-1]:.3g} in NEW at the end"
     words = f"{label}: {ends}" + (f"; they diverge at {parted:.0f}" if parted is not None else "")
-    width = float(x[-1])
-    first = float(aligned.x[0])
-    margin = 0.01 * width or 0.5
-    across = [
-        Tick(share(place - first, -margin, width + margin), f"{place:.0f}")
-        for place in round_numbers(first, float(aligned.x[-1]), 8)
-        if place == int(place)
-    ]
     return Overlay(
         metric=metric,
         label=label,
         alt=words,
-        view=f"{-margin:.5g} 0 {width + 2 * margin:.10g} {HEIGHT}",
+        view=view_of(aligned.x),
         base=base,
         new=new,
         between=_area(x[rows], scale, curves[0][0], curves[1][0]),
-        parted="" if parted is None else f"M{parted - first:.10g} 0V{HEIGHT}",
-        across=across,
+        parted="" if parted is None else f"M{parted - aligned.x[0]:.10g} 0V{HEIGHT}",
+        across=ticks_across(aligned.x),
         up=ticks_up(scale),
         unit=unit,
         bands=_bands(len(aligned.x) >= SMOOTHED, len(aligned.base) + len(aligned.new) > 2),

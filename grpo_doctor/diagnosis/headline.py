@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..run import Run, not_finite_any_longer
+from ..run import Run
 from ..series.noise_model import median
 from ..series.trajectory import TURNED, Trajectory, printable
 from ..series.trend import FEW, MATTERS, NOTHING, Outcome
@@ -29,6 +29,7 @@ HELD_OUT = "held-out"
 KEEP, FASTER = "keep-and-compare", "raise-learning-rate"
 SHOWN = 3
 """Maximum number of series to name, and of reward components."""
+NO_OTHER = "No other problem"
 PROVEN = "All probed properties hold."
 MISSING = {"rl": "the mean reward", "preference": "the margin and the reward accuracy", "supervised": "the loss"}
 """Metrics that show learning, by type of training."""
@@ -86,13 +87,13 @@ def headline(facts: Facts) -> str:
         said.append(_never_paid(facts.idle))
     if trained and not (facts.short or facts.learning or named) and (moved := _moved(facts.parts)):
         said.append(moved)
-    if trained and not (facts.short or facts.success) and (loss := _went(facts.column("loss"))) and "," not in loss:
-        said.append(f"The loss is {loss} at the start and at the end.")
+    if trained and not (facts.short or facts.success) and (zeros := _zeros(facts.column("loss"))):
+        said.append(zeros)
     if end := _ending(facts, result):
         said.append(end)
     constant = facts.outcome and facts.outcome.evidence.get("constant")  # then the other series are stuck, too
     stuck = [f for f in facts.vital if f.kind != "risk" and f.message.removesuffix(".") not in result]
-    if stuck and not (facts.short or constant):
+    if stuck and not (facts.short or constant or NO_OTHER in result):
         said.append(max(stuck, key=lambda f: (f.level, f.sureness)).message)
     if facts.head is None and trained and facts.verdict != "healthy":
         said.append(_next_step(facts))
@@ -104,8 +105,10 @@ def _problem(facts: Facts) -> str:
     sentence = failing_sentence(facts.outcome, facts.cause, facts.before)
     if facts.short or facts.run.run_type == "probe":
         return sentence
+    read = {name for f in (facts.outcome, facts.cause) if f is not None for name in f.columns}
     achieved = facts.outcome is None or (facts.learning and not sentence.startswith("The reward rose"))
-    if facts.verdict == "suspect" and achieved:
+    elsewhere = bool(read) and read.isdisjoint(facts.success) and not facts.learning
+    if (facts.verdict == "suspect" and achieved) or elsewhere:
         return f"{sentence} {facts.shown}"
     held_out = evaluated(facts.success, facts.run.run_type)
     return f"{sentence} T{held_out[1:]}." if held_out and HELD_OUT not in sentence else sentence
@@ -185,21 +188,19 @@ def _overview(facts: Facts) -> str:
         return f"{note.message} {facts.shown}" if note else facts.shown
     if verdict == "unjudged":
         return _unjudged(facts, active)
-    strange = not_finite_any_longer(run)
-    but = f" But {strange}." if strange else ""
     if verdict == "unproven" and run.reading is not None and run.reading.decides:
         differ = f"{run.reading.rows} or {run.reading.other_rows} rows, with different rewards"
         return f"The log can be read in two ways that give different results ({differ}), so the run is not judged."
     told = facts.shown
     if past := earlier(facts.findings, facts.success):
-        return f"{told} {past}{but}"
+        return f"{told} {past}"
     if verdict == "unproven":
         series = facts.success.values()
         troubled = lost(facts.success) or any(map(worse, series)) or any(f.kind == "outcome" for f in active)
-        return f"{told}{but}" if troubled else f"No problem found, but {told[0].lower()}{told[1:]}{but}"
-    if remark := worst_of([f for f in facts.vital if f.kind == "risk"]):
-        return f"{told} {remark.message} No other problem found in the recorded metrics.{but}"
-    return f"{told} No problem found in the recorded metrics.{but}"
+        return told if troubled else f"No problem found, but {told[0].lower()}{told[1:]}"
+    vital = [worst_of([f for f in facts.vital if (f.kind == "risk") is risk]) for risk in (False, True)]
+    known = [told, *(f.message for f in vital if f is not None)]
+    return f"{' '.join(known)} {NO_OTHER if len(known) > 1 else 'No problem'} found in the recorded metrics."
 
 
 def _unjudged(facts: Facts, active: list[Finding]) -> str:
@@ -247,7 +248,8 @@ def _next_step(facts: Facts) -> str:
         return f"{shared_remedies()[KEEP].title}."
     if flat is None:
         return f"Log {MISSING[run.run_type]} of each step."
-    return "To reduce the noise, evaluate on the same held-out prompts every few steps, or use more prompts per step."
+    items = "pairs" if run.run_type == "preference" else "prompts"
+    return f"To reduce the noise, evaluate on the same held-out {items} every few steps, or use more {items} per step."
 
 
 def _next_of_short(facts: Facts) -> str:
@@ -302,6 +304,13 @@ def _went(values: np.ndarray | None) -> str:
     """The first and the last known value; one if they are the same, none if nothing is known."""
     known = [] if values is None else [number(value) for value in values[np.isfinite(values)]]
     return ", then ".join(dict.fromkeys((known[0], known[-1]))) if known else ""
+
+
+def _zeros(loss: np.ndarray | None) -> str:
+    """Return on how many rows the loss is exactly 0, if it is on at least half."""
+    known = np.empty(0) if loss is None else loss[np.isfinite(loss)]
+    zeros = int((known == 0).sum())
+    return f"The loss is 0 on {zeros} of {counted(len(known), 'row')}." if zeros and 2 * zeros >= len(known) else ""
 
 
 def too_few(facts: Facts) -> str:

@@ -54,12 +54,9 @@ DECLARED = (
     Declared("lower-learning-rate", ("learning_rate",), lambda x: x < 1e-7, "the learning rate is already {value:g}"),
     Declared("raise-learning-rate", ("learning_rate",), lambda x: x > 1e-4, "the learning rate is already {value:g}"),
 )
-CONSTANT = (
-    "raise-response-limit", "filter-dead-groups", "raise-group-size", "temperature-one", "match-difficulty",
-    "lower-learning-rate",
-)  # fmt: skip
+CONSTANT = ("filter-dead-groups", "raise-group-size", "temperature-one", "match-difficulty", "lower-learning-rate")
 """Remedies that are withheld if the reward has been constant since the first row, or the task reward never above 0,
-because they have no effect until the reward function works."""
+because they have no effect until the reward function works. A higher response limit may be what it needs."""
 REFUTED = (
     ("too_low", "lower-learning-rate", "the learning rate is too low"),
     ("solved", "check-the-reward", "the task is solved"),

@@ -2,8 +2,9 @@
 
 **What happened** comes from the outcomes, those about success (`series.trajectory`) first; **why** comes from the
 findings that explain them. The kind of a finding limits its weight. An *outcome* and a *defect* keep their severity. A
-*risk* is at most a warning in a run that learns anyway. A *remark* is info. A past finding is reported as past and has
-no weight. An active finding at error or above therefore makes the run failing, and nothing else does.
+*risk* is at most a warning in a run that learns anyway, and info if it is in the settings. A *remark* is info. A past
+finding is reported as past and has no weight. An active finding at error or above therefore makes the run failing, and
+nothing else does.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -20,18 +21,16 @@ from ..run import Run, RunType, Table
 from ..series.reward_components import idle, parts_of
 from ..series.trajectory import MEANT, VALID, Trajectory
 from ..series.trend import Outcome
+from .catalogue import PREFLIGHT, Catalogue
 from .check import Check, Confidence, Finding, Fires, Severity, Withheld
 from .early_indicators import Before, Moved, Recorded, before
 from .faq import answers_of
 from .framework import framework
 from .headline import ENOUGH, Facts, headline, planned_after
 from .remedy_gate import BACK, built_in, contradicting, on_request, placed, senseless, unfounded
-from .success import beyond_reference, evidence, lost, together
+from .success import HELD_OUT, beyond_reference, evidence, lost, together
 from .tables import before_next_run, tables_of
 from .wording import rendered
-
-if TYPE_CHECKING:
-    from .catalogue import Catalogue
 
 Verdict = Literal["failing", "suspect", "healthy", "unproven", "unjudged"]
 
@@ -48,6 +47,8 @@ OF_REWARD = frozenset(
 REACH = 2 / 3
 """Share of the time before a fall within which its cause must begin: a state that held while the run improved did not
 cause the fall."""
+EVALUATED = 3
+"""Evaluations at or above which a run with fewer rows is judged, too: each is a mean over the held-out data."""
 ENDING = "ending"
 """Family of the checks that report how a run ended."""
 TOLD_FIRST = "LEN003 REW001 STL006 STL008 STL001 GRD001 REW015 REW016 REW002 REW009 SUP001".split()
@@ -143,13 +144,15 @@ def learns(success: Mapping[str, Outcome], run_type: RunType = "rl") -> bool:
     )
 
 
-def _settle(findings: list[Finding], learning: bool) -> None:
-    """Adjust severities to this run; proven critical findings are never past."""
+def _settle(catalogue: Catalogue, findings: list[Finding], learning: bool) -> None:
+    """Adjust severities to this run: a risk does not fail a run that learns, and a risk in its settings is only info.
+    Proven critical findings are never past."""
     for finding in findings:
+        of_settings = catalogue.checks[finding.code].family == PREFLIGHT
         if finding.kind == "remark":
             finding.severity = str(Severity.INFO)
         elif finding.kind == "risk" and learning:
-            finding.severity = str(min(finding.level, Severity.WARNING))
+            finding.severity = str(min(finding.level, Severity.INFO if of_settings else Severity.WARNING))
         if finding.level is Severity.CRITICAL and finding.sureness is Confidence.HIGH:
             finding.cleared = False
 
@@ -370,7 +373,7 @@ def diagnosis_of(
         reward = stands["reward_mean"]
         stands["reward_mean"] = msgspec.structs.replace(reward, solved=False, risen=reward.gained)
     learning = learns(stands, run.run_type)
-    _settle(findings, learning)
+    _settle(catalogue, findings, learning)
     fell = min((o.since for o in stands.values() if o.fallen), default=math.inf)
     row = (last - first) / max(rows - 1, 1) if first is not None and last is not None else 0.0
     _link(
@@ -496,7 +499,8 @@ def _verdict(run: Run, active: list[Finding], coverage: Coverage, success: Mappi
         return "unjudged"
     if run.run_type == "probe" or (learns(success, run.run_type) and not (run.reading and run.reading.decides)):
         return "healthy"
-    return "unproven" if rows >= ENOUGH else "unjudged"
+    evaluations = max((success[name].rows for name in HELD_OUT if name in success), default=0)
+    return "unproven" if rows >= ENOUGH or evaluations >= EVALUATED else "unjudged"
 
 
 def _locate(run: Run, findings: list[Finding]) -> None:

@@ -14,6 +14,7 @@ from ..record import portable
 from ..report.redaction import csv_cell
 from .overview import Overview
 from .store import Answered
+from .unit import Found, Level
 
 SCHEMA = "grpo-doctor/fleet/1"
 _INSIDE = frozenset({"unit", "view", "view_steps", "broken", "curve", "curve_steps", "curve_values"})
@@ -38,10 +39,10 @@ def render(overview: Overview) -> str:
 
 def _run(line: dict[str, Any], name: str) -> dict[str, Any]:
     told = {key: value for key, value in line.items() if key not in _INSIDE}
-    levels = {metric: dict(zip(("now", "best", "error", "rows"), level, strict=True))
-              for metric, level in told["levels"].items()}  # fmt: skip
-    fields = ("code", "name", "kind", "severity", "confidence", "role", "onset_step", "last_step", "cleared", "message")
-    findings = [dict(zip(fields, finding, strict=True)) for finding in told["findings"]]
+    levels = {
+        metric: dict(zip(Level.__struct_fields__, level, strict=True)) for metric, level in told["levels"].items()
+    }
+    findings = [dict(zip(Found.__struct_fields__, finding, strict=True)) for finding in told["findings"]]
     return {"name": name, **told, "levels": levels, "findings": findings}
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from markupsafe import Markup
 
 from .. import __version__
 from ..diagnosis.catalogue import home
 from ..diagnosis.wording import counted
 from ..report.chart_layout import Small, multiples
-from ..report.markup import digest, environment
+from ..report.markup import page
 from ..report.model import Options
 from ..report.redaction import one_line
 from .overview import Overview, effect_words, effects_words, unit_of, verdict_words
@@ -26,27 +24,26 @@ COLUMNS = 4
 
 def render(overview: Overview, options: Options, pages: str = "") -> str:
     """Render the page; ``pages`` is the folder next to it with the report of each run."""
-    style = (home("reports") / "html.css").read_text(encoding="utf-8") + (FOLDER / "page.css").read_text("utf-8")
     script = "" if options.static else (FOLDER / "page.js").read_text(encoding="utf-8")
-    known: dict[str, Any] = {
-        "fleet": overview,
-        "title": verdict_words(overview),
-        "telling": effects_words(overview),
-        "words_of": lambda effect: effect_words(effect, len(overview.effects)),
-        "cells": cells,
-        "metric": unit_of(overview.metric),
-        "level": lambda line: _level(line, overview.metric),
-        "columns": [effect.setting for effect in overview.effects[:COLUMNS]],
-        "small": _small(overview),
-        "alt": _in_words,
-        "counted": counted,
-        "one_line": one_line,
-        "pages": pages,
-    }
-    page = environment(FOLDER).get_template("page.j2")
-    safe = {"style": Markup(style), "script": Markup(script)}
-    digests = {"style_digest": digest(style), "script_digest": digest(script)}
-    return page.render(**known, **safe, **digests, version=__version__).strip()
+    return page(
+        FOLDER / "page.j2",
+        [home("reports") / "html.css", FOLDER / "page.css"],
+        script,
+        fleet=overview,
+        title=verdict_words(overview),
+        telling=effects_words(overview),
+        words_of=lambda effect: effect_words(effect, len(overview.effects)),
+        cells=cells,
+        metric=unit_of(overview.metric),
+        level=lambda line: _level(line, overview.metric),
+        columns=[effect.setting for effect in overview.effects[:COLUMNS]],
+        small=_small(overview),
+        alt=_in_words,
+        counted=counted,
+        one_line=one_line,
+        pages=pages,
+        version=__version__,
+    )
 
 
 def _level(line: Line, metric: str | None) -> str:

@@ -175,7 +175,8 @@ class Store:
 
     def flat(self) -> Answered:
         """Return the table of runs with one column per setting."""
-        return self._fetched("select * from flat order by run")
+        done = self._database.execute("select * from flat order by run")
+        return Answered([column[0] for column in done.description or []], done.fetchall())
 
     def parquet(self, path: Path) -> None:
         """Write the same table as a Parquet file. Raises `ConfigError`."""
@@ -225,10 +226,6 @@ class Store:
             raise OverBudgetError(f"stopped after {seconds:g} seconds; raise the limit with --budget-seconds") from None
         finally:
             timer.cancel()
-
-    def _fetched(self, sql: str) -> Answered:
-        done = self._database.execute(sql)
-        return Answered([column[0] for column in done.description or []], done.fetchall())
 
 
 def _unchanged(unit: Unit, judged: Judged, job: Job) -> bool:

@@ -46,17 +46,18 @@ class DoctorLogger:
 
     def flush(self) -> None:
         """Check the current step."""
-        metrics, self.metrics = self.metrics, {}
-        if metrics:
-            self.run.log(self.step, metrics)
+        self._log()
         self.run.stop_if_asked()
 
     def close(self) -> None:
         """Write the reports."""
+        self._log()
+        self.run.finish()
+
+    def _log(self) -> None:
         metrics, self.metrics = self.metrics, {}
         if metrics:
             self.run.log(self.step, metrics)
-        self.run.finish()
 
     def log_hyperparams(self, params: Mapping[str, Any]) -> None:
         """Do nothing: the configuration was given at the start."""

@@ -38,22 +38,10 @@ def diagnose() -> Callable[[Diagnosable], Diagnosis]:
 
 
 def _diagnose(what: Diagnosable) -> Diagnosis:
-    from ..diagnosis.examine import diagnose
-    from ..run import Run, run_of
+    from .. import Run, diagnose
+    from ..run import run_of
 
-    if isinstance(what, str | Path):
-        found = _read(Path(what))
-        if len(found) != 1:
-            raise ValueError(f"{what}: holds {len(found)} runs; diagnose each run of grpo_doctor.readers.read(path)")
-        return found[0]
-    return diagnose(what if isinstance(what, Run) else run_of(what))
-
-
-def _read(path: Path) -> list[Diagnosis]:
-    from ..diagnosis.examine import diagnose
-    from ..readers import read
-
-    return [diagnose(run) for run in read(path)]
+    return diagnose(what if isinstance(what, str | Path | Run) else run_of(what))
 
 
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -70,9 +58,11 @@ class RunItem(pytest.Item):
 
     def runtest(self) -> None:
         """Raise `RunError` with the report."""
+        from .. import diagnose
+        from ..readers import read
         from ..report.model import Options, render
 
-        bad = [d for d in _read(Path(self.name)) if d.verdict in ("failing", "unjudged")]
+        bad = [d for d in map(diagnose, read(Path(self.name))) if d.verdict in ("failing", "unjudged")]
         if bad:
             raise RunError(render("text", bad, Options(samples=False)))
 

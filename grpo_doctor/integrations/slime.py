@@ -40,11 +40,10 @@ class Hook:
             self.run = LoggedRun(vars(args), framework="slime", out=self.out, on=self.on)
             atexit.register(self.run.finish)
         flat = list(chain.from_iterable(s if isinstance(s, Sequence) else [s] for s in samples))
-        metrics = {**(rollout_extra_metrics or {}), **_metrics(flat, getattr(args, "reward_key", None))}
         key = getattr(args, "reward_key", None)
-        self.run.log(
-            rollout_id, metrics, rollouts=[one for sample in flat for one in _rollouts(rollout_id, sample, key)]
-        )
+        metrics = {**(rollout_extra_metrics or {}), **_metrics(flat, key)}
+        rollouts = [one for sample in flat for one in _rollouts(rollout_id, sample, key)]
+        self.run.log(rollout_id, metrics, rollouts=rollouts)
         self.run.stop_if_asked()
         return False
 

@@ -6,24 +6,24 @@ import re
 
 from ..series import Column, each, is_any, isnan
 
-_MIXTURE = re.compile(
+_MIXTURE = (
     r"(?i)\d+b-a\d|mixtral|moe\b|olmoe|moonlight|kimi-k2|gpt-oss|glm-4\.[567](?!v?-9b)|llama-4-(?:scout|maverick)"
     r"|deepseek-v[23](?!.*lite-chat-dense)|deepseek-r1(?!-distill)(?:-zero)?(?![\w-]*(?:qwen|llama))"
 )
 """Names of mixture-of-experts models."""
-_QUANTISED = re.compile(r"(?i)(?<![a-z])(?:(?:nv|mx)?fp[48]|e[45]m[23]|int[48]|w[48]a\d+|awq|gptq|nf4)(?![a-z])")
+_QUANTISED = r"(?i)(?<![a-z])(?:(?:nv|mx)?fp[48]|e[45]m[23]|int[48]|w[48]a\d+|awq|gptq|nf4)(?![a-z])"
 """Words for weights of eight bits or fewer."""
 _OFF = ("", "none", "null", "no", "false", "off", "0", "disabled", "r0")
 
 
 def is_mixture(model: object) -> float:
     """Return whether a model's name is that of a mixture of experts."""
-    return float(isinstance(model, str) and _MIXTURE.search(model[-200:]) is not None)
+    return float(isinstance(model, str) and re.search(_MIXTURE, model[-200:]) is not None)
 
 
 def is_quantised(word: object) -> float:
     """Return whether a precision or a model name means eight bits or fewer."""
-    return float(isinstance(word, str) and _QUANTISED.search(word[-200:].replace("_", "-")) is not None)
+    return float(isinstance(word, str) and re.search(_QUANTISED, word[-200:].replace("_", "-")) is not None)
 
 
 def is_on(value: object) -> float:
@@ -44,9 +44,9 @@ def uncorrected(correction: Column, by_trainer: Column) -> Column:
     return ~(each(is_on, correction) > 0) & ~((by_trainer == 1) & isnan(correction))
 
 
-_OTHER_STEPS = re.compile(r"(?i)sgd|muon|prodigy|d-?adapt|lion|shampoo|\bsoap|\bsam\b")
+_OTHER_STEPS = r"(?i)sgd|muon|prodigy|d-?adapt|lion|shampoo|\bsoap|\bsam\b"
 
 
 def steps_otherwise(optimizer: object) -> float:
     """Return whether an optimizer's name means that its steps differ from Adam's."""
-    return float(isinstance(optimizer, str) and _OTHER_STEPS.search(optimizer[:200]) is not None)
+    return float(isinstance(optimizer, str) and re.search(_OTHER_STEPS, optimizer[:200]) is not None)

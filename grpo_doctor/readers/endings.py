@@ -98,6 +98,8 @@ _RAISED = re.compile(
     r"^(?:\([\w ,=.-]{1,80}\) )?(?:\[rank\d+\]: ?)?((?:\w{1,60}\.){0,9}\w{0,60}(?:Error|Exception)(?:: .*)?)$"
 )
 """The line of a traceback that names the exception."""
+_SURVIVED = re.compile(r"Exception (?:in thread|ignored in)\b|--- Logging error ---")
+"""The line before a traceback that Python prints without ending the process."""
 _LAUNCHERS = re.compile(r"ChildFailedError|CalledProcessError|RayTaskError|\bCaught \w{1,60} in ")
 """Exceptions of the process or thread that started the one that failed; they do not name the cause. PyTorch raises the
 exception of a worker or replica again with the original traceback as its message."""
@@ -142,9 +144,11 @@ def ending(lines: Iterable[tuple[int, str]], last_row: int) -> Ending | None:
     found: dict[_Sign, int] = {}
     errors: dict[int, str] = {}
     logged: dict[str, list[tuple[int, str]]] = defaultdict(list)
-    frame, line = "", 0
+    frame, line, survived = "", 0, False
     for line, text in lines:
         if line <= last_row:
+            continue
+        if survived := bool(_SURVIVED.match(text)) or (survived and text.startswith((" ", "\t", "Traceback "))):
             continue
         text = _POSSIBLE.split(text, maxsplit=1)[0]
         if _ANY.search(text, 0, _LONGEST):

@@ -20,6 +20,7 @@ import numpy as np
 
 from ..run import Run, RunBuilder, Sample, non_finite
 from .input import NotRead
+from .series import CLOCKS
 
 COMPARED = (
     "reward_mean",
@@ -66,7 +67,8 @@ def distinct(runs: list[Run]) -> tuple[list[Run], dict[str, str]]:
             continue
         taken = _adopt(same, run)
         read = f"; {', '.join(taken)} was read from it" if taken else ""
-        same.notes.append(f"{run.source} is another log of this run and was not counted again{read}")
+        again = "another output of the file" if run.source == same.source else run.source
+        same.notes.append(f"{again} is another log of this run and was not counted again{read}")
         same.notes += [NotRead(f"{run.source}: {note}") for note in run.notes if isinstance(note, NotRead)]
         second[file_of(run.source)] = same.source
         same.settings = _of_whole(run) | same.settings
@@ -126,6 +128,8 @@ class Views:
         if run.format == "completions":
             above = [*Path(_folder(run)).parents, Path(_folder(run))]
             return sorted(chain.from_iterable(self._folders.get(str(folder), ()) for folder in above))
+        if len(self.kept) <= _MOST_ALIKE:
+            return [*range(len(self.kept))]
         found = [places for key in self._hashes(run) if len(places := self._places.get(key, ())) <= _MOST_ALIKE]
         least = max(_ENOUGH, _SHARE * len(found))
         return [place for place, times in Counter(chain.from_iterable(found)).most_common() if times >= least]
@@ -138,7 +142,7 @@ class Views:
 
 
 _MOST_ALIKE = 20
-"""Number of runs that may share a figure before it no longer identifies a run."""
+"""Number of runs that may share a figure before it no longer identifies a run, and up to which all are compared."""
 _SHARE = 0.05
 """Minimum share of identifying figures that a view must have in common; of runs with noise, one figure in a hundred is
 shared."""
@@ -297,7 +301,8 @@ def _holds_a_part(run: Run, rollouts: Run, here: Any, there: Any) -> bool:
 
 
 def _fullness(run: Run) -> tuple[bool, int]:
-    known = sum(int((~np.isnan(c)).sum()) for c in run.columns.values() if c.dtype != object)
+    measured = [c for name, c in run.columns.items() if c.dtype != object and name not in CLOCKS]
+    known = sum(int((~np.isnan(c)).sum()) for c in measured)
     return run.format != "completions", known
 
 

@@ -213,7 +213,7 @@ def _series(panel: Panel, values: np.ndarray, rows: np.ndarray) -> Drawing:
         lines.append(("second", panel.also.replace("_", " ")))
     return Drawing(
         panel=panel,
-        view=_view(ground),
+        view=view_of(ground.x),
         pixels=150,
         points=_dots(x[rows], scale.at(values[rows])) if dots else raw if smooth else "",
         line=path_of(x[rows], scale.at(smoothed(values)[rows])) if smooth else raw,
@@ -222,7 +222,7 @@ def _series(panel: Panel, values: np.ndarray, rows: np.ndarray) -> Drawing:
         marks=_marks(ground),
         onset=_onset(ground),
         normal=normal,
-        across=_across(ground),
+        across=ticks_across(ground.x),
         up=ticks_up(scale),
         notes=_notes(known, scale),
         values=_plain(values[rows]),
@@ -241,7 +241,7 @@ def _timeline(panel: Panel) -> Drawing:
     ground = panel.ground
     rows = timeline_rows(ground)
     each = HEIGHT / len(rows)
-    left, _, width, _ = map(float, _view(ground).split())
+    left, _, width, _ = map(float, view_of(ground.x).split())
     spans, paths, up, names = [], [], [], []
     for number, (name, what) in enumerate(rows):
         up.append(Tick(share(number + 0.5, 0, len(rows)), name))
@@ -253,13 +253,14 @@ def _timeline(panel: Panel) -> Drawing:
         else:
             paths.append(("event", _ticks(what - ground.x[0], (number + 0.2) * each, (number + 0.8) * each)))
     return Drawing(
-        panel, _view(ground), ROW * len(rows), "", "", False, spans, paths, _onset(ground), None,
-        _across(ground), up, [], [], names=names,
+        panel, view_of(ground.x), ROW * len(rows), "", "", False, spans, paths, _onset(ground), None,
+        ticks_across(ground.x), up, [], [], names=names,
     )  # fmt: skip
 
 
-def _view(ground: Ground) -> str:
-    width = float(ground.x[-1] - ground.x[0])
+def view_of(x: np.ndarray) -> str:
+    """Return the view box of a plot over these places, with a margin on both sides."""
+    width = float(x[-1] - x[0])
     margin = 0.01 * width or 0.5
     return f"{-margin:.5g} 0 {width + 2 * margin:.10g} {HEIGHT}"
 
@@ -373,10 +374,10 @@ def share(place: float, begin: float, end: float) -> str:
     return f"{100 * (place - begin) / (end - begin):.4g}"
 
 
-def _across(ground: Ground) -> list[Tick]:
+def ticks_across(x: np.ndarray) -> list[Tick]:
     """Return the labels of the x axis; zooming replaces them."""
-    first, last = float(ground.x[0]), float(ground.x[-1])
-    begin, _, width, _ = map(float, _view(ground).split())
+    first, last = float(x[0]), float(x[-1])
+    begin, _, width, _ = map(float, view_of(x).split())
     places = [p for p in round_numbers(first, last, 8) if p == int(p)] if last > first else [first]
     return [Tick(share(place - first, begin, begin + width), f"{place:.0f}") for place in places]
 

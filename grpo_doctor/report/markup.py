@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,15 @@ def environment(folder: Path, *, html: bool = True) -> Environment:
     return made
 
 
-def digest(text: str) -> str:
-    """Return the digest with which the content security policy allows the page's only style or script."""
+def page(template: Path, styles: Iterable[Path], script: str, **known: Any) -> str:
+    """Render an HTML page with the only style and the only script that its content security policy allows."""
+    style = "".join(path.read_text(encoding="utf-8") for path in styles)
+    frame = {"style": Markup(style), "script": Markup(script)}
+    digests = {"style_digest": _digest(style), "script_digest": _digest(script)}
+    return environment(template.parent).get_template(template.name).render(**known, **frame, **digests).strip()
+
+
+def _digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 

@@ -38,7 +38,8 @@ KNOWN = 100_000
 """Maximum number of cached words without a sign of a secret, so that a key of a log is checked once and not on every
 line."""
 
-_BLOCK = re.compile(
+# Patterns of texts that few reports contain are strings: `re` compiles them on first use.
+_BLOCK = (
     r"-----BEGIN [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?-----"
     r"(?:[^-]{0,20000}(?:-{1,4}(?!-)[^-]{0,2000}){0,8}-----END [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?-----)?"
 )
@@ -50,7 +51,7 @@ _CHANGE = re.compile(r"[a-z](?![a-z])|[A-Z](?![A-Z])|\d(?!\d)")
 _URL = re.compile(r"://([^\s'\"<>`\\]+)")
 _PORT = re.compile(r"\d{1,5}(?:/|$)")
 _HEX = re.compile(r"[0-9a-f]+")
-_IDENTIFIER = re.compile(
+_IDENTIFIER = (
     r"(?i)(?:@|(?:^|[^a-z])(?:commit|sha\d{0,3}|rev|revision|head|digest|md5|checksum|etag|oid|ref|version|snapshots?"
     r"|blobs?|tree|objects|runs?|run_?id|id|uuid|trace|span|image|experiment|actor|node|job|task|worker)"
     r"(?:_?(?:hash|sha|sum|id))?['\"]?[\s:=/(]{1,4}['\"]?"
@@ -64,11 +65,12 @@ _VALUE = re.compile(
 )
 _NOT_A_NAME = re.compile(r"[^\w.\-]")
 _NEXT_PAIR = re.compile(r"[,;&](?=[\w.\-/]+=)")
-_PLACEHOLDER = re.compile(
+_PLACEHOLDER = (
     r"(?i)(?:none|null|nil|true|false|unset|empty|nan|\*+|x{3,}|\.{3}|<.*>|\$\{?\w+\}?|\[redacted\]?|)[,;)}\]]*$"
 )
-_KEY_LIKE = re.compile(
-    r"(?![+-]?[\d.]+(?:e[+-]?\d+)?$)(?:(?=\d{0,512}\D)(?=\D{0,512}\d)[\w.~+/=\-]{8,}|[A-Za-z0-9]{20,}|[A-Za-z0-9+/]{6,}={1,2})$"
+_KEY_LIKE = (
+    r"(?![+-]?[\d.]+(?:e[+-]?\d+)?$)(?:(?=\d{0,512}\D)(?=\D{0,512}\d)[\w.~+/=\-]{8,}|[A-Za-z0-9]{20,}"
+    r"|[A-Za-z0-9+/]{6,}={1,2})$"
 )
 _ESCAPE = re.compile(r"\x1b(?:\[[0-9;?]{0,16}[A-Za-z]|\][^\x07\x1b]{0,512}(?:\x07|\x1b\\)?)")
 _INVISIBLE = re.compile(
@@ -126,7 +128,7 @@ FORMULA = "=+-@\t\r"
 def redact(text: str) -> str:
     """Return the text without anything in the shape of a secret; see the module and ``secret_shapes.toml``."""
     if "-----BEGIN" in text:
-        text = _BLOCK.sub(REDACTED, text)
+        text = re.sub(_BLOCK, REDACTED, text)
     lines = text.split("\n")
     if len(lines) == 1:
         return _redacted(text) if _suspicious(text) else text
@@ -209,7 +211,7 @@ def _secret_value(line: str, found: re.Match[str]) -> tuple[int, int, str] | Non
         return None
     text = value["inside"] or value["plain"]
     certain = always and (named or (option and not text.startswith("-")))
-    if _PLACEHOLDER.match(text) or not (certain or _KEY_LIKE.match(text.rstrip(",;)}]"))):
+    if re.match(_PLACEHOLDER, text) or not (certain or re.match(_KEY_LIKE, text.rstrip(",;)}]"))):
         return None
     if value["inside"]:
         return value.start("inside"), value.end("inside"), REDACTED
@@ -240,7 +242,7 @@ def _identifies(word: str, text: str, place: int) -> bool:
     if not _HEX.fullmatch(word):
         return False
     path = re.split(r"[\s'\"=:(,]", before)[-1]
-    return _IDENTIFIER.search(before) is not None or (path.startswith(("/", "~", ".")) and path[:2] != "//")
+    return re.search(_IDENTIFIER, before) is not None or (path.startswith(("/", "~", ".")) and path[:2] != "//")
 
 
 def _looks_random(word: str) -> bool:
@@ -332,9 +334,9 @@ def cleaned(value: Any) -> Any:
 
 def _cleaned_under(name: str, value: Any) -> Any:
     """Return a cleaned value, treated as the value of this name."""
-    if isinstance(value, str) and _HEX.fullmatch(value) and _IDENTIFIER.search(f"{name}="):
+    if isinstance(value, str) and _HEX.fullmatch(value) and re.search(_IDENTIFIER, f"{name}="):
         return value
-    given = value and value is not True and not (isinstance(value, str) and _PLACEHOLDER.match(value))
+    given = value and value is not True and not (isinstance(value, str) and re.match(_PLACEHOLDER, value))
     if given and re.search(_shapes().always, name):
         return REDACTED
     if isinstance(value, str) and len(value) < CLIP and _without_named(f"{name}={value}") != f"{name}={value}":

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from .expression import numpys
 from .noise_model import median
@@ -40,8 +40,7 @@ class Cell(Protocol):
 # -- one value remembered ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Best:
+class Best(Struct, frozen=True):
     """Largest value so far, ignoring NaN."""
 
     code: ClassVar[str] = "if {0} == {0} and not {state} >= {0}: {state} = float({0})"
@@ -55,8 +54,7 @@ class Best:
         return out[-1], out
 
 
-@dataclass(frozen=True)
-class Total:
+class Total(Struct, frozen=True):
     """Sum so far, ignoring NaN."""
 
     code: ClassVar[str] = "if {0} and {0} == {0}: {state} += {0}"
@@ -71,8 +69,7 @@ class Total:
         return out[-1], out
 
 
-@dataclass(frozen=True)
-class Latest:
+class Latest(Struct, frozen=True):
     """The last known value."""
 
     code: ClassVar[str] = "if {0} == {0}: {state} = {0}"
@@ -88,8 +85,7 @@ class Latest:
         return out[-1], out
 
 
-@dataclass(frozen=True)
-class First:
+class First(Struct, frozen=True):
     """The first known value."""
 
     code: ClassVar[str] = "if {state} != {state}: {state} = float({0})"
@@ -107,8 +103,7 @@ class First:
         return float(known[0]), out
 
 
-@dataclass(frozen=True)
-class Baseline:
+class Baseline(Struct, frozen=True):
     """Median of the first ``rows`` known values; NaN until there are enough. State: those values, and the median."""
 
     rows: int
@@ -134,8 +129,7 @@ class Baseline:
         return state, out
 
 
-@dataclass(frozen=True)
-class Last:
+class Last(Struct, frozen=True):
     """The value on the row before."""
 
     code: ClassVar[str] = "{value}, {state} = {state}, {0}"
@@ -149,8 +143,7 @@ class Last:
         return padded[-1], padded[:-1]
 
 
-@dataclass(frozen=True)
-class Previous:
+class Previous(Struct, frozen=True):
     """The value ``rows`` rows ago, NaN before that. State: the last ``rows + 1`` values."""
 
     rows: int
@@ -168,8 +161,7 @@ class Previous:
 # -- anything else, row by row ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Began:
+class Began(Struct, frozen=True):
     """Onset of an episode with pauses: a pause that is no longer than the episode so far, or than 10 rows, belongs to
     it.
 
@@ -207,8 +199,7 @@ class Began:
         return (at + len(steps), first, last, streak < len(steps), start, onset), np.full(len(steps), math.nan)
 
 
-@dataclass(frozen=True)
-class Fold:
+class Fold(Struct, frozen=True):
     """``function(state, *row) -> (state, value)``, starting with the state from ``start``.
 
     If the state has a ``copy`` method, the function gets a copy and may change it in place. State: the function's, and

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
+from msgspec import Struct
 
 from .cells import State
 from .windows import added, mean
@@ -18,8 +18,7 @@ GAINED = 2.5
 """Standard errors above which a quantity has gained."""
 
 
-@dataclass(frozen=True)
-class Noise:
+class Noise(Struct, frozen=True):
     """Mean distance of neighbouring known values so far. State: the last value, the sum of distances, their number."""
 
     code: ClassVar[str] = (
@@ -51,8 +50,7 @@ def _spans(rows: int) -> tuple[tuple[int, float, float], ...]:
     return tuple((n, math.sqrt(1 + 1 / n), math.sqrt(2 / n)) for n in (rows, 4 * rows))
 
 
-@dataclass(frozen=True)
-class Gained:
+class Gained(Struct, frozen=True):
     """Whether a sparse, noisy quantity has gained.
 
     State: the last values; the first mean over each window; the first value; the sum and the number of distances

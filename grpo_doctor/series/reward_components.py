@@ -51,8 +51,8 @@ def parts_of(components: Iterable[Any] | None) -> dict[str, np.ndarray]:
 
 def idle(parts: Mapping[str, np.ndarray]) -> dict[str, bool]:
     """Return the components, other than penalties and costs, that are at their minimum of 0 or less on almost all rows,
-    and whether they are 0 on all of them."""
-    paid = {name: values for name, values in parts.items() if kind(name) not in ("penalty", "cost")}
+    task rewards first, and whether they are 0 on all of them."""
+    paid = {name: parts[name] for name in sorted(parts, key=of_form) if kind(name) not in ("penalty", "cost")}
     lowest = {name: int((values == values.min()).sum()) for name, values in paid.items()}
     return {
         name: not values.any() for name, values in paid.items() if at_floor(len(values), values.min(), lowest[name])

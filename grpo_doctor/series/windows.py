@@ -6,12 +6,12 @@ import math
 import operator
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property, reduce
 from itertools import combinations
 from typing import Any, ClassVar
 
 import numpy as np
+from msgspec import Struct
 
 from .cells import State
 
@@ -97,8 +97,7 @@ _OF_NUMBERS: dict[Callable[..., Any], Callable[[Sequence[float]], Any]] = {
 """The same reductions for the known numbers of one window."""
 
 
-@dataclass(frozen=True)
-class Slope:
+class Slope(Struct, frozen=True, dict=True):
     """Reduction of a window: least-squares change per row of its ``rows`` values."""
 
     rows: int
@@ -112,8 +111,7 @@ class Slope:
         return _unrolled(f"{{}} / {sum(place**2 for place in places)}", self.rows, *places)
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(Struct, frozen=True, dict=True):
     """A reduction of the last ``rows`` values, NaN until there are that many. State: those values.
 
     Attributes:
@@ -155,8 +153,7 @@ class Window:
         return tuple(padded[-self.rows :].tolist()), out
 
 
-@dataclass(frozen=True)
-class OnKnown:
+class OnKnown(Struct, frozen=True):
     """Applies a window to the known values only; on unknown values it keeps its last value. State: the window's."""
 
     inner: Window

@@ -90,7 +90,7 @@ TABLE = """
 2 run --inject nosuch | --inject nosuch: unknown fault; `grpo-doctor lab faults` lists all faults
 2 run --set max_steps=abc | Expected `int`, got `str`
 2 run --resume none | none: No such file or directory
-2 init --agent --folder /proc/no | cannot be written
+2 init --folder /proc/no | cannot be written
 2 analyze | Missing argument
 2 analyze ok.jsonl --nosuch | No such option: --nosuch
 2 analyse ok.jsonl | Did you mean 'analyze'?

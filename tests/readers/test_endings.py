@@ -132,6 +132,9 @@ def test_the_end_is_reported(tmp_path: Path, end: str, what: str, line: int, rai
     [
         "client [ERROR] failed\n" * 2,
         "client [ERROR] failed\n" * 3 + "retried with success\n",
+        'Exception in thread ChkStopThr:\nTraceback (most recent call last):\n  File "a.py", line 3, in b\nError: x\n',
+        'Exception ignored in: <function f>\nTraceback (most recent call last):\n  File "a.py", line 3\nOSError: x\n',
+        '--- Logging error ---\nTraceback (most recent call last):\n  File "a.py", line 3, in b\nValueError: x\n',
     ],
 )
 def test_errors_that_do_not_end_the_log_are_not_its_ending(tmp_path: Path, end: str) -> None:

@@ -62,6 +62,24 @@ def test_a_table_of_preference_training_without_margins_is_not_a_supervised_trai
         assert f"the notebook uses {trainer}, but its table has no margin; log the margin too" in run.notes
 
 
+@pytest.mark.parametrize(
+    ("bar", "planned", "epochs"),
+    [
+        ("[20/20 39:48, Epoch 3/3]", 20, [0.15, 3.0]),
+        ("[ 20/300 00:30 &lt; 01:20, 0.38 it/s, Epoch 0.35/1]", 300, [0.0175, 0.35]),
+        ("[20/20 39:48, Epoch 0/1]", 20, None),  # rounded down
+        ("[20/20 39:48]", None, None),  # the bar of an evaluation
+    ],
+)
+def test_the_progress_bar_tells_the_planned_steps_and_the_epochs(
+    tmp_path: Path, bar: str, planned: int | None, epochs: list[float] | None
+) -> None:
+    run = run_of(tmp_path, "a.ipynb", notebook(TRAINER, f"<div>{bar}</div>{table('Training Loss', 'reward')}"))
+    epoch = run.columns.get("epoch")
+    assert run.settings.get("max_steps") == planned
+    assert (None if epoch is None else pytest.approx(epoch[[0, -1]])) == epochs
+
+
 OWN_TRAINERS = """
 class Bounded(ORPOTrainer):
     pass
@@ -209,3 +227,29 @@ def test_the_number_of_steps_that_training_returns_numbers_its_rows(tmp_path: Pa
 def test_an_html_export_is_read_like_the_notebook(tmp_path: Path) -> None:
     page = f"<!DOCTYPE html><html><body><pre>x = 1</pre>{table('Training Loss', 'reward')}</body></html>"
     assert len(run_of(tmp_path, "a.html", page)) == 20
+
+
+def test_rows_numbered_by_epoch_get_the_steps_of_the_progress_bar(tmp_path: Path) -> None:
+    rows = "".join(f"<tr><td>{n}</td><td>0.{9 - n}</td><td>0.{8 - n}</td></tr>" for n in range(1, 6))
+    drawn = f"<table><tr><th>Epoch</th><th>Training Loss</th><th>Validation Loss</th></tr>{rows}</table>"
+    run = run_of(tmp_path, "a.ipynb", notebook("DPOTrainer(model)", f"[3520/3520 45:54, Epoch 5/5]{drawn}"))
+    assert (run.steps.tolist(), run.settings["max_steps"]) == ([704, 1408, 2112, 2816, 3520], 3520)
+
+
+def test_an_error_before_other_outputs_does_not_end_the_cell(tmp_path: Path) -> None:
+    made = json.loads(notebook(TRAINER, table("Training Loss", "reward")))
+    failed = {"output_type": "error", "ename": "TypeError", "evalue": "takes 1 positional argument"}
+    made["cells"][1]["outputs"].insert(0, failed)
+    assert run_of(tmp_path, "a.ipynb", json.dumps(made)).ending is None
+    made["cells"][1]["outputs"].append(failed)
+    assert "TypeError" in run_of(tmp_path, "b.ipynb", json.dumps(made)).ending.described
+
+
+def test_an_earlier_state_of_a_table_is_not_a_second_run(tmp_path: Path) -> None:
+    whole = table("Training Loss", "reward")
+    start = "</tr>".join(whole.split("</tr>")[:7]) + "</tr></table>"
+    made = json.loads(notebook(TRAINER, f"<div>[20/20 39:48, Epoch 1/1]</div>{whole}"))
+    made["cells"].append({"cell_type": "code", "source": "", "outputs": [{"data": {"text/html": [start]}}]})
+    run = run_of(tmp_path, "a.ipynb", json.dumps(made))
+    assert len(run) == 20
+    assert "another output of the file is another log of this run and was not counted again" in run.notes

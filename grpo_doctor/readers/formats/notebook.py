@@ -31,6 +31,15 @@ _TOKEN = re.compile(r"<(/?)(table|tr|td|th|pre)\b[^<>]*>|<[^<>]*>|[^<]+|<", re.I
 
 
 _PAGES = ("<!doctype html", "<html")
+_PROGRESS = re.compile(r"\[\s*(\d+)/(\d+) [^\[\]]{0,60}\bEpoch ([\d.]+)/\d+\]")
+"""Steps, planned steps and epochs of the progress bar above a table of Transformers."""
+
+
+class _Output(NamedTuple):
+    """A table or the console of a cell, and the progress bar above the table."""
+
+    text: str
+    progress: re.Match[str] | None = None
 
 
 def sniff(head: Head) -> int:
@@ -45,7 +54,8 @@ def sniff(head: Head) -> int:
 def read(file: Input) -> list[Run]:
     text = file.text().strip("\ufeff \t\r\n")
     page = text[:14].lower().startswith(_PAGES)
-    cells = [([part], _Said("", None, False, {})) for part in _of_page(text)] if page else list(_of_cells(loaded(text)))
+    said = _Said("", None, False, {})
+    cells = [([_Output(part)], said) for part in _of_page(text)] if page else list(_of_cells(loaded(text)))
     found = [(run, code.trains) for outputs, code in cells for run in _of_cell(file, outputs, code)]
     runs = [run for run, _ in found]
     told, _ = distinct(_once([run for run in runs if run.run_type != "none"]))
@@ -57,7 +67,7 @@ def read(file: Input) -> list[Run]:
         return _courses([run for run in runs if run in told])
     nothing = Run(file.source, FORMAT, "none")
     conclude(nothing, next((run.ending for run in reversed(runs) if run.ending), None))
-    if any(output.strip() for outputs, _ in cells for output in outputs):
+    if any(output.text.strip() for outputs, _ in cells for output in outputs):
         nothing.notes.append("no metric was recognised in the outputs of its cells")
     else:
         nothing.notes.append("its cells have no output; run the notebook and save it")
@@ -75,13 +85,15 @@ def _once(runs: list[Run]) -> list[Run]:
             continue
         if whole.steps.tolist() == list(range(1, len(whole) + 1)):  # counted, because the rows are not numbered
             whole.steps = table.steps
+        whole.settings = table.settings | whole.settings
         left.append(table)
     return [run for run in runs if run not in left]
 
 
 def _shows_of(table: Run, run: Run) -> bool:
     """Return whether a table has the loss of this run, row by row, and nothing that the run lacks."""
-    if len(table) != len(run) or not {"loss"} <= table.columns.keys() < run.columns.keys():
+    measured, more = (one.columns.keys() - {"epoch"} for one in (table, run))
+    if len(table) != len(run) or not {"loss"} <= measured < more:
         return False
     return bool(np.allclose(table.columns["loss"], run.columns["loss"], rtol=0, atol=_ROUNDED, equal_nan=True))
 
@@ -120,10 +132,10 @@ def printed(file: Input, output: str) -> list[Run]:
     return runs
 
 
-def _of_cell(file: Input, outputs: Sequence[str], code: _Said) -> list[Run]:
+def _of_cell(file: Input, outputs: Sequence[_Output], code: _Said) -> list[Run]:
     """Return the runs of a cell, with the settings from the code up to it. Its console, the last of its outputs, shows
     how the training in its table ended."""
-    read = [run for output in outputs if output.strip() for run in printed(file, output)]
+    read = [run for output in outputs if output.text.strip() for run in _of_output(file, output)]
     runs = [run for run in read if run.run_type != "none"]
     end = read[-1].ending if read else None
     if not runs:
@@ -140,6 +152,27 @@ def _of_cell(file: Input, outputs: Sequence[str], code: _Said) -> list[Run]:
     return runs
 
 
+def _of_output(file: Input, output: _Output) -> list[Run]:
+    """Return the runs of an output, with the planned steps and the epochs of its progress bar.
+
+    The bar may round epochs down, so those of the rows are a lower bound; 0 epochs are therefore unknown. The rows of a
+    table are numbered by step or by epoch.
+    """
+    runs = printed(file, output.text)
+    if output.progress is None:
+        return runs
+    position, planned, epochs = map(float, output.progress.groups())
+    for run in runs:
+        run.settings.setdefault("max_steps", int(planned))
+        if not (epochs and position):
+            continue
+        if "epoch" in run.columns:
+            run.steps = np.rint(run.columns["epoch"] * (position / epochs)).astype(np.int64)
+        else:
+            run.columns["epoch"] = run.steps * (epochs / position)
+    return runs
+
+
 class _Said(NamedTuple):
     """The settings in the code up to a cell."""
 
@@ -149,7 +182,7 @@ class _Said(NamedTuple):
     settings: dict[str, Any]
 
 
-def _of_cells(notebook: Any) -> Iterator[tuple[list[str], _Said]]:
+def _of_cells(notebook: Any) -> Iterator[tuple[list[_Output], _Said]]:
     """Yield the tables and the console of each cell, with the settings from the code so far."""
     cells = notebook.get("cells") if isinstance(notebook, dict) else None
     code = SourceCode()
@@ -160,21 +193,23 @@ def _of_cells(notebook: Any) -> Iterator[tuple[list[str], _Said]]:
             code.see(_joined(cell.get("source")))
         said = _Said(code.trainer, code.trains, code.begins, dict(code.settings))
         outputs = cell.get("outputs")
-        tables: list[str] = []
+        last: Any = outputs[-1] if isinstance(outputs, list) and outputs else None
+        tables: list[_Output] = []
         console = []
         for output in outputs if isinstance(outputs, list) else ():
             if not isinstance(output, dict):
                 continue
             console.append(_joined(output.get("text")))
-            if output.get("output_type") == "error":
+            if output.get("output_type") == "error" and output is last:  # an IPython callback ends no cell
                 console.append(f"\nTraceback (most recent call last):\n{output.get('ename')}: {output.get('evalue')}\n")
             data = output.get("data")
             if isinstance(data, dict):
-                *drawn, text = _of_page(_joined(data.get("text/html")))
-                tables += drawn
+                page = _joined(data.get("text/html"))
+                *drawn, text = _of_page(page)
+                tables += [_Output(table, _PROGRESS.search(page)) for table in drawn]
                 plain = _joined(data.get("text/plain"))
                 console.append(plain if trl_console.TRAINED.match(plain) else text)  # rich draws one element per output
-        yield [*tables, "".join(console)], said
+        yield [*tables, _Output("".join(console))], said
 
 
 def _joined(text: Any) -> str:

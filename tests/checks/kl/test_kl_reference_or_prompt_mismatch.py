@@ -11,7 +11,7 @@ from grpo_doctor.testing import check_of, find, run_check
 @pytest.mark.parametrize("then", ["3.6x20", "1x20"])
 def test_message_and_no_clearing_when_the_kl_changes(then: str) -> None:
     found = find("KL006", kl=f"3.57 {then}")
-    assert (found.severity, found.onset_step, found.detected_step, found.cleared) == ("error", 1, 1, False)
+    assert (found.severity, found.onset_step, found.detected_step, found.cleared) == ("warning", 1, 1, False)
     assert found.message == (
         "The KL to the reference was 3.57 nats/token on the first row, so the run did not start from its reference."
     )
@@ -24,8 +24,8 @@ def test_message_and_no_clearing_when_the_kl_changes(then: str) -> None:
         ("0 0.5x9", None),
         ("0.02 0x9", None),
         ("0.021 0x9", "warning"),
-        ("1.5", "warning"),
-        ("1.51", "error"),
+        ("10", "warning"),
+        ("10.1", "error"),
     ],
 )
 def test_boundary(kl: str, severity: str | None) -> None:
@@ -82,11 +82,11 @@ def test_no_supervised_adapter_is_ten_nats_away() -> None:
     ("settings", "severity"),
     [
         ({"teacher": "Qwen/Qwen3-8B"}, "info"),
-        ({"teacher": "none"}, "error"),
+        ({"teacher": "none"}, "warning"),
         ({"lora_r": 16}, "info"),
         ({"use_peft": True}, "info"),
-        ({"lora_r": 0}, "error"),
-        ({}, "error"),
+        ({"lora_r": 0}, "warning"),
+        ({}, "warning"),
     ],
 )
 def test_with_lora_or_a_teacher_the_reference_is_another_model(settings: dict[str, Any], severity: str) -> None:

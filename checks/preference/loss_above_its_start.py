@@ -1,0 +1,76 @@
+import math
+
+from grpo_doctor import Fires, any_of, check, fires
+from grpo_doctor.series import Column, baseline, is_any, moving_mean, moving_min, noise
+
+
+@check(
+    "PRF006",
+    vital=True,
+    kind="outcome",
+    severity="warning",
+    confidence="high",
+    run_types=("preference",),
+    invalidates=("checkpoints since step {onset}: the untrained model has a lower loss",),
+)
+def loss_above_its_start(
+    loss: Column,
+    loss_type: Column = any_of("settings.loss_type", optional=True),
+    *,
+    rows: int = 10,
+    untouched: float = 0.05,
+    above: float = 0.1,
+    sigmas: float = 4.6,
+) -> Fires:
+    """The preference loss is above ln 2, the loss of the untrained model.
+
+    ## What it sees
+    The mean of the last 10 losses is more than 0.1 above ln 2, and by more than 4.6 standard errors, or each of them is
+    more than 0.1 above it. Only losses of -log sigmoid(margin) are judged: the loss type is declared as `sigmoid`, or
+    the first loss is within 0.05 of ln 2.
+
+    ## Thresholds
+    - `rows`: losses in the mean.
+    - `untouched`: distance of the first loss from ln 2, nats, up to which it is that of an untrained model.
+    - `above`: distance from ln 2, nats, that the mean or each loss must exceed.
+    - `sigmas`: standard errors by which the mean must exceed ln 2; the critical value of a test after every row, as in
+      `series.trend`.
+
+    ## Why it matters
+    A policy that equals its reference has a loss of ln 2 on every pair, by identity (arXiv 2305.18290, equation 7). A
+    higher loss means that the policy ranks some pairs wrongly, and by wide margins: the initial model was better on
+    these pairs.
+
+    ## Example
+    ```text
+    loss: 0.693x5 1.2x10
+    ```
+    Warning at step 10: The loss is 1.2, above the loss of the untrained model (ln 2 = 0.693): some pairs are ranked
+    wrongly by wide margins.
+
+    ```text
+    loss: 0.693x5 0.6x10
+    ```
+    No finding.
+
+    ## Known false alarms
+    A loss with an additional term, such as the likelihood of the chosen response, if its first value is ln 2 by chance.
+
+    ## Remedy
+    Use a tenth of the learning rate, clip the gradient at 1, and roll back to a checkpoint before the rise.
+
+    ## Sources
+    st125052/a5-nlp-direct-preference-optimization, DPO-Experiment.ipynb (third run: 0.70 at the start, up to 1.95);
+    Suryansh2204/AIT-NLP-Assignment5, DPO.ipynb (24 runs with losses of 1.7 to 605).
+    """
+    untrained = math.log(2)
+    known = is_any(loss_type, "sigmoid") | (abs(baseline(loss, 1) - untrained) <= untouched)
+    excess = moving_mean(loss, rows) - untrained
+    clear = (excess > sigmas * noise(loss) / math.sqrt(rows)) | (moving_min(loss, rows) - untrained > above)
+    return fires(
+        known & (excess > above) & clear,
+        "The loss is {level:.3g}, above the loss of the untrained model (ln 2 = 0.693): some pairs are ranked wrongly "
+        "by wide margins.",
+        hold=(1, 1),
+        level=excess + untrained,
+    )
