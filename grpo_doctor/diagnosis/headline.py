@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..run import Run
+from ..run import Run, not_finite_any_longer
 from ..series.noise_model import median
 from ..series.trajectory import TURNED, Trajectory, printable
 from ..series.trend import FEW, MATTERS, NOTHING, Outcome
@@ -192,15 +192,18 @@ def _overview(facts: Facts) -> str:
         differ = f"{run.reading.rows} or {run.reading.other_rows} rows, with different rewards"
         return f"The log can be read in two ways that give different results ({differ}), so the run is not judged."
     told = facts.shown
+    strange = not_finite_any_longer(run)
+    named = any(f.evidence.get("nan") or f.evidence.get("infinite") for f in facts.vital)
+    but = f" But {strange}." if strange and not named else ""
     if past := earlier(facts.findings, facts.success):
-        return f"{told} {past}"
+        return f"{told} {past}{but}"
     if verdict == "unproven":
         series = facts.success.values()
         troubled = lost(facts.success) or any(map(worse, series)) or any(f.kind == "outcome" for f in active)
-        return told if troubled else f"No problem found, but {told[0].lower()}{told[1:]}"
+        return f"{told}{but}" if troubled else f"No problem found, but {told[0].lower()}{told[1:]}{but}"
     vital = [worst_of([f for f in facts.vital if (f.kind == "risk") is risk]) for risk in (False, True)]
     known = [told, *(f.message for f in vital if f is not None)]
-    return f"{' '.join(known)} {NO_OTHER if len(known) > 1 else 'No problem'} found in the recorded metrics."
+    return f"{' '.join(known)} {NO_OTHER if len(known) > 1 else 'No problem'} found in the recorded metrics.{but}"
 
 
 def _unjudged(facts: Facts, active: list[Finding]) -> str:

@@ -25,7 +25,6 @@ from .row_kinds import EVAL, EVALUATED, VALUES, component, declares, flat, is_ev
 from .series import Values
 from .settings import declared, setting_value
 from .values import number
-from .views import distinct
 
 
 class Numbers(NamedTuple):
@@ -500,7 +499,7 @@ class Rows:
         return assemble(self)
 
     def runs(self) -> list[Run]:
-        """Return the runs of a log that may contain several, each with its lines; what is printed twice counts once."""
+        """Return the runs of a log that may contain several, each with its lines."""
         self.flush()
         n = len(self)
         epochs = next((c.full(n) for c in self.columns.values() if any(a.field == "epoch" for a in c.aliases)), None)
@@ -522,7 +521,7 @@ class Rows:
             run = part.run()
             run.notes.append(f"the file has {len(parts)} runs, which are judged separately; this is run {place}")
             found.append(run)
-        return distinct(found)[0]
+        return found
 
     def _part(self, rows: np.ndarray, name: str) -> Rows:
         """Return some of the rows as a separate run, with the settings that were printed before its end."""

@@ -46,8 +46,8 @@ OF_WHOLE_BATCHES = frozenset(
 
 
 def distinct(runs: list[Run]) -> tuple[list[Run], dict[str, str]]:
-    """Return the runs without second views, sorted by file, each with the samples and settings of all its views, and a
-    map from views to runs."""
+    """Return the runs without second views, each with the samples and settings of all its views, and a map from views
+    to runs."""
     told, second = _told(runs)
     views = Views()
     for run in sorted(told, key=_fullness, reverse=True):
@@ -74,8 +74,7 @@ def distinct(runs: list[Run]) -> tuple[list[Run], dict[str, str]]:
         same.settings = _of_whole(run) | same.settings
         if same.run_type == "supervised" and run.run_type in TRAINING:
             same.run_type = run.run_type  # this view has data that the other view lacks
-    kept = [run for run in told if any(run is other for other in views.kept)]
-    return sorted(kept, key=lambda run: natural(file_of(run.source))), second
+    return sorted(views.kept, key=lambda run: natural(run.source)), second
 
 
 _ROLLED = frozenset("reward_mean success_rate response_length_mean truncated_rate".split())

@@ -136,7 +136,7 @@ def test_a_counter_that_begins_again_is_another_run(tmp_path: Path, suffix: str)
 
 
 def test_a_weaker_counter_that_begins_again_is_another_run(tmp_path: Path) -> None:
-    rows = [{"batch_index": i, "reward_mean": i / size, "reward_std": 0.1} for size in (7, 6, 30) for i in range(size)]
+    rows = [{"batch_index": i, "reward_mean": i / 100, "reward_std": 0.1} for size in (7, 6, 30) for i in range(size)]
     found = runs(tmp_path, "x.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     assert [run.steps.tolist() for run in found] == [[*range(7)], [*range(6)], [*range(30)]]
 
@@ -191,7 +191,7 @@ def test_each_run_has_the_settings_that_were_printed_for_it(tmp_path: Path) -> N
     text = ""
     for size in (4, 8):
         text += str({"num_generations": size, "output_dir": "out"}) + "\n"
-        text += "".join(f"{bar(i, 10)}\n{grpo(size * i)}\n" for i in range(1, 11)) + SUMMARY + "\n"
+        text += "".join(f"{bar(i, 10)}\n{grpo(i)}\n" for i in range(1, 11)) + SUMMARY + "\n"
     assert [run.settings["group_size"] for run in runs(tmp_path, "sweep.log", text)] == [4, 8]
 
 
@@ -335,7 +335,7 @@ def test_epochs_in_separate_headings_are_one_run(tmp_path: Path) -> None:
     (run,) = runs(tmp_path, "fit.log", "".join(f"Epoch {e}/3\n" + batches.format(*[5 - e] * 8) for e in (1, 2, 3)))
     assert (len(run), run.steps[0], run.steps[-1]) == (24, 0, 23 * 500)
     assert run.columns["epoch"].tolist() == [1] * 8 + [2] * 8 + [3] * 8
-    again = "".join(f"Epoch {e}/3\n" + batches.format(*[9 - k - e] * 8) for k in (0, 4) for e in (1, 2, 3))
+    again = "".join(f"Epoch {e}/3\n" + batches.format(*[5 - e] * 8) for e in (1, 2, 3)) * 2
     assert [len(run) for run in runs(tmp_path, "twice.log", again)] == [24, 24]
 
 
