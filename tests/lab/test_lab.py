@@ -228,7 +228,7 @@ def test_the_page_names_the_faults_that_the_right_remedy_did_not_fix() -> None:
     cells += [cell("b", ROLLED_BACK, "recovers"), cell("c", ROLLED_BACK, "helps")]
     told = evidence._brought_back(dict(cells))
     assert "1 of 3 harmful faults recover. Exceptions: `b`. " in told
-    assert told.endswith("Neither fixes `c` within the run.")
+    assert told.endswith("Neither a fix nor a rollback restores `c` within the run.")
     assert evidence._brought_back(dict(cells[:1])) == "Fixed in place, 1 of 1 harmful faults recover."
 
 
