@@ -101,7 +101,7 @@ def headline(facts: Facts) -> str:
 
 
 def _problem(facts: Facts) -> str:
-    """Return the problem and its cause, and the result of a run without an outcome or of one that learns anyway."""
+    """Return the problem and its cause, and the result if the run learns anyway or neither is about the result."""
     sentence = failing_sentence(facts.outcome, facts.cause, facts.before)
     if facts.short or facts.run.run_type == "probe":
         return sentence
