@@ -23,7 +23,7 @@ def script_drifts(
     - `most`: share of letters, 0 to 1, above which the responses count as being in another language.
 
     ## Why it matters
-    The reward function usually scores the answer, not the language. Users cannot read a policy that mixes languages. A
+    The reward function usually scores the answer, not the language. Users cannot read responses that mix languages. A
     drift into many scripts is the first visible sign that the policy generates noise.
 
     ## Example

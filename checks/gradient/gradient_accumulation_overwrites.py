@@ -21,7 +21,7 @@ def gradient_accumulation_overwrites(
     low_precision: float = 0.99,
     slack: float = 0.02,
 ) -> Fires | None:
-    """Gradients are accumulated incorrectly: micro-batches do not add up, or the previous step's gradient remains.
+    """Micro-batch gradients do not sum to the full-batch gradient, or the previous step's gradient is not cleared.
 
     ## What it sees
     The probe passes four samples of equal length through the trainer's `backward`, as one batch, as 2 and as 4
@@ -39,9 +39,9 @@ def gradient_accumulation_overwrites(
 
     ## Why it matters
     `p.grad.copy_(g)` keeps only the last micro-batch: most of every batch is silently discarded. A wrong divisor
-    changes the size of the gradient relative to clipping and weight decay. If every micro-batch is divided by its own
-    token count, tokens in micro-batches of short responses have more weight, and the result depends on the available
-    memory.
+    changes the size of the gradient relative to clipping and weight decay. If the loss of every micro-batch is divided
+    by its own token count, tokens in micro-batches of short responses have more weight, and the result depends on the
+    available memory.
 
     ## Example
     ```python
@@ -119,8 +119,8 @@ def gradient_accumulation_overwrites(
     cosine, ratio = _split(backward, model, *probes.loss_trials.alike(render, tokenizer, model, prompts, [2, 7, 3, 6]))
     return fires(
         not (cosine >= limit and abs(ratio - 1) <= slack),
-        "With responses of unequal length, micro-batches and the full batch give different gradients (cosine "
-        "{cosine:.3f}, {ratio:.2f} times the norm): every micro-batch is divided by its own token count.",
+        "With responses of unequal length, micro-batches give a different gradient than the full batch (cosine "
+        "{cosine:.3f}, {ratio:.2f} times the norm). The loss of every micro-batch is divided by its own token count.",
         warning=True,
         cosine=cosine,
         ratio=ratio,
@@ -157,8 +157,8 @@ def _of_own_parts(loss: Any, model: Any, made: Any, responses: Any) -> Fires:
 def _unequal(times: float, words: str, **evidence: Any) -> Fires:
     return fires(
         abs(times - 1) > 0.05,
-        "A response has {weight:.2f} times the weight " + words + ": every micro-batch is divided by its own token "
-        "count.",
+        "A response has {weight:.2f} times the weight " + words + ". The loss of every micro-batch is divided by its "
+        "own token count.",
         warning=True,
         weight=times,
         **evidence,

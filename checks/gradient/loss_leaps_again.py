@@ -23,7 +23,7 @@ def loss_leaps_again(
     spikes of the gradient norm.
 
     ## Thresholds
-    - `times`: factor over the median size of the previous rows.
+    - `times`: ratio of the size of the loss to the median size of the previous rows above which it is a spike.
     - `rows`: rows over which that median is computed.
     - `tall`: size of the loss up to which spikes are expected in a run whose loss is near 0 by construction.
     - `again`: number of spikes that form a pattern; a single one may be chance.
@@ -39,7 +39,7 @@ def loss_leaps_again(
     ```text
     loss: 0.04x20 5000 0.04x19 5000 0.04x19 5000 0.04x19
     ```
-    Warning at step 21: The loss has spiked 3 times to at least 100 times its level, up to 5000.
+    Warning at step 21: The loss spiked 3 times to at least 100 times its recent median (maximum: 5000).
 
     ```text
     loss: 0.04x20 1 0.04x19 1 0.04x19 1 0.04x19
@@ -60,7 +60,7 @@ def loss_leaps_again(
     leap = leaps(size, rows, times, tall)
     return fires(
         leap & ~reward_gained,
-        "The loss has spiked {leaps:.0f} times to at least 100 times its level, up to {highest:.3g}.",
+        "The loss spiked {leaps:.0f} times to at least 100 times its recent median (maximum: {highest:.3g}).",
         info=leap,
         error=leap & ~reward_gained & (total(leap) >= often),
         hold=(again, within),

@@ -28,8 +28,8 @@ def kl_identically_zero(
 
     ## Thresholds
     - `zero`: |KL|, nats per token, below which it counts as 0.
-    - `least_rows`: recorded values after the first that must all be 0.
-    - `proving_rows`: recorded values after the first that must all be 0 for an error.
+    - `least_rows`: number of recorded values after the first, all of which must be 0.
+    - `proving_rows`: number of recorded values after the first, all of which must be 0 for an error.
 
     ## Why it matters
     A policy that has been updated differs from its reference. A KL of exactly zero was computed against the policy

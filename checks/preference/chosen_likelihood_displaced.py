@@ -22,8 +22,8 @@ def chosen_likelihood_displaced(
 
     ## What it sees
     The check compares means of the last and the first 5 rows. The margin has grown. In addition, the implicit reward of
-    the chosen responses is negative and has fallen by 1 and by 5 standard errors. If no implicit reward is logged,
-    their log-probability must have fallen by 20%. PRF003 reports a much larger fall.
+    the chosen responses is negative. It has fallen by at least 1, and by at least 5 standard errors. If no implicit
+    reward is logged, their log-probability must have fallen by 20%. PRF003 reports a much larger fall.
 
     ## Thresholds
     - `rows`: rows over which each mean is computed.

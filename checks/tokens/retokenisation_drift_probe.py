@@ -17,10 +17,10 @@ def probe_fragile_ids(
     loss: Any = None,
 ) -> Fires | None:
     """## What this certifies, and what it does not
-    The probe passes a response whose ids do not survive decoding and encoding (a word in an unusual split) through the
-    trainer's batch; the ids must stay the same. The probe certifies that the batch of the loss contains the sampled ids
-    even if decoding and encoding would change them. GEN005 reports ids that change for other reasons (a fallback text,
-    a dropped EOS). Word-level tokenizers, in which every sequence survives, are not judged.
+    The probe takes a response whose ids change when it is decoded and encoded again (a word in an unusual split). In
+    the trainer's batch, its ids must stay the same. The probe certifies that the batch of the loss contains the sampled
+    ids even if decoding and encoding would change them. GEN005 reports ids that change for other reasons (a fallback
+    text, a dropped EOS). Word-level tokenizers, in which every sequence survives, are not judged.
 
     If a multi-turn rollout (`rollout`, `env_mask` or `tool_mask`) returns the whole conversation as ids, each turn must
     have been generated from exactly the ids that precede it in the conversation. Some templates do not render k turns

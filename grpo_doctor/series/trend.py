@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 LEAST = 8
 """Number of rows at or above which a gain can be distinguished from noise: the fit leaves two degrees of freedom."""
 RISE, FALL = 2.9, 4.6
-"""Critical values of a gain and of a fall, in standard errors without estimation error; see `critical`."""
+"""Critical values of a gain and of a fall, in standard errors, if the standard error were known exactly; see
+`critical`."""
 MATTERS, LOST = 0.15, 0.3
 """Shares of the best level at or above which a fall is reported, and is a failure."""
 PART, HALF = 0.25, 0.5

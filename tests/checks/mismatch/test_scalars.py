@@ -78,7 +78,7 @@ def test_a_small_difference_that_keeps_growing_is_reported(k3: str, severity: st
 @pytest.mark.parametrize(
     ("rate", "why"),
     [("1e-6x13", "The engine's weights lag, or its numerics drift"),
-     ("0x13", "The learning rate is 0, so the numerics of the engine drift"),
+     ("0x13", "The learning rate is 0, so the weights cannot be stale: the engine's numerics drift"),
      ("1e-6 0x12", "The engine's weights lag, or its numerics drift")],
 )  # fmt: skip
 def test_at_a_learning_rate_of_0_the_weights_do_not_lag(rate: str, why: str) -> None:
