@@ -20,8 +20,8 @@ def responses_ignore_the_prompt(
     Prompt recovery is how often the most similar other response, by shared words, answers the same prompt. It is scaled
     so that 0 is the share under a random permutation of the prompts, and 1 means always. It is computed on the first 64
     responses of a step, provided that several of them answer one prompt. Severity is **warning** if the mean of the
-    last 5 rows is at most a quarter of the mean of the first rows. The latter must be 0.4 or more. It is an **error**
-    if the reward has not gained either.
+    last 5 rows is at most a quarter of the mean of the first rows. The latter must be 0.4 or more. Severity is
+    **error** if the reward has not gained either.
 
     ## Thresholds
     - `before`: prompt recovery of the first rows at or above which responses depended on their prompts.

@@ -21,7 +21,7 @@ def entropy_covariance_pressure(
     The covariance of token log-probability and advantage is positive on 8 of the last 10 rows and rises over the last
     20 (Kendall's tau above 0.4). Entropy must still be above half of its first value. The check extrapolates entropy
     over the next 50 rows from its current slope. A forecast below a tenth of the first entropy is a warning, unless the
-    reward gains. It fires on 3 of 5 rows.
+    reward gains. The check fires on 3 of 5 rows.
 
     ## Thresholds
     - `rows`: rows over which trend and slope are judged.

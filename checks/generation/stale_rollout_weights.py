@@ -34,7 +34,7 @@ def stale_rollout_weights(
     scores). On the first row, before any update, the estimate is below 2e-3, which bf16 rounding explains. Now the
     estimate is above 1e-2, and its median over 5 rows has tripled within 10 rows or is above 15 times the first limit.
     Growth of more than 1 nat in one step, or at a learning rate of 0, is not stale weights. Rows generated in train
-    mode with checkpointing are skipped (GEN001). It fires on 3 of 5 rows.
+    mode with checkpointing are skipped (GEN001). The check fires on 3 of 5 rows.
 
     ## Thresholds
     - `equal`: k3 KL, nats per token, below which the first row shows equal weights.

@@ -26,11 +26,12 @@ def gradient_accumulation_overwrites(
     ## What it sees
     The probe passes four samples of equal length through the trainer's `backward`, as one batch, as 2 and as 4
     micro-batches. Direction (cosine at least 0.999) and norm (within 2%) must match; a wrong norm alone is a warning,
-    because Adam cancels it. The same must hold for four samples of unequal length; otherwise it is a warning. The
-    gradient that the optimizer gets in the trainer's own `step` must not contain the previous step's gradient, so its
-    change must not point in that direction. Other changes, such as those of a critic or of running statistics updated
-    between the steps, are accepted. A loss that splits its batch itself (into packs of tokens or parts of a fixed size)
-    must give a response the same weight, regardless of which samples share its part; otherwise it is a warning.
+    because Adam cancels it. The same must hold for four samples of unequal length; otherwise the severity is warning.
+    The gradient that the optimizer gets in the trainer's own `step` must not contain the previous step's gradient, so
+    its change must not point in that direction. Other changes, such as those of a critic or of running statistics
+    updated between the steps, are accepted. A loss that splits its batch itself (into packs of tokens or parts of a
+    fixed size) must give a response the same weight, regardless of which samples share its part; otherwise the severity
+    is warning.
 
     ## Thresholds
     - `limit`: minimum cosine of the gradients with one and with several micro-batches.

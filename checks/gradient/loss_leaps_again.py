@@ -19,8 +19,8 @@ def loss_leaps_again(
     ## What it sees
     The check fires if, on three rows within 100, the size of the loss is above 20 and above a hundred times the median
     size of the 20 rows before. If the reward has not gained, the severity is **warning** and the finding is an outcome;
-    starting at the tenth spike, it is an **error**. If the reward has gained, the severity is info. GRD009 covers
-    spikes of the gradient norm.
+    starting at the tenth spike, the severity is **error**. If the reward has gained, the severity is info. GRD009
+    covers spikes of the gradient norm.
 
     ## Thresholds
     - `times`: ratio of the size of the loss to the median size of the previous rows above which it is a spike.

@@ -76,11 +76,11 @@ def truncation_excess(
     """Too many responses are truncated at the length limit.
 
     ## What it sees
-    The check uses the share of truncated responses. It is a **warning** if more than 10% of the responses in the last 5
-    rows are truncated, on at least three of these rows (one truncated response of eight may be chance). It is also a
-    warning if more than half are truncated on every row so far.
+    The check uses the share of truncated responses. Severity is **warning** if more than 10% of the responses in the
+    last 5 rows are truncated, on at least three of these rows (one truncated response of eight may be chance). Severity
+    is also warning if more than half are truncated on every row so far.
 
-    It is an **error** in two cases:
+    Severity is **error** in two cases:
 
     - after 10 steps: in the last 10 rows, more than half of the responses are truncated and the reward has fallen, or
       more than 80% are truncated and the reward is constant

@@ -26,7 +26,7 @@ def engine_weights_stale(
     In a token batch, the log-probability differences are aligned with the changes that training made, either since the
     reference model or in the newest update. Alternatively, they grow with the recorded age of the weights. A batch may
     record no reference, no second forward pass and no weight versions. The engine's weights then count as stale if both
-    sides agreed on the first batch (k3 KL below 1e-4) and most of the difference has no other cause. It is an error
+    sides agreed on the first batch (k3 KL below 1e-4) and most of the difference has no other cause. Severity is error
     above a k3 of 0.01, or if the engine still has the initial weights.
 
     ## Thresholds

@@ -15,8 +15,8 @@ def longer_responses_score_higher(
 
     ## What it sees
     The check correlates reward and length (in characters) over the responses of a step, or over those that were saved.
-    It averages the correlation over ten steps with at least four responses. It is a **warning** if the correlation is
-    above 0.7 and responses are 1.5 times as long as at the start. Without the growth, the severity is info.
+    It averages the correlation over ten steps with at least four responses. Severity is **warning** if the correlation
+    is above 0.7 and responses are 1.5 times as long as at the start. Without the growth, the severity is info.
 
     ## Thresholds
     - `correlation`: correlation of reward and length, -1 to 1; at 0.7, length explains half of the variance of the

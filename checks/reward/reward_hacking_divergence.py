@@ -66,14 +66,14 @@ def reward_hacking_divergence(
     ## What it sees
     Starting at the 20th reward, the reward has gained and has not fallen (`series.trajectory`). The check compares the
     reward with the trajectories of three other metrics (unless they are the reward itself): the held-out score, the
-    success rate and the share of valid responses. It is an **error** if one of them has lost most of what it had
-    reached (30% of its best level and half of its range). It is a **warning** if one of them has fallen by less, but
-    beyond its noise. It is also a warning if the mean of 5 values has never been above 0.05 while the reward rose by
-    twice that. The onset is the step at which that metric was best, because a policy that optimises something else gets
-    worse gradually. If there are five or more held-out scores and they have not fallen, the other two metrics do not
-    count. Severity is **info** if no other metric is recorded. Reward hacking cannot then be ruled out, because the
-    reward curve looks excellent while the reward function is being exploited. REW007 and REW011 judge the components of
-    the reward, including those that are only logged.
+    success rate and the share of valid responses. Severity is **error** if one of them has lost most of what it had
+    reached (30% of its best level and half of its range). Severity is **warning** if one of them has fallen by less,
+    but beyond its noise. Severity is also warning if the mean of 5 values has never been above 0.05 while the reward
+    rose by twice that. The onset is the step at which that metric was best, because a policy that optimises something
+    else gets worse gradually. If there are five or more held-out scores and they have not fallen, the other two metrics
+    do not count. Severity is **info** if no other metric is recorded. Reward hacking cannot then be ruled out, because
+    the reward curve looks excellent while the reward function is being exploited. REW007 and REW011 judge the
+    components of the reward, including those that are only logged.
 
     ## Thresholds
     - `rows`: values averaged for a metric that never left its minimum, and number of held-out scores that rule the

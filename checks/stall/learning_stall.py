@@ -53,9 +53,9 @@ def learning_stall(
     The check uses the trajectory of the reward (`series.trajectory`), starting at the 12th reward.
 
     **No reward** (error): the reward has not gained, and at least 85% of the rewards equal the lowest of the run, which
-    is 0 or less. Before the 40th step it is a **warning**. If all rewards are equal and at most 0, and no spread within
-    a batch was recorded, three rewards are sufficient for a warning. Two rewards, or a single reward of exactly 0, are
-    reported as **info**.
+    is 0 or less. Before the 40th step, the severity is **warning**. If all rewards are equal and at most 0, and no
+    spread within a batch was recorded, three rewards are sufficient for a warning. Two rewards, or a single reward of
+    exactly 0, are reported as **info**.
 
     **Nearly 0** (warning): there are more than 20 rewards, none of them negative, and no five of them in a row have a
     mean of 0.01.
