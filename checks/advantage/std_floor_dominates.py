@@ -30,8 +30,8 @@ def std_floor_dominates(
     of its last three records).
 
     ## Thresholds
-    - `small_share`: root mean square of A, as a share of the value that division by the group's standard deviation
-      gives, below which it is too small.
+    - `small_share`: root mean square of A below which it is too small, as a share of the value that division by the
+      group's standard deviation gives.
     - `tiny_share`: the same share for runs without a declared normaliser, and for an error.
     - `kl_share`: share of the KL term in the gradient norm, 0 to 1, above which small advantages are an error.
 

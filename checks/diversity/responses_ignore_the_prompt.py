@@ -35,7 +35,7 @@ def responses_ignore_the_prompt(
     ```text
     prompt_recovery: 0.8x10 0.1x10
     ```
-    Error at step 11: Responses no longer depend on their prompt: the chance-corrected rate at which the
+    Error at step 11: Responses no longer depend on their prompt. The chance-corrected rate at which the
     most similar response answers the same prompt fell from 80% to 10%.
 
     ```text
@@ -57,7 +57,7 @@ def responses_ignore_the_prompt(
     alike = (first >= before) & (now <= left * first)
     return fires(
         alike,
-        "Responses no longer depend on their prompt: the chance-corrected rate at which the most similar response "
+        "Responses no longer depend on their prompt. The chance-corrected rate at which the most similar response "
         "answers the same prompt fell from {first:.0%} to {now:.0%}.",
         error=alike & ~(reward_gained & ~reward_fallen),
         onset=began(alike, prompt_recovery <= left * first, step),

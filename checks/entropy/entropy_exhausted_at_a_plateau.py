@@ -24,9 +24,9 @@ def entropy_exhausted_at_a_plateau(
 
     ## Thresholds
     - `left`: share of the first entropy, 0 to 1, below which too little is left to explore.
-    - `nats`: entropy, nats per token, below which a policy repeats itself; an entropy of 0.1 means that one token in
+    - `nats`: entropy, nats per token, below which a policy repeats itself. An entropy of 0.1 means that one token in
       ten is a choice among three.
-    - `none`: limit for a warning, both as a share of the first entropy and in nats per token; published runs that keep
+    - `none`: limit for a warning, both as a share of the first entropy and in nats per token. Published runs that keep
       learning end at 5% to 10% of their first entropy.
     - `share`: minimum share of the steps, 0 to 1, that the plateau covers.
 

@@ -30,7 +30,7 @@ def environment_failures_scored(
     more rollouts is judged on its own.
 
     ## Thresholds
-    - `some`: share of failed rollouts, 0 to 1, for a warning; at 10% with eight responses per prompt, more than half of
+    - `some`: share of failed rollouts, 0 to 1, for a warning. At 10% with eight responses per prompt, more than half of
       the groups contain one.
     - `most`: share of failed rollouts, 0 to 1, above which the reward mostly measures the sandbox.
     - `masked`: share of failures with the lowest reward, 0 to 1, up to which they are not scored as wrong answers.

@@ -43,7 +43,7 @@ def probe_seams(
     ## Thresholds of the probe
     - `limit`: k3 KL, nats per token, above which the loss does not account for the sampling.
     - `low_precision`: the same limit if a module computes in half precision.
-    - `severe`: k3 KL, nats per token, above which the severity is error; at 0.1, scores are about 0.45 nats apart (k3
+    - `severe`: k3 KL, nats per token, above which the severity is error. At 0.1, scores are about 0.45 nats apart (k3
       is near d² / 2).
     - `shut`: probability, averaged over the steps, of tokens that the sampler excludes and the loss includes, for a
       warning.

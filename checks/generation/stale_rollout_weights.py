@@ -50,8 +50,8 @@ def stale_rollout_weights(
     ```text
     rollout_mismatch_raw_kl: 0x3 0.031x5
     ```
-    Error at step 6: The rollout engine and the trainer agreed on the first row and now differ by 0.031 nats/token, so
-    the rollout engine uses stale weights.
+    Error at step 6: The rollout engine and the trainer agreed on the first row and now differ by 0.031 nats/token.
+    The rollout engine uses stale weights.
 
     ```text
     rollout_mismatch_raw_kl: 0.001x8
@@ -81,7 +81,7 @@ def stale_rollout_weights(
         & ~sudden(mismatch, step)
         & ~unchanged(learning_rate)
         & ~broken_mode,
-        "The rollout engine and the trainer agreed on the first row and now differ by {now:.3g} nats/token, so the "
+        "The rollout engine and the trainer agreed on the first row and now differ by {now:.3g} nats/token. The "
         "rollout engine uses stale weights.",
         now=now,
         first=began,

@@ -48,8 +48,8 @@ def kl_explosion(
     - `grown_factor`: factor over the first row's KL.
     - `sudden_nats`: KL, nats per token, above which a sudden rise counts.
     - `extreme`: KL, nats per token, above which it counts as exploded regardless of its first value.
-    - `lasting`: median KL, nats per token, above which it counts as exploded regardless of its first value, because the
-      text is implausible under the reference.
+    - `lasting`: median KL, nats per token, above which it counts as exploded regardless of its first value. The text is
+      then implausible under the reference.
     - `beyond`: KL, nats per token, above which the finding is an error if the reward has not gained.
 
     ## Why it matters

@@ -46,7 +46,7 @@ def engine_weights_stale(
     mismatch_causes: {"stale": [0.5, 0.4]}
     rollout_mismatch_kl: 0.02
     ```
-    Error at step 1: The rollout engine samples with stale weights: this explains 50% of the log-probability
+    Error at step 1: The rollout engine samples with stale weights. This explains 50% of the log-probability
     difference.
 
     ```text
@@ -72,7 +72,7 @@ def engine_weights_stale(
     share = where((along < least) & (rollout_gap > equal) & (grown > rest), grown, along)
     return fires(
         share > least,
-        "The rollout engine {what}: this explains {share:.0%} of the log-probability difference.",
+        "The rollout engine {what}. This explains {share:.0%} of the log-probability difference.",
         hold=(1, 1),
         error=(share > least) & ((initial > least) | (rollout_gap > bad)),
         what=where(initial > least, "still has the initial weights", "samples with stale weights"),

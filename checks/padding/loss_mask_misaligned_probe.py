@@ -58,7 +58,7 @@ def probe_mask(
     found = _of_whole(mask, whole, rollout, turns, count) if judged else None
     return found or fires(
         count["wrong"] > 0,
-        "In {wrong} of {rows} samples, the loss mask is wrong: it excludes {missed} response tokens (first token: "
+        "In {wrong} of {rows} samples, the loss mask is wrong. It excludes {missed} response tokens (first token: "
         "{first}, last token: {last}) and includes {extra} prompt or padding tokens.",
         **count,
     )
@@ -241,7 +241,7 @@ def _of_width(loss: Any, model: Any, prompt: Any, responses: Any) -> Fires | Non
     return fires(
         True,
         "The loss weights a response {weight:.2f} times as much when its batch contains a longer response, at the same "
-        "number of response tokens: the denominator counts padding.",
+        "number of response tokens. The denominator counts padding.",
         warning=True,
         weight=weight,
     )

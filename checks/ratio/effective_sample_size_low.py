@@ -17,7 +17,7 @@ def effective_sample_size_low(
     the last 5 rows is below 10%, the severity is **warning**; below 2%, the severity is **error**.
 
     ## Thresholds
-    - `low`: share of the batch, 0 to 1, for a warning; at 10%, the gradient is as noisy as with a tenth of the
+    - `low`: share of the batch, 0 to 1, for a warning. At 10%, the gradient is as noisy as with a tenth of the
       responses.
     - `none`: share of the batch, 0 to 1, for an error; at 2%, five of 256 responses determine the gradient.
 

@@ -33,7 +33,7 @@ def longer_responses_score_higher(
     length_reward_correlation: 0.9x40
     response_chars_mean: 250x20 500x20
     ```
-    Warning at step 25: Longer responses score higher: the correlation of reward and length within a step is 0.90,
+    Warning at step 25: Longer responses score higher. The correlation of reward and length within a step is 0.90,
     and the mean length grew from 250 to 500 characters.
 
     ```text
@@ -58,7 +58,7 @@ def longer_responses_score_higher(
     follows = (mean > correlation) & (total(tie == tie) >= steps)
     return fires(
         follows & (now >= grown * first),
-        "Longer responses score higher: the correlation of reward and length within a step is {mean:.2f}, and the "
+        "Longer responses score higher. The correlation of reward and length within a step is {mean:.2f}, and the "
         "mean length grew from {first:.3g} to {now:.3g} characters.",
         info=follows,
         hold=(1, 1),

@@ -90,7 +90,7 @@ def reward_hacking_divergence(
     reward_mean: 0.2->0.8x40
     eval_score: 0.5->0.2x40
     ```
-    Error at step 5: The reward rose from 0.215 to 0.731, but the held-out score fell from 0.492 to 0.215, so the policy
+    Error at step 5: The reward rose from 0.215 to 0.731, but the held-out score fell from 0.492 to 0.215. The policy
     may be exploiting the reward function.
 
     ```text
@@ -132,10 +132,10 @@ def reward_hacking_divergence(
         name, since = where(worse, field, name), where(sinks, latest(where(level >= best(level), step, np.nan)), since)
         level_of, best_of = where(worse, level, level_of), where(worse, most, best_of)
         fell, lost, flat, alone = fell | sinks, lost | (sinks & gone), flat | lies, alone & ~known
-    so = where(fell | flat, "the policy may be exploiting the reward function", "reward hacking cannot be ruled out")
+    so = where(fell | flat, "The policy may be exploiting the reward function", "Reward hacking cannot be ruled out")
     return fires(
         rose & (fell | flat | alone),
-        "The reward rose from {first:.3g} to {now:.3g}, but {what}, so {so}.",
+        "The reward rose from {first:.3g} to {now:.3g}, but {what}. {so}.",
         warning=rose & (fell | flat),
         error=rose & lost,
         hold=(1, 1),

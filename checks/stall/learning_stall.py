@@ -61,8 +61,8 @@ def learning_stall(
     mean of 0.01.
 
     **Flat** (warning): more than 20 rewards on a scale other than 0 to 1 are within 1% of each other and below the
-    largest single reward. The reward is also flat if, starting at the 40th step of a log that contains the start of the
-    run, all of this is true:
+    largest single reward. If a log contains the start of the run, the reward is also flat if all of this is true,
+    starting at the 40th step:
 
     - the reward has neither gained nor fallen, and the task is not solved
     - its noise leaves no room for a gain of a tenth of the headroom
@@ -75,8 +75,8 @@ def learning_stall(
     headroom must be at least that large. The best of four responses is one standard deviation above their mean. If
     noise could hide such a gain, the check does not fire, and the verdict is `unproven`.
 
-    A flat reward is an **error** if waiting cannot help. This is the case if most responses are truncated, or if 80% of
-    the groups (of the batches, if groups are not counted) have equal rewards, both recently and over the whole run. A
+    A flat reward is an **error** if waiting cannot help. This is the case if most responses are truncated or 80% of the
+    groups have equal rewards, both recently and over the whole run. Batches are used if groups are not counted. A
     held-out score that has gained counts as learning.
 
     ## Thresholds
