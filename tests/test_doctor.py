@@ -289,7 +289,7 @@ def test_too_few_steps_are_unjudged_and_many_are_not() -> None:
     few = diagnose(run_of([StepRecord(step=i, loss=0.1, reward_mean=0.5) for i in range(2)]))
     assert (few.verdict, few.headline) == (
         "unjudged",
-        "Only 2 rows were logged (reward 0.5); at least 8 are needed for a verdict. Continue the run.",
+        "Only 2 rows were logged (reward 0.5); at least 8 are needed for a verdict. Train for more steps.",
     )
     dead = diagnose(run_of([StepRecord(step=1, reward_mean=0.5, reward_std=0.0, grad_norm=0.0)]))
     assert dead.headline == (

@@ -241,8 +241,7 @@ def _next_step(facts: Facts) -> str:
     known = evidence(facts.success, run.run_type)
     flat = next((name for name, o in known.items() if o.shown == o.shown), None)
     if flat is not None and known[flat].rows < FEW:
-        train = "Train for more steps" if _finished(run) else "Continue the run"
-        return f"{train} until at least {FEW} values of the {names_of(run.run_type)[flat]} are logged."
+        return f"Train until at least {FEW} values of the {names_of(run.run_type)[flat]} are logged."
     declines = any(o.first - o.now > o.shown / 2 for o in known.values())
     withheld = {*dict(refused(run.settings)), *([FASTER] if declines else [])}
     for remedy, (holds, level) in signs(facts.column).items():
@@ -267,13 +266,7 @@ def _next_of_short(facts: Facts) -> str:
         held_out = facts.column("eval_loss")
         evaluated = held_out is not None and np.isfinite(held_out).all()
         return "Evaluate more often." if evaluated else "Log every step."
-    return "Train for more steps." if _finished(run) else "Continue the run."
-
-
-def _finished(run: Run) -> bool:
-    """Return whether the log states that the run reached its end."""
-    ended = run.ending.kind if run.ending else ""
-    return ended == "finished" or run.settings.get("max_steps") == int(run.steps[-1])
+    return "Train for more steps."
 
 
 def _nothing_read(run: Run) -> str:
