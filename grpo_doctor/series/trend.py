@@ -296,7 +296,7 @@ class Standing:
         """Return the first level, which the gain is measured from.
 
         It is the level of the smallest window that shows a gain, or of the largest window if none shows a gain. The
-        largest window is also used if only one or two low first values show a gain; the quarters then differ by less
+        largest window is also used if only one or two low first values show a gain. The quarters then differ by less
         than half of the detectable gain. In either case, the first level ends at a rise within the first quarter that
         noise does not explain.
         """

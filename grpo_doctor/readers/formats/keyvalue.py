@@ -72,7 +72,7 @@ _ANNOUNCED = re.compile(
     re.IGNORECASE,
 )
 """End of a line (except for the text after its dots) that announces an evaluation, also by its epoch, as DeepSpeed-Chat
-does; the next metrics belong to it."""
+does. The next metrics belong to it."""
 _OF_A_SAMPLE = re.compile(
     r"\W*(?:sample|completion|response|candidate|generation|answer)\s?[#(\[]?\s?\d{0,6}(?:/\d{1,6})?[)\]]?\s?[:|]",
     re.IGNORECASE,
