@@ -224,7 +224,7 @@ def records(steps: int = 98, **model: Any) -> None:
 
 
 def main() -> None:
-    """Run the named benchmarks, or else those of the embedded model."""
+    """Run the named benchmarks, or the benchmarks of the embedded model if none is named."""
     torch.set_num_threads(1)
     all_of_them: dict[str, Callable[[], None]] = {
         "logits": logits,

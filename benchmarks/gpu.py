@@ -103,7 +103,7 @@ def probes() -> None:
 
 
 def main(names: list[str]) -> None:
-    """Measure the named parts, or else all."""
+    """Measure the named parts, or all parts if none is named."""
     torch.set_num_threads(1)
     print(
         torch.cuda.get_device_name()

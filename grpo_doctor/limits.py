@@ -1,7 +1,7 @@
 """Limits time and memory per input, checked wherever work is done, so that no crafted file uses more.
 
 Reading a file and judging a run each have their own budget (`spending`). The code that works on an input calls `spent`
-between chunks, rows and checks; without a budget, as in a live session or a notebook, `spent` does nothing.
+between chunks, rows and checks. Without a budget, as in a live session or a notebook, `spent` does nothing.
 """
 
 from __future__ import annotations

@@ -17,9 +17,9 @@ def advantage_bound_violation(
 
     ## What it sees
     The check fires if the largest |A| exceeds (K-1)/sqrt(K) (one degree of freedom: TRL, verl, OpenRLHF) or sqrt(K-1)
-    (ddof 0, or unknown: numpy), on 3 of 5 rows. K = 2: 0.707 / 1; 4: 1.5 / 1.73; 8: 2.47 / 2.65; 16: 3.75 / 3.87. It is
-    an error if the run declares division by the group's standard deviation. Without a declaration the severity is info,
-    or warning if the bound is exceeded tenfold.
+    (ddof 0, or unknown: numpy), on 3 of 5 rows. K = 2: 0.707 / 1; 4: 1.5 / 1.73; 8: 2.47 / 2.65; 16: 3.75 / 3.87.
+    Severity is error if the run declares division by the group's standard deviation. Without a declaration the severity
+    is info, or warning if the bound is exceeded tenfold.
 
     ## Thresholds
     - `slack`: excess of |A| over the bound that counts as rounding.

@@ -21,8 +21,8 @@ def advantage_not_centred(
     ## What it sees
     The check fires if one of these conditions holds on 3 of 5 rows. All advantages have the same sign (and differ from
     0), which is impossible in centred groups. The mean of the advantages is further from 0 than their standard
-    deviation. The mean and standard deviation equal those of the rewards within 2%, so that A = r. It is an error if
-    the run declares a group-relative normaliser, and a warning otherwise.
+    deviation. The mean and standard deviation equal those of the rewards within 2%, so that A = r. Severity is error if
+    the run declares a group-relative normaliser, and warning otherwise.
 
     ## Thresholds
     - `same`: relative difference up to which mean and standard deviation of A count as equal to those of the rewards.

@@ -29,7 +29,7 @@ def no_advantage_so_far(
     The check fires if the smallest and largest advantages are 0 on every row so far. If no advantages are recorded, it
     fires if every group has equal rewards. It also fires if the batch rewards have no spread (reward_std, or reward_max
     minus reward_min, is at most 1e-6) and a constant mean. Severity is info on the first two rows and warning starting
-    at the third. It is also a warning if all recorded advantages are 0 on 80% of 20 or more rows. It is an error
+    at the third. Severity is also warning if all recorded advantages are 0 on 80% of 20 or more rows. Severity is error
     starting at row 20 if advantages are 0 although the rewards of the batch differ. REW001 covers rewards that are
     identical for that long. The check is silent once the reward has gained. It does not judge rewards without spread if
     the baseline is a critic (`adv_estimator` gae), because identical rewards can then have nonzero advantages.

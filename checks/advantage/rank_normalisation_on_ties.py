@@ -25,11 +25,12 @@ def rank_normalisation_on_ties(
     The root-mean-square advantage of zero-variance groups should be 0. The check computes it from the identity
     mean(A^2) = (1 - z) x rms_live^2 + z x rms_tied^2, where z is the share of zero-variance groups. It fires if the
     value is above 0.3 on 3 of 5 rows, and either the run declares `normaliser = rank`, or the advantages reach exactly
-    -1 and 1 with more than two samples per group. It is an error while more than half of the groups have zero variance.
+    -1 and 1 with more than two samples per group. Severity is error while more than half of the groups have zero
+    variance.
 
     ## Thresholds
     - `noise`: root-mean-square advantage of zero-variance groups above which ties are ranked at random.
-    - `error_tied_share`: share of zero-variance groups, 0 to 1, above which it is an error.
+    - `error_tied_share`: share of zero-variance groups, 0 to 1, above which the severity is error.
 
     ## Why it matters
     `argsort(argsort(r))` breaks ties by position: a zero-variance group gets advantages from -1 to 1 that are unrelated

@@ -35,7 +35,7 @@ def probe_ties(advantages: Any, *, limit: float = 1e-2, rounded_limit: float = 1
     if max(tied, partly) <= limit < rounded <= rounded_limit:
         return fires(
             True,
-            "Groups with all rewards at 0.1 get advantages of up to {rounded:.3g}: a rounding error is divided by a "
+            "Groups with all rewards at 0.1 get advantages of up to {rounded:.3g}. A rounding error is divided by a "
             "standard deviation of 0, and epsilon is too small.",
             warning=True,
             rounded=rounded,

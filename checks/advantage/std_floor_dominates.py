@@ -26,12 +26,12 @@ def std_floor_dominates(
     after dividing by the group's standard deviation. It uses `advantage_rms_live`, or else the batch's standard
     deviation corrected for zero-variance groups. It fires below 0.5 of that value on 5 of 10 rows if the run declares
     `normaliser = group`. Without a declaration, it fires below 0.1 if the advantages exceed the standard deviation of
-    the rewards. It is an error below 0.1 if the KL term also contributes more than half of the gradient norm (median of
-    its last three records).
+    the rewards. Severity is error below 0.1 if the KL term also contributes more than half of the gradient norm (median
+    of its last three records).
 
     ## Thresholds
-    - `small_share`: root mean square of A, as a share of the value that division by the group's standard deviation
-      gives, below which it is too small.
+    - `small_share`: root mean square of A below which it is too small, as a share of the value that division by the
+      group's standard deviation gives.
     - `tiny_share`: the same share for runs without a declared normaliser, and for an error.
     - `kl_share`: share of the KL term in the gradient norm, 0 to 1, above which small advantages are an error.
 

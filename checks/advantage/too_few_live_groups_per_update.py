@@ -21,8 +21,8 @@ def too_few_live_groups_per_update(
 
     ## Thresholds
     - `rows`: rows over which groups with differing rewards are counted.
-    - `warning_groups`: groups with differing rewards per step, median, below which it is a warning.
-    - `error_groups`: groups with differing rewards per step, mean, below which it is an error.
+    - `warning_groups`: groups with differing rewards per step, median, below which the severity is warning.
+    - `error_groups`: groups with differing rewards per step, mean, below which the severity is error.
 
     ## Why it matters
     One or two prompts then determine the direction of the step, while Adam still takes a full-size step.

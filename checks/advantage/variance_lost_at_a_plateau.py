@@ -26,7 +26,7 @@ def variance_lost_at_a_plateau(
     ## Thresholds
     - `rows`: rows over which the share is averaged.
     - `once`: share of zero-variance groups, 0 to 1, below which the run must have started.
-    - `most`: share of zero-variance groups, 0 to 1, for an info.
+    - `most`: share of zero-variance groups, 0 to 1, for severity info.
     - `nearly_all`: share of zero-variance groups, 0 to 1, for a warning; at 0.85, one group in seven still has a
       signal.
 

@@ -15,7 +15,7 @@ def run_comparison(found: Comparison) -> Fires | None:
     ## What it sees
     The check compares success over the last half of the steps that both runs share, or since the runs diverged. Success
     is measured by the held-out score, or else by the success rate, the reward or the share of invalid responses, in
-    this order. It is an error if NEW is worse beyond noise, and an info otherwise.
+    this order. Severity is **error** if NEW is worse beyond noise, and **info** otherwise.
 
     ## Why it matters
     A change without an effect looks like a small gain as often as it looks like a small loss. At 48% accuracy, a score

@@ -22,9 +22,9 @@ def critic_diverges(
     """The critic is worse than a constant: its explained variance fell below 0, or its loss exploded.
 
     ## What it sees
-    The check uses means of the last 5 rows. It is a **warning** if the explained variance fell from
-    0.1 or more to below 0, and an **error** if the value loss is also twice its lowest value. It is also a **warning**
-    if the value loss is ten times that of the first rows.
+    The check uses means of the last 5 rows. Severity is **warning** if the explained variance fell from 0.1 or more to
+    below 0, and **error** if the value loss is also twice its lowest value. Severity is also **warning** if the value
+    loss is ten times that of the first rows.
 
     ## Thresholds
     - `fitted`: explained variance, at most 1, at or above which the critic had learned.

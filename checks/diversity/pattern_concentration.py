@@ -24,7 +24,7 @@ def pattern_concentration(
 
     ## What it sees
     The check uses the share of the most frequent valid response over 10 steps, as recorded or counted over the last 200
-    valid samples. It is a warning above 0.5 and an error above 0.8, but only while the reward has not clearly risen
+    valid samples. Severity is warning above 0.5 and error above 0.8, but only while the reward has not clearly risen
     since the start.
 
     ## Thresholds

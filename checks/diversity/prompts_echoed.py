@@ -18,8 +18,9 @@ def prompts_echoed(
     ## What it sees
     Over the last 5 rows that record it, the check averages the share of responses that repeat their prompt. The trainer
     logs this share, or the check counts it in rollouts and saved responses. A response is counted if four fifths of its
-    first 600 characters occur word for word in its prompt. It is a **warning** if the share is above 20% and 10 points
-    above that of the first rows. It is an **error** if the share is above 50% in a run whose reward has not gained.
+    first 600 characters occur word for word in its prompt. Severity is **warning** if the share is above 20% and 10
+    points above that of the first rows. Severity is **error** if the share is above 50% in a run whose reward has not
+    gained.
 
     ## Thresholds
     - `some`: share of responses that repeat the prompt, 0 to 1.

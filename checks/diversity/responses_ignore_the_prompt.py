@@ -19,9 +19,9 @@ def responses_ignore_the_prompt(
     ## What it sees
     Prompt recovery is how often the most similar other response, by shared words, answers the same prompt. It is scaled
     so that 0 is the share under a random permutation of the prompts, and 1 means always. It is computed on the first 64
-    responses of a step, provided that several of them answer one prompt. It is a **warning** if the mean of the first
-    rows is 0.4 or more and the mean of the last 5 rows is at most a quarter of it. It is an **error** if the reward has
-    not gained either.
+    responses of a step, provided that several of them answer one prompt. Severity is **warning** if the mean of the
+    last 5 rows is at most a quarter of the mean of the first rows. The latter must be 0.4 or more. Severity is
+    **error** if the reward has not gained either.
 
     ## Thresholds
     - `before`: prompt recovery of the first rows at or above which responses depended on their prompts.
@@ -35,7 +35,7 @@ def responses_ignore_the_prompt(
     ```text
     prompt_recovery: 0.8x10 0.1x10
     ```
-    Error at step 11: Responses no longer depend on their prompt: the chance-corrected rate at which the
+    Error at step 11: Responses no longer depend on their prompt. The chance-corrected rate at which the
     most similar response answers the same prompt fell from 80% to 10%.
 
     ```text
@@ -57,7 +57,7 @@ def responses_ignore_the_prompt(
     alike = (first >= before) & (now <= left * first)
     return fires(
         alike,
-        "Responses no longer depend on their prompt: the chance-corrected rate at which the most similar response "
+        "Responses no longer depend on their prompt. The chance-corrected rate at which the most similar response "
         "answers the same prompt fell from {first:.0%} to {now:.0%}.",
         error=alike & ~(reward_gained & ~reward_fallen),
         onset=began(alike, prompt_recovery <= left * first, step),

@@ -20,8 +20,8 @@ def responses_repeat_themselves(
     ## What it sees
     Over the last 5 rows that record it, the check averages the share of responses that repeat themselves. The trainer
     logs this share, or the check counts it in rollouts and saved responses. A response of 200 characters or more is
-    counted if its last 40 characters occur four times, or if most of its sequences of 8 words occur twice. It is a
-    **warning** if the share is above 20% and 10 points above that of the first rows, or if it is above 50%. It is an
+    counted if its last 40 characters occur four times, or if most of its sequences of 8 words occur twice. Severity is
+    **warning** if the share is above 20% and 10 points above that of the first rows, or if it is above 50%. Severity is
     **error** if the share is above 50% in a run whose reward has not gained.
 
     ## Thresholds

@@ -14,8 +14,8 @@ def script_drifts(
 
     ## What it sees
     Over the last 5 rows that record it, the check averages the share of letters in a script that the prompts do not
-    use. The trainer logs this share, or the check counts it in rollouts and saved responses with their prompts. It is a
-    **warning** if the share has risen by 10 points since the first rows, and an **error** above 50%.
+    use. The trainer logs this share, or the check counts it in rollouts and saved responses with their prompts.
+    Severity is **warning** if the share has risen by 10 points since the first rows, and **error** above 50%.
 
     ## Thresholds
     - `share`: rise of the share of such letters, 0 to 1, for a warning; single symbols, names and quotations stay below
@@ -23,7 +23,7 @@ def script_drifts(
     - `most`: share of letters, 0 to 1, above which the responses count as being in another language.
 
     ## Why it matters
-    The reward function usually scores the answer, not the language. Users cannot read a policy that mixes languages. A
+    The reward function usually scores the answer, not the language. Users cannot read responses that mix languages. A
     drift into many scripts is the first visible sign that the policy generates noise.
 
     ## Example

@@ -23,8 +23,8 @@ def within_group_duplicates(
     group, distinct responses are at least as rare.
 
     ## Thresholds
-    - `warn`: distinct responses divided by all responses, 0 to 1, below which it is a warning.
-    - `bad`: distinct responses divided by all responses, 0 to 1, below which it is an error.
+    - `warn`: distinct responses divided by all responses, 0 to 1, below which the severity is warning.
+    - `bad`: distinct responses divided by all responses, 0 to 1, below which the severity is error.
 
     ## Why it matters
     Duplicates get equal rewards, so their group has no advantage and no gradient. The rollouts are wasted.

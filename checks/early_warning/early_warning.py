@@ -25,7 +25,7 @@ def early_warning(
     row to row. An indicator counts if it changes by more than 2 such units. There are six: the reward spread falls,
     zero-variance groups rise, entropy falls, rollout engine and trainer diverge, the gradient norm rises, and distinct
     responses fall. If three of the six have moved and the reward does not rise, the severity is info. It is warning
-    while the reward also falls by more than 2 units. It fires on 3 of 5 rows.
+    while the reward also falls by more than 2 units. The check fires on 3 of 5 rows.
 
     ## Thresholds
     - `moved_sigmas`: change, in units of the noise from row to row, above which an indicator counts as moved.

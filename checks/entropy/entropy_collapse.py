@@ -53,11 +53,11 @@ def entropy_collapse(
     start*: H0 is below 0.15, and H is below 0.1. *Collapsed*: H0 is at least 0.15, and H is below a tenth of it or
     below 0.05. Severity is info, or warning if the reward has not gained and is not near its maximum. In a run that
     started low, the severity stays info if, after ten rewards, more than half of the groups are known to have differing
-    rewards. A collapse is an error, and an outcome, if the reward has fallen from its best level. It is also an error
-    if H has been below 0.05 on more than half of at least ten rows and the reward has not increased: the run could no
-    longer explore. Zero-variance groups and duplicate, short or invalid responses have separate checks, whose findings
-    this check explains. It fires on 3 of 5 rows and clears after 5 rows without the condition. The onset is the step at
-    which entropy fell below 30% of its first value.
+    rewards. A collapse is an error, and an outcome, if the reward has fallen from its best level. Severity is also
+    error if H has been below 0.05 on more than half of at least ten rows and the reward has not increased: the run
+    could no longer explore. Zero-variance groups and duplicate, short or invalid responses have separate checks, whose
+    findings this check explains. The check fires on 3 of 5 rows and clears after 5 rows without the condition. The
+    onset is the step at which entropy fell below 30% of its first value.
 
     ## Thresholds
     - `low_start_nats`: entropy, nats per token, below which a run that started low stays low.

@@ -21,7 +21,7 @@ def entropy_covariance_pressure(
     The covariance of token log-probability and advantage is positive on 8 of the last 10 rows and rises over the last
     20 (Kendall's tau above 0.4). Entropy must still be above half of its first value. The check extrapolates entropy
     over the next 50 rows from its current slope. A forecast below a tenth of the first entropy is a warning, unless the
-    reward gains. It fires on 3 of 5 rows.
+    reward gains. The check fires on 3 of 5 rows.
 
     ## Thresholds
     - `rows`: rows over which trend and slope are judged.
@@ -36,7 +36,7 @@ def entropy_covariance_pressure(
     logp_advantage_cov: 0.001->0.024x24
     entropy_mean: 1->0.72x24
     ```
-    Info at step 20: The covariance of log-probability and advantage is rising (0.024); at this rate, entropy will fall
+    Info at step 20: The covariance of log-probability and advantage is rising (0.024). At this rate, entropy will fall
     from 0.72 to 0.111 nats within 50 rows.
 
     ```text
@@ -61,7 +61,7 @@ def entropy_covariance_pressure(
     early = pressing & (entropy_mean > 0.5 * first)
     return fires(
         early,
-        "The covariance of log-probability and advantage is rising ({cov:.3g}); at this rate, entropy will fall from "
+        "The covariance of log-probability and advantage is rising ({cov:.3g}). At this rate, entropy will fall from "
         "{entropy:.3g} to {ahead:.3g} nats within 50 rows.",
         warning=early & (ahead < 0.1 * first) & (~reward_gained | reward_fallen),
         cov=logp_advantage_cov,

@@ -93,8 +93,8 @@ def _watch(state: list[Any], entropy: float, coef: float) -> tuple[list[Any], fl
 @across("ENT005")
 def dose_and_response(found: Comparison, *, factor: float = 1.5) -> Fires | None:
     """## Across runs
-    The two runs differ only in the entropy coefficient, by a factor of 1.5 or more. It is an error if the run
-    with the larger coefficient has lower entropy, beyond noise. A working bonus raises entropy.
+    The two runs differ only in the entropy coefficient, by a factor of 1.5 or more. Severity is error if the run with
+    the larger coefficient has lower entropy, beyond noise. A working bonus raises entropy.
 
     ## Thresholds across runs
     - `factor`: minimum ratio of the two coefficients.

@@ -18,15 +18,15 @@ def entropy_exhausted_at_a_plateau(
     """The reward has plateaued below its maximum, and too little entropy is left to explore.
 
     ## What it sees
-    The mean entropy of the last 5 rows is below 10% of that of the first rows and below 0.1 nats per token. The
-    reward, which had gained, has neither risen, fallen nor reached its maximum for 40% of the steps. Severity is
-    **info**. It is a **warning** if the entropy is below 3% of its first value and below 0.03 nats per token.
+    The mean entropy of the last 5 rows is below 10% of that of the first rows and below 0.1 nats per token. The reward,
+    which had gained, has neither risen, fallen nor reached its maximum for 40% of the steps. Severity is **info**, or
+    **warning** if the entropy is below 3% of its first value and below 0.03 nats per token.
 
     ## Thresholds
     - `left`: share of the first entropy, 0 to 1, below which too little is left to explore.
-    - `nats`: entropy, nats per token, below which a policy repeats itself; an entropy of 0.1 means that one token in
+    - `nats`: entropy, nats per token, below which a policy repeats itself. An entropy of 0.1 means that one token in
       ten is a choice among three.
-    - `none`: limit for a warning, both as a share of the first entropy and in nats per token; published runs that keep
+    - `none`: limit for a warning, both as a share of the first entropy and in nats per token. Published runs that keep
       learning end at 5% to 10% of their first entropy.
     - `share`: minimum share of the steps, 0 to 1, that the plateau covers.
 

@@ -34,14 +34,14 @@ def entropy_explosion(
     """Entropy exploded: the policy spreads its probability over more and more tokens.
 
     ## What it sees
-    It is a warning if the token-mean entropy is above twice that of the first row and above 1.0 nat, on 5 of 10 rows.
-    It is an error if the reward has fallen from its best level or is below its first level by half of the detectable
-    difference. It is also an error if the reward is known and half of the responses are truncated or invalid. It is
-    critical if, in addition, responses are 50% longer than on the first row, or the truncated or invalid share rose by
-    0.2. Severity stays info if entropy is at most 3 nats, responses more than doubled in length, and either the
-    truncated share rose by 0.15 or the reward fell. In that case, the length explosion (LEN002) is the cause, and
-    entropy only rises with the longer contexts. Above 3 nats, the text is noise that does not end by itself. The onset
-    is the last step at which entropy crossed the geometric mean of its lowest value and the limit.
+    Severity is warning if the token-mean entropy is above twice that of the first row and above 1.0 nat, on 5 of 10
+    rows. Severity is error if the reward has fallen from its best level or is below its first level by half of the
+    detectable difference. Severity is also error if the reward is known and half of the responses are truncated or
+    invalid. Severity is critical if, in addition, responses are 50% longer than on the first row, or the truncated or
+    invalid share rose by 0.2. Severity stays info if entropy is at most 3 nats, responses more than doubled in length,
+    and either the truncated share rose by 0.15 or the reward fell. In that case, the length explosion (LEN002) is the
+    cause, and entropy only rises with the longer contexts. Above 3 nats, the text is noise that does not end by itself.
+    The onset is the last step at which entropy crossed the geometric mean of its lowest value and the limit.
 
     ## Thresholds
     - `grown_factor`: factor over the first entropy and over the first length.

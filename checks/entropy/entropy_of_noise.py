@@ -12,7 +12,7 @@ def entropy_of_noise(entropy_mean: Column, *, noise: float = 5.0, largest: float
     from a broken checkpoint. ENT003 reports when entropy rose, and whether the reward fell with it.
 
     ## Thresholds
-    - `noise`: entropy, nats per token, above which the output is not text; 5 nats are 148 equally likely tokens, while
+    - `noise`: entropy, nats per token, above which the output is not text. 5 nats are 148 equally likely tokens, while
       language models have 0.2 to 2 nats at temperature 1.
     - `largest`: entropy, nats per token, above which the value must be a sum over tokens; 13 is ln of a vocabulary of
       440,000.

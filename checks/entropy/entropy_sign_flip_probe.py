@@ -52,7 +52,7 @@ def entropy_sign_flip_probe(
         policy = -(advantages[:, None] * logprobs * mask).sum() / mask.sum()
         return policy + 0.05 * (entropy * mask).sum() / mask.sum()
     ```
-    Critical: A step on the entropy term alone lowers entropy in 8 of 8 cases (sample 3 alone, even part): the
+    Critical: A step on the entropy term alone lowers entropy in 8 of 8 cases (sample 3 alone, even part). The
     gradient of the term has a cosine of -1.00 with the entropy gradient.
 
     ```python
@@ -101,7 +101,7 @@ def entropy_sign_flip_probe(
         )
     return fires(
         bool(bad),
-        "A step on the entropy term alone {does} entropy in {flipped} of {cases} cases ({where}): the "
+        "A step on the entropy term alone {does} entropy in {flipped} of {cases} cases ({where}). The "
         "gradient of the term has a cosine of {cosine:.2f} with the entropy gradient.",
         does="lowers" if worst.cosine < -least_cosine else "does not raise",
         cosine=worst.cosine,

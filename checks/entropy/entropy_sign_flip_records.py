@@ -30,16 +30,16 @@ def entropy_sign_flip_records(
     ## What it sees
     The check fires if three conditions hold. The coefficient is above 0 on at least 8 rows and at least 0.05. Entropy
     falls over the last 12 rows (Kendall's tau below -0.6). The logit gap or the top-1 probability rises over the same
-    rows (tau above 0.4). The policy loss is not used, because on-policy it is about 0. That is a warning. It is an
-    error if entropy has also fallen below 30% of its first value. It is also an error if the logged entropy term equals
-    +coef x H within 5%: a term that is added to the loss must be -coef x H. It fires on 3 of 5 rows.
+    rows (tau above 0.4). The policy loss is not used, because on-policy it is about 0. That is a warning. Severity is
+    error if entropy has also fallen below 30% of its first value. Severity is also error if the logged entropy term
+    equals +coef x H within 5%: a term that is added to the loss must be -coef x H. The check fires on 3 of 5 rows.
 
     ## Thresholds
     - `rows`: rows over which the trends are judged.
     - `tau`: Kendall's tau of entropy below which entropy counts as falling.
     - `rises`: Kendall's tau of sharpness above which sharpness counts as rising.
     - `strong`: entropy coefficient above which a bonus should have an effect.
-    - `error_below_share`: share of the first entropy below which it is an error.
+    - `error_below_share`: share of the first entropy below which the severity is error.
 
     ## Why it matters
     With a flipped sign, every step reduces entropy, and the usual remedy, a larger coefficient, makes the fall faster.

@@ -25,12 +25,12 @@ def environment_failures_scored(
 
     ## What it sees
     Over the last 5 rows, the check averages the share of rollouts in which the environment or its sandbox failed. Above
-    10% it is a **warning**. Above 50% it is an **error**, and an outcome. Severity is info if rollouts show that at
-    most half of the failures got the lowest reward of their step. A single row of 30 or more rollouts is judged on its
-    own.
+    10%, the severity is **warning**. Above 50%, the severity is **error**, and the finding is an outcome. Severity is
+    info if rollouts show that at most half of the failures got the lowest reward of their step. A single row of 30 or
+    more rollouts is judged on its own.
 
     ## Thresholds
-    - `some`: share of failed rollouts, 0 to 1, for a warning; at 10% with eight responses per prompt, more than half of
+    - `some`: share of failed rollouts, 0 to 1, for a warning. At 10% with eight responses per prompt, more than half of
       the groups contain one.
     - `most`: share of failed rollouts, 0 to 1, above which the reward mostly measures the sandbox.
     - `masked`: share of failures with the lowest reward, 0 to 1, up to which they are not scored as wrong answers.

@@ -16,9 +16,9 @@ def failing_tools_avoided(
     """Tool calls failed often, and the policy has learned to call tools less often.
 
     ## What it sees
-    The check fires if the tool calls per response (median of 3 rows) are at most half of the highest such median, which
-    must be 0.5 or more. In addition, the share of failed calls (median of 3 rows) must have been 30% or more when calls
-    were most frequent.
+    The check fires if tool calls per response (median of 3 rows) fall to at most half of their highest median. That
+    median must be 0.5 or more. In addition, the share of failed calls (median of 3 rows) must have been 30% or more
+    when calls were most frequent.
 
     ## Thresholds
     - `rows`: rows over which the medians are computed.

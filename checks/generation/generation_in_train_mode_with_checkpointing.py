@@ -79,7 +79,7 @@ def generation_in_train_mode_with_checkpointing(
     generation_training_mode: 0 0 1 1
     generation_checkpointing: 1x4
     ```
-    Critical at step 3: Responses are generated in train mode with gradient checkpointing on, so the KV cache is
+    Critical at step 3: Responses are generated in train mode with gradient checkpointing on. The KV cache is
     dropped and everything after the first token is garbage.
 
     ```text
@@ -111,7 +111,7 @@ def generation_in_train_mode_with_checkpointing(
     broken = total((warned & collapsed) | recorded)
     return fires(
         broken > 0,
-        "Responses are generated in train mode with gradient checkpointing on, so the KV cache is dropped and "
+        "Responses are generated in train mode with gradient checkpointing on. The KV cache is dropped and "
         "everything after the first token is garbage.",
         hold=(1, 1),
         line=line,

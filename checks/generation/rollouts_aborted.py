@@ -22,8 +22,9 @@ def rollouts_aborted(
     """Many rollouts are aborted and return no response.
 
     ## What it sees
-    Over the last 5 rows, the check averages the share of aborted rollouts. Above 5% it is a **warning**. Above 50% it
-    is an **error**, and an outcome. A single row of 30 or more rollouts is judged on its own.
+    Over the last 5 rows, the check averages the share of aborted rollouts. Above 5%, the severity is **warning**. Above
+    50%, the severity is **error**, and the finding is an outcome. A single row of 30 or more rollouts is judged on its
+    own.
 
     ## Thresholds
     - `lost`: share of aborted rollouts, 0 to 1, for a warning; with eight responses per prompt, 5% affect every third

@@ -36,9 +36,9 @@ def sampling_filters_not_in_logprob(
     """Sampling uses filters that the loss does not apply.
 
     ## What it sees
-    The raw logits of the rollout engine agree with the trainer (k3 KL below 1e-4), but its final scores do not. On 3 of
-    5 rows, a k3 KL above 1e-3 is a warning, and above 1e-2 it is an error. Raw logits and scores differ only by the
-    temperature and by processors: top-p, top-k, min-p, penalties, a minimum length, or a clip.
+    The rollout engine's raw logits agree with the trainer's (k3 KL below 1e-4), but the engine's final scores do not.
+    On 3 of 5 rows, a k3 KL above 1e-3 is a warning, and one above 1e-2 is an error. Raw logits and scores differ only
+    by the temperature and by processors: top-p, top-k, min-p, penalties, a minimum length, or a clip.
 
     ## Thresholds
     - `differ`: k3 KL of the final scores, nats per token, for a warning.

@@ -29,8 +29,8 @@ def probe_seams(
     The probe draws one sample in eval mode. It compares the log-probabilities under which the sampler drew its tokens,
     after every processor, with those of the loss for the same tokens. If the loss is a single function, its
     log-probabilities come from its logits, and its temperature from its gradient. A k3 KL above 1e-3 nats per token
-    (1e-2 in half precision) is a warning, and above 0.1 it is an error. At any precision, it is a warning if the
-    sampler (top-p, top-k, min-p) excludes more than 1% of the probability on average, and an error at 10%. A filter
+    (1e-2 in half precision) is a warning, and one above 0.1 is an error. At any precision, the severity is warning if
+    the sampler (top-p, top-k, min-p) excludes more than 1% of the probability on average, and error at 10%. A filter
     that excludes a share m raises the log-probability of every remaining token by -log(1 - m) nats: 0.105 at 10%, as
     with a top_p of 0.9. The ratio is then off by this amount before any update, which is half of the distance to PPO's
     clip bound at 1 - 0.2. The default `top_k=50` of transformers is at most a warning, because it excludes far more
@@ -43,8 +43,8 @@ def probe_seams(
     ## Thresholds of the probe
     - `limit`: k3 KL, nats per token, above which the loss does not account for the sampling.
     - `low_precision`: the same limit if a module computes in half precision.
-    - `severe`: k3 KL, nats per token, above which it is an error; at 0.1, scores are about 0.45 nats apart (k3 is near
-      d² / 2).
+    - `severe`: k3 KL, nats per token, above which the severity is error. At 0.1, scores are about 0.45 nats apart (k3
+      is near d² / 2).
     - `shut`: probability, averaged over the steps, of tokens that the sampler excludes and the loss includes, for a
       warning.
     - `filtered`: the same probability, for an error.

@@ -34,7 +34,7 @@ def stale_rollout_weights(
     scores). On the first row, before any update, the estimate is below 2e-3, which bf16 rounding explains. Now the
     estimate is above 1e-2, and its median over 5 rows has tripled within 10 rows or is above 15 times the first limit.
     Growth of more than 1 nat in one step, or at a learning rate of 0, is not stale weights. Rows generated in train
-    mode with checkpointing are skipped (GEN001). It fires on 3 of 5 rows.
+    mode with checkpointing are skipped (GEN001). The check fires on 3 of 5 rows.
 
     ## Thresholds
     - `equal`: k3 KL, nats per token, below which the first row shows equal weights.
@@ -50,8 +50,8 @@ def stale_rollout_weights(
     ```text
     rollout_mismatch_raw_kl: 0x3 0.031x5
     ```
-    Error at step 6: The rollout engine and the trainer agreed on the first row and now differ by 0.031 nats/token, so
-    the rollout engine uses stale weights.
+    Error at step 6: The rollout engine and the trainer agreed on the first row and now differ by 0.031 nats/token.
+    The rollout engine uses stale weights.
 
     ```text
     rollout_mismatch_raw_kl: 0.001x8
@@ -81,7 +81,7 @@ def stale_rollout_weights(
         & ~sudden(mismatch, step)
         & ~unchanged(learning_rate)
         & ~broken_mode,
-        "The rollout engine and the trainer agreed on the first row and now differ by {now:.3g} nats/token, so the "
+        "The rollout engine and the trainer agreed on the first row and now differ by {now:.3g} nats/token. The "
         "rollout engine uses stale weights.",
         now=now,
         first=began,

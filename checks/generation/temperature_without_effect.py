@@ -47,8 +47,8 @@ def temperature_without_effect(
     No finding.
 
     ## What this certifies, and what it does not
-    The probe certifies, within 12%, that the temperature has an effect. GEN004 judges the other sampler settings
-    (top-p, penalties) together.
+    The probe certifies that the sampler applies the declared temperature, within 12%. GEN004 judges the other sampler
+    settings (top-p, penalties) together.
 
     ## Known false alarms
     A schedule that is currently at temperature 1 while `settings` declare its final value.

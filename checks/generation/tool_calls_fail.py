@@ -31,9 +31,9 @@ def tool_calls_fail(
     ## What it sees
     The share of failed calls over the last 5 rows is above 50%. In addition, the share over the whole run is above 50%,
     or the recent share is 50 points above that of the first rows. Severity is info on the first row and **warning**
-    starting at the second. Above 90% it is an outcome. It is an **error** starting at row 10 if the reward is recorded
-    and has not gained. Below 90% the severity is info in a run whose reward has gained. Rows without tool calls are
-    skipped.
+    starting at the second. Above 90% it is an outcome. Severity is **error** starting at row 10 if the reward is
+    recorded and has not gained. Below 90%, the severity is info in a run whose reward has gained. Rows without tool
+    calls are skipped.
 
     ## Thresholds
     - `most`: share of failed calls, 0 to 1, above which more fail than succeed.

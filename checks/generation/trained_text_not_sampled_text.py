@@ -33,8 +33,8 @@ def trained_text_not_sampled_text(
     recomputed from the sampled ids, while at most 5% of the texts contain template tokens (otherwise PAD001 explains
     the difference). (2) The rollout engine's raw logits differ from the trainer's by more than 1e-2 nats per token on
     the first row. For (2), no update has happened, so the weights are equal. The rollout must not have run in train
-    mode with checkpointing. The two forward passes therefore used different tokens, positions or masks. It fires on 3
-    of 5 rows.
+    mode with checkpointing. The two forward passes therefore used different tokens, positions or masks. The check fires
+    on 3 of 5 rows.
 
     ## Thresholds
     - `gap`: difference between the scored and the recomputed share of valid responses, 0 to 1, above which the check

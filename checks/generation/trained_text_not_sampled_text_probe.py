@@ -29,8 +29,8 @@ def probe_trained_ids(mask: Any, render: Any, tokenizer: Any, model: Any = None,
     ## What the probe does
     The probe passes canary responses through the trainer's batch (or through its loss, on an observed model). They have
     1 to 6 ids that survive decoding and encoding, with and without EOS. The last tokens of each row must be the
-    response. If a custom sampling loop builds the batch, the probe ends each response with EOS to stop the loop, which
-    is correct.
+    response. If a custom sampling loop builds the batch, the probe ends each response with EOS to stop the loop. This
+    EOS counts as sampled.
     """
     craft = probes.crafted_inputs
     own = [ids for _, ids in craft.rendered(render, prompts)]

@@ -43,12 +43,12 @@ def grad_norm_spike(
     A spike is a norm (before clipping) that exceeds three values. These are five times the largest norm of the 20 rows
     before it, their median plus 8 median absolute deviations, and the clipping limit (the declared one, or else 1.0,
     the default of the trainers). A step that is not clipped is normal. An infinite norm counts as well. A spike alone
-    is a warning, or info while the reward has gained. It is an error if a second infinite norm follows within 100 rows,
-    or if the reward falls (by five standard errors and 30% of its range) within five rows of a spike. The first 20 rows
-    are not judged for spikes. A norm may also be huge throughout. A median over 10 rows above 20 is a warning, and so
-    is a norm above a million on every row of at least two. While the reward has gained, the severity of a huge norm is
-    info. It is not info if the median is five times that of the first 20 rows, because the scale of a loss does not
-    grow.
+    is a warning, or info while the reward has gained. Severity is error if a second infinite norm follows within 100
+    rows, or if the reward falls (by five standard errors and 30% of its range) within five rows of a spike. The first
+    20 rows are not judged for spikes. A norm may also be huge throughout. A median over 10 rows above 20 is a warning,
+    and so is a norm above a million on every row of at least two. While the reward has gained, the severity of a huge
+    norm is info. Severity is not info if the median is five times that of the first 20 rows, because the scale of a
+    loss does not grow.
 
     ## Thresholds
     - `rows`: previous rows that a spike is compared with.

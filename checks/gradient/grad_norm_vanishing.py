@@ -19,9 +19,9 @@ def grad_norm_vanishing(
     ## What it sees
     The norm is below a thousandth of the first level of the run (median of its first five norms) for ten rows in a row.
     The log must include the run's start, the task must not be solved, and less than 90% of the groups may be known to
-    have zero variance. If this is true for more than half of the run, it is an outcome. It is an **error** if the log
-    counts the groups with differing rewards, because the weights do not change although there is signal. GRD008 covers
-    a gradient norm that has been 0 since the first row.
+    have zero variance. If this is true for more than half of the run, it is an outcome. Severity is **error** if the
+    log counts the groups with differing rewards, because the weights do not change although there is signal. GRD008
+    covers a gradient norm that has been 0 since the first row.
 
     ## Thresholds
     - `vanished_below_share`: share of the first level below which the gradient counts as vanished.

@@ -21,16 +21,17 @@ def gradient_accumulation_overwrites(
     low_precision: float = 0.99,
     slack: float = 0.02,
 ) -> Fires | None:
-    """Gradients are accumulated incorrectly: micro-batches do not add up, or the previous step's gradient remains.
+    """Micro-batch gradients do not sum to the full-batch gradient, or the previous step's gradient is not cleared.
 
     ## What it sees
     The probe passes four samples of equal length through the trainer's `backward`, as one batch, as 2 and as 4
     micro-batches. Direction (cosine at least 0.999) and norm (within 2%) must match; a wrong norm alone is a warning,
-    because Adam cancels it. The same must hold for four samples of unequal length; otherwise it is a warning. The
-    gradient that the optimizer gets in the trainer's own `step` must not contain the previous step's gradient, so its
-    change must not point in that direction. Other changes, such as those of a critic or of running statistics updated
-    between the steps, are accepted. A loss that splits its batch itself (into packs of tokens or parts of a fixed size)
-    must give a response the same weight, regardless of which samples share its part; otherwise it is a warning.
+    because Adam cancels it. The same must hold for four samples of unequal length; otherwise the severity is warning.
+    The gradient that the optimizer gets in the trainer's own `step` must not contain the previous step's gradient, so
+    its change must not point in that direction. Other changes, such as those of a critic or of running statistics
+    updated between the steps, are accepted. A loss that splits its batch itself (into packs of tokens or parts of a
+    fixed size) must give a response the same weight, regardless of which samples share its part; otherwise the severity
+    is warning.
 
     ## Thresholds
     - `limit`: minimum cosine of the gradients with one and with several micro-batches.
@@ -39,9 +40,9 @@ def gradient_accumulation_overwrites(
 
     ## Why it matters
     `p.grad.copy_(g)` keeps only the last micro-batch: most of every batch is silently discarded. A wrong divisor
-    changes the size of the gradient relative to clipping and weight decay. If every micro-batch is divided by its own
-    token count, tokens in micro-batches of short responses have more weight, and the result depends on the available
-    memory.
+    changes the size of the gradient relative to clipping and weight decay. If the loss of every micro-batch is divided
+    by its own token count, tokens in micro-batches of short responses have more weight, and the result depends on the
+    available memory.
 
     ## Example
     ```python
@@ -119,8 +120,8 @@ def gradient_accumulation_overwrites(
     cosine, ratio = _split(backward, model, *probes.loss_trials.alike(render, tokenizer, model, prompts, [2, 7, 3, 6]))
     return fires(
         not (cosine >= limit and abs(ratio - 1) <= slack),
-        "With responses of unequal length, micro-batches and the full batch give different gradients (cosine "
-        "{cosine:.3f}, {ratio:.2f} times the norm): every micro-batch is divided by its own token count.",
+        "With responses of unequal length, micro-batches give a different gradient than the full batch (cosine "
+        "{cosine:.3f}, {ratio:.2f} times the norm). The loss of every micro-batch is divided by its own token count.",
         warning=True,
         cosine=cosine,
         ratio=ratio,
@@ -157,8 +158,8 @@ def _of_own_parts(loss: Any, model: Any, made: Any, responses: Any) -> Fires:
 def _unequal(times: float, words: str, **evidence: Any) -> Fires:
     return fires(
         abs(times - 1) > 0.05,
-        "A response has {weight:.2f} times the weight " + words + ": every micro-batch is divided by its own token "
-        "count.",
+        "A response has {weight:.2f} times the weight " + words + ". The loss of every micro-batch is divided by its "
+        "own token count.",
         warning=True,
         weight=times,
         **evidence,

@@ -22,7 +22,7 @@ def gradient_leaps_again(
     info otherwise. GRD002 covers a single spike.
 
     ## Thresholds
-    - `times`: factor over the median of the previous rows.
+    - `times`: ratio of the norm to the median of the previous rows above which it is a spike.
     - `rows`: rows over which that median is computed.
     - `tall`: gradient norm up to which spikes are expected between norms near 0, in a run with mostly zero-variance
       groups.
@@ -38,7 +38,7 @@ def gradient_leaps_again(
     ```text
     grad_norm: 0.4x20 60x3 0.4x9
     ```
-    Warning at step 21: The gradient norm has spiked 3 times to at least 100 times its level, up to 60.
+    Warning at step 21: The gradient norm spiked 3 times to at least 100 times its recent median (maximum: 60).
 
     ```text
     grad_norm: 0.4x20 4x3 0.4x9
@@ -60,7 +60,7 @@ def gradient_leaps_again(
     leap = leaps(grad_norm, rows, times, tall)
     return fires(
         leap & ~(reward_gained | eval_gained),
-        "The gradient norm has spiked {leaps:.0f} times to at least 100 times its level, up to {highest:.3g}.",
+        "The gradient norm spiked {leaps:.0f} times to at least 100 times its recent median (maximum: {highest:.3g}).",
         info=leap,
         hold=(again, within),
         clear=within,

@@ -19,11 +19,11 @@ def loss_leaps_again(
     ## What it sees
     The check fires if, on three rows within 100, the size of the loss is above 20 and above a hundred times the median
     size of the 20 rows before. If the reward has not gained, the severity is **warning** and the finding is an outcome;
-    starting at the tenth spike, it is an **error**. If the reward has gained, the severity is info. GRD009 covers
-    spikes of the gradient norm.
+    starting at the tenth spike, the severity is **error**. If the reward has gained, the severity is info. GRD009
+    covers spikes of the gradient norm.
 
     ## Thresholds
-    - `times`: factor over the median size of the previous rows.
+    - `times`: ratio of the size of the loss to the median size of the previous rows above which it is a spike.
     - `rows`: rows over which that median is computed.
     - `tall`: size of the loss up to which spikes are expected in a run whose loss is near 0 by construction.
     - `again`: number of spikes that form a pattern; a single one may be chance.
@@ -39,7 +39,7 @@ def loss_leaps_again(
     ```text
     loss: 0.04x20 5000 0.04x19 5000 0.04x19 5000 0.04x19
     ```
-    Warning at step 21: The loss has spiked 3 times to at least 100 times its level, up to 5000.
+    Warning at step 21: The loss spiked 3 times to at least 100 times its recent median (maximum: 5000).
 
     ```text
     loss: 0.04x20 1 0.04x19 1 0.04x19 1 0.04x19
@@ -60,7 +60,7 @@ def loss_leaps_again(
     leap = leaps(size, rows, times, tall)
     return fires(
         leap & ~reward_gained,
-        "The loss has spiked {leaps:.0f} times to at least 100 times its level, up to {highest:.3g}.",
+        "The loss spiked {leaps:.0f} times to at least 100 times its recent median (maximum: {highest:.3g}).",
         info=leap,
         error=leap & ~reward_gained & (total(leap) >= often),
         hold=(again, within),

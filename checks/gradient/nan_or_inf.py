@@ -38,21 +38,22 @@ def nan_or_inf(
     entropy, reward, ratios, advantages, and the margin of preference pairs. A NaN is critical at once. Infinite
     gradients are a warning while they are isolated, and an error starting at the third.
 
-    A NaN in KL, entropy or margin is an **info** if it does not enter the loss. That is the case if the gradient norm
-    of the same row (or the loss, if no norm is logged) is finite and not 0, or if the KL coefficient is 0. It is also
-    an info if responses still get different rewards after a NaN row, because NaN weights generate only garbage. A NaN
-    loss next to such a gradient norm is a **warning**: the update was finite, so this value was not trained on. It is
-    critical if the loss is NaN on more than half of all rows or of the last 10 rows.
+    Severity of a NaN in KL, entropy or margin is **info** if it does not enter the loss. That is the case if the
+    gradient norm of the same row is finite and not 0. The loss is used if no norm is logged. It is also the case if the
+    KL coefficient is 0. Severity is also info if responses still get different rewards after a NaN row, because NaN
+    weights generate only garbage. A NaN loss next to such a gradient norm is a **warning**: the update was finite, so
+    this value was not trained on. Severity is critical if the loss is NaN on more than half of all rows or of the last
+    10 rows.
 
-    If only the gradient norm was NaN, the finding becomes an **info** once the norm is finite and above 0 again.
-    Starting at the third such NaN, it becomes a **warning**. NaN weights give no such gradient, so the trainer skipped
-    that update. A later NaN gets the same severity while it lasts no longer than the longest gap from which the run has
+    If only the gradient norm was NaN, the severity becomes **info** once the norm is finite and above 0 again. Starting
+    at the third such NaN, it becomes **warning**. NaN weights give no such gradient, so the trainer skipped that
+    update. A later NaN gets the same severity while it lasts no longer than the longest gap from which the run has
     recovered. The finding stays critical if the norm was NaN on more than half of the rows, because most updates were
     then skipped.
 
     ## Thresholds
     - `isolated`: number of infinite gradients up to which the finding is a warning, and of skipped NaN gradients up to
-      which it is an info.
+      which the severity is info.
     - `refused_share`: share of rows, 0 to 1, above which skipped updates, or NaN losses, are not isolated.
     - `rows`: recent rows over which NaN losses are counted.
 

@@ -31,7 +31,7 @@ def no_gradient_so_far(
     that is not recorded, from the spread of the batch.
 
     ## Thresholds
-    - `rows`: number of recorded rows, all with a norm of 0, at or above which it is a warning.
+    - `rows`: number of recorded rows, all with a norm of 0, at or above which the severity is warning.
 
     ## Why it matters
     The gradient of a working loss is not exactly 0 while advantages differ, and is always 0 while they do not. Either

@@ -7,9 +7,9 @@ def kl_beyond_text(kl: Column, step: Column, *, beyond: float = 100.0) -> Fires:
     """The newest row has a KL to the reference above 100 nats/token, which is impossible for real text.
 
     ## What it sees
-    If the KL is above 100 nats per token on the newest row, and for the first time, it is a **warning** until the next
-    row. KL001 judges a KL that stays high, KL008 repeated spikes, and KL006 the first row of a log that starts at step
-    0 or 1.
+    If the KL is above 100 nats per token on the newest row, and for the first time, the severity is **warning** until
+    the next row. KL001 judges a KL that stays high, KL008 repeated spikes, and KL006 the first row of a log that starts
+    at step 0 or 1.
 
     ## Thresholds
     - `beyond`: KL, nats per token, that policy drift cannot cause: under the reference, each token has a probability

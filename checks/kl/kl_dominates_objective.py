@@ -19,15 +19,15 @@ def kl_dominates_objective(
     """The KL term outweighs the reward, so updates pull the policy back to the reference model.
 
     ## What it sees
-    The check uses the median of the last three recorded shares of the KL term in the gradient norm. Above 0.5, it is a
-    warning; above 0.8 in a run whose reward has not gained, it is an error. If only the share of the loss value is
-    known, the severity is at most warning. The check then requires three consecutive values above 0.8, a KL that has
-    fallen below 90% of its highest value, and no gain in reward.
+    The check uses the median of the last three recorded shares of the KL term in the gradient norm. Above 0.5, the
+    severity is warning; above 0.8 in a run whose reward has not gained, the severity is error. If only the share of the
+    loss value is known, the severity is at most warning. The check then requires three consecutive values above 0.8, a
+    KL that has fallen below 90% of its highest value, and no gain in reward.
 
     ## Thresholds
     - `warn`: share of the KL term in the gradient norm, 0 to 1, for a warning.
     - `bad`: share of the KL term in the gradient norm, 0 to 1, for an error.
-    - `value`: share of the KL term in the value of the loss, 0 to 1, above which it is a warning.
+    - `value`: share of the KL term in the value of the loss, 0 to 1, above which the severity is warning.
     - `back`: share of its highest value below which the KL counts as falling.
 
     ## Why it matters

@@ -37,9 +37,9 @@ def kl_explosion(
     KL above 10, or a median over five rows above 5, counts regardless of the first row. This is a warning, and an error
     once the reward has fallen (by five standard errors and 30% of its range). If the reward has fallen, a KL above 0.1
     that is ten times the median of the previous 20 rows is also an error. A median over five rows above 100, or a KL
-    above 100 on every row so far, is also an error if the reward has not gained. It is critical above 10 if the reward
-    has fallen. If a row is the mean over an epoch (`rows = epochs`), no first level is needed: a KL above 1.5 is a
-    warning, and above 10 an error. Without a gain in reward, the finding is an outcome. The onset is the step since
+    above 100 on every row so far, is also an error if the reward has not gained. Severity is critical above 10 if the
+    reward has fallen. If a row is the mean over an epoch (`rows = epochs`), no first level is needed: a KL above 1.5 is
+    a warning, and above 10 an error. Without a gain in reward, the finding is an outcome. The onset is the step since
     which the KL has been above 0.5.
 
     ## Thresholds
@@ -48,8 +48,8 @@ def kl_explosion(
     - `grown_factor`: factor over the first row's KL.
     - `sudden_nats`: KL, nats per token, above which a sudden rise counts.
     - `extreme`: KL, nats per token, above which it counts as exploded regardless of its first value.
-    - `lasting`: median KL, nats per token, above which it counts as exploded regardless of its first value, because the
-      text is implausible under the reference.
+    - `lasting`: median KL, nats per token, above which it counts as exploded regardless of its first value. The text is
+      then implausible under the reference.
     - `beyond`: KL, nats per token, above which the finding is an error if the reward has not gained.
 
     ## Why it matters

@@ -20,16 +20,16 @@ def kl_identically_zero(
     ## What it sees
     The check uses five or more recorded values of the KL after the first. It fires if all are below 1e-8 in size, or if
     all are the same number with more than three decimals and more than one significant digit. Runs that declare a KL
-    coefficient of 0 are skipped. It is an error if the run declares a coefficient above 0 and fifteen values are 0. A
-    KL that is printed as 0 only because it is small would have grown by then. Severity is info if the reward has
-    gained. It is also info if the KL is 0 without a declared coefficient (unless the loss is also 0 on more than
+    coefficient of 0 are skipped. Severity is error if the run declares a coefficient above 0 and fifteen values are 0.
+    A KL that is printed as 0 only because it is small would have grown by then. Severity is info if the reward has
+    gained. Severity is also info if the KL is 0 without a declared coefficient (unless the loss is also 0 on more than
     fifteen rows), because trainers without a KL term log 0. Rows with a gradient norm of exactly 0 are not counted,
     because a policy that does not move stays at its reference.
 
     ## Thresholds
     - `zero`: |KL|, nats per token, below which it counts as 0.
-    - `least_rows`: recorded values after the first that must all be 0.
-    - `proving_rows`: recorded values after the first that must all be 0 for an error.
+    - `least_rows`: number of recorded values after the first, all of which must be 0.
+    - `proving_rows`: number of recorded values after the first, all of which must be 0 for an error.
 
     ## Why it matters
     A policy that has been updated differs from its reference. A KL of exactly zero was computed against the policy

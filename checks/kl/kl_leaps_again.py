@@ -29,7 +29,7 @@ def kl_leaps_again(
     ## Thresholds
     - `absurd`: KL, nats per token, that the mean over a text never reaches. At 10, each token's probabilities under
       policy and reference differ by a factor of 22,000.
-    - `times`: factor over the median of the previous rows.
+    - `times`: ratio of the KL to the median of the previous rows above which it is a spike.
     - `rows`: rows over which that median is computed.
     - `again`: number of spikes that form a pattern; a single one may be chance.
     - `within`: number of rows over which spikes are counted.

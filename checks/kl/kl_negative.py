@@ -31,11 +31,11 @@ def kl_negative(
     values of a signed estimate must also be below the warning limit, because single batches scatter around 0.
 
     ## Thresholds
-    - `warn`: signed KL, nats per token, below which it is a warning.
-    - `bad`: signed KL, nats per token, below which it is an error.
+    - `warn`: signed KL, nats per token, below which the severity is warning.
+    - `bad`: signed KL, nats per token, below which the severity is error.
     - `impossible`: k2 or k3, nats per token, below which its sign or formula is wrong.
-    - `summed`: signed KL summed over the response, nats, below which it is a warning.
-    - `summed_bad`: signed KL summed over the response, nats, below which it is an error.
+    - `summed`: signed KL summed over the response, nats, below which the severity is warning.
+    - `summed_bad`: signed KL summed over the response, nats, below which the severity is error.
     - `rows`: recorded signed estimates whose mean must be below the limit as well.
 
     ## Why it matters

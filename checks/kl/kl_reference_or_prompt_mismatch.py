@@ -36,7 +36,7 @@ def kl_reference_or_prompt_mismatch(
     """The KL is far from 0 before any learning, so policy and reference are scored differently.
 
     ## What it sees
-    The check uses the KL of the first row, if that is step 0 or 1. It is a warning above 0.02 nats per token and an
+    The check uses the KL of the first row, if that is step 0 or 1. Severity is warning above 0.02 nats per token and
     error above 10. Up to 1.5, the severity is info once the reward has gained or the task is solved. If a row is the
     mean over an epoch (`rows = epochs`), the first row includes many updates. The finding is then a warning of low
     confidence once the KL falls below 90% of the first value: a policy that starts at its reference would move away
@@ -70,12 +70,12 @@ def kl_reference_or_prompt_mismatch(
 
     ## Known false alarms
     On-policy distillation, whose reference is a teacher: public runs start at 0.5 to 0.9 nats. With a declared teacher,
-    the severity is info. It is also info if a run declares no KL term, because the log then contains the distance to a
-    different model. In a run that learns, it is info up to 1.5 nats. With LoRA, the reference is the base model, so a
-    run that starts from a supervised adapter starts at a distance. If an adapter is declared, the severity is info up
-    to 10 nats. Logs that are written after the updates of the step: one update moves a small model by about 0.01 nats.
-    A log that starts after step 1, which is judged only above 1.5 nats with a later fall (an error above 10); a resumed
-    run looks the same. Sums over the sequence, which are a separate field.
+    the severity is info. Severity is also info if a run declares no KL term, because the log then contains the distance
+    to a different model. In a run that learns, it is info up to 1.5 nats. With LoRA, the reference is the base model,
+    so a run that starts from a supervised adapter starts at a distance. If an adapter is declared, the severity is info
+    up to 10 nats. Logs that are written after the updates of the step: one update moves a small model by about 0.01
+    nats. A log that starts after step 1, which is judged only above 1.5 nats with a later fall (an error above 10); a
+    resumed run looks the same. Sums over the sequence, which are a separate field.
 
     ## Remedy
     Build ids once and pass ids instead of text. Use eval mode for both models, and disable the adapter for the

@@ -40,7 +40,7 @@ def probe_reference(
         hidden = sum(_hidden(batch, n, prompt) for n, prompt in enumerate(own))
         return fires(
             True,
-            "In {hidden} of {rows} prompts, the loss masks tokens that the rollout attends to: padding is detected "
+            "In {hidden} of {rows} prompts, the loss masks tokens that the rollout attends to. Padding is detected "
             "by token id, and the prompt contains that id."
             if hidden == strange
             else "{strange} of {rows} prompts reach the loss with ids that differ from those in the rollout.",

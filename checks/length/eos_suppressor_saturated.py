@@ -17,7 +17,7 @@ def eos_suppressor_saturated(
 
     ## What it sees
     The check uses the share of responses in which EOS would have been chosen before `min_new_tokens`. A share above 0.5
-    on 3 of 5 rows is a warning, and above 0.9 it is an error. For a fixed policy this share can only grow with the
+    on 3 of 5 rows is a warning, and one above 0.9 is an error. For a fixed policy this share can only grow with the
     minimum.
 
     ## Thresholds

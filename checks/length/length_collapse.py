@@ -53,18 +53,19 @@ def length_collapse(
     ## What it sees
     The check compares the response length (median, else mean) with that of the first row, before any update. It must be
     below a quarter of that length, and three standard errors below it by the noise of single rows on a log scale. If
-    this holds on 3 of 5 rows, it is a warning. It is an error if three conditions hold on 6 of the last 10 rows. The
-    reward is known, it has moved by less than half of the smallest detectable gain, and it is not near its maximum. If
-    the reward has not fallen and responses still have 8 tokens, an error requires 20 rewards. It is also an error if
-    the length is at most 2 tokens, and critical at 1.5 tokens or less. Severity is info if the reward has gained and
-    either the task is solved, or the gain came before the collapse and has been kept. If the reward components are
-    known, only the gain of those other than formatting counts. Runs whose first row has fewer than 8 tokens are not
-    judged, because their task asks for short answers. The onset is the step at which the length fell below 90% of its
-    first value. Once the reward has moved, the length at the best reward replaces the first value if it is smaller.
+    this holds on 3 of 5 rows, the severity is warning. Severity is error if three conditions hold on 6 of the last 10
+    rows. The reward is known, it has moved by less than half of the smallest detectable gain, and it is not near its
+    maximum. If the reward has not fallen and responses still have 8 tokens, an error requires 20 rewards. Severity is
+    also error if the length is at most 2 tokens, and critical at 1.5 tokens or less. Severity is info if the reward has
+    gained and either the task is solved, or the gain came before the collapse and has been kept. If the reward
+    components are known, only the gain of those other than formatting counts. Runs whose first row has fewer than 8
+    tokens are not judged, because their task asks for short answers. The onset is the step at which the length fell
+    below 90% of its first value. Once the reward has moved, the length at the best reward replaces the first value if
+    it is smaller.
 
     ## Thresholds
     - `collapsed_below_share`: share of the first response length below which it counts as collapsed.
-    - `shortest`: tokens up to which it is an error regardless of the reward.
+    - `shortest`: tokens up to which the severity is error regardless of the reward.
     - `single`: tokens up to which it is critical.
     - `ordinary`: tokens of the first row below which the task asks for short answers.
     - `early_rewards`: rewards before which a reward that has not fallen may still rise.

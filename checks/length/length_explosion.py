@@ -36,15 +36,15 @@ def length_explosion(
 
     ## What it sees
     The mean length of the last 5 rows is above twice that of the first row. The difference must exceed three standard
-    errors of the noise of single rows on a log scale (one row of a small batch may be short by chance). It is a warning
-    if, in addition, the share of truncated responses rose by 0.15 or the mean length exceeds 75% of `max_new_tokens`.
-    Above twice the first length, it is an error in three cases. First, the reward has fallen from its best level, and
-    responses are 1.5 times as long as they were then. In addition, truncated responses have risen or are not recorded,
-    or the length is near the limit. Second, truncated responses have risen or the length is near the limit, and the
-    reward has moved by less than half of the smallest detectable gain (starting at the 20th reward). Third, the share
-    of invalid responses has risen by 0.3. It fires on 3 of 5 rows. The onset is the step at which the mean exceeded
-    1.25 times the first length. If the reward has fallen, it is the step at which the mean exceeded the length at the
-    best reward.
+    errors of the noise of single rows on a log scale (one row of a small batch may be short by chance). Severity is
+    warning if, in addition, the share of truncated responses rose by 0.15 or the mean length exceeds 75% of
+    `max_new_tokens`. Above twice the first length, the severity is error in three cases. First, the reward has fallen
+    from its best level, and responses are 1.5 times as long as they were then. In addition, truncated responses have
+    risen or are not recorded, or the length is near the limit. Second, truncated responses have risen or the length is
+    near the limit, and the reward has moved by less than half of the smallest detectable gain (starting at the 20th
+    reward). Third, the share of invalid responses has risen by 0.3. The check fires on 3 of 5 rows. The onset is the
+    step at which the mean exceeded 1.25 times the first length. If the reward has fallen, it is the step at which the
+    mean exceeded the length at the best reward.
 
     ## Thresholds
     - `grown_factor`: factor over the first response length.

@@ -76,35 +76,37 @@ def truncation_excess(
     """Too many responses are truncated at the length limit.
 
     ## What it sees
-    The check uses the share of truncated responses. It is a **warning** if more than 10% of the responses in the last 5
-    rows are truncated, on at least three of these rows (one truncated response of eight may be chance). It is also a
-    warning if more than half are truncated on every row so far.
+    The check uses the share of truncated responses. Severity is **warning** if more than 10% of the responses in the
+    last 5 rows are truncated, on at least three of these rows (one truncated response of eight may be chance). Severity
+    is also warning if more than half are truncated on every row so far.
 
-    It is an **error** in two cases:
+    Severity is **error** in two cases:
 
-    - after 10 steps: in the last 10 rows, more than half of the responses are truncated and the reward has fallen, or
-      more than 80% are truncated and the reward is constant
-    - after 60 steps: more than 80% are truncated, over the whole run and recently, and the reward has not gained (this
-      requires a logged share, or mean lengths that are all equal)
+    - after 10 steps: in the last 10 rows, more than half of the responses are truncated and the reward has fallen.
+      Alternatively, more than 80% are truncated and the reward is constant.
+    - after 60 steps: more than 80% are truncated, over the whole run and recently, and the reward has not gained. This
+      requires a logged share, or mean lengths that are all equal.
 
-    It is not an error if the reward has gained, if it is at 80% of its maximum and differs within a batch, or if
-    truncation is falling (Kendall's tau over those rows below -0.4). If more than 80% are truncated by a logged share,
-    a gain must exceed what formatting explains. If the reward has formatting components and others, the others must
-    have gained. If only the sum is known, it must have gained half a standard deviation of single rewards. If no spread
-    is recorded, the required gain is 0.25 on a scale of 0 to 1, and any detectable gain on another scale.
+    Three things prevent an error: the reward has gained, it is at 80% of its maximum and differs within a batch, or
+    truncation is falling. Truncation is falling if Kendall's tau over those rows is below -0.4. If more than 80% are
+    truncated by a logged share, a gain must exceed what formatting explains. If the reward has formatting components
+    and others, the others must have gained. If only the sum is known, it must have gained half a standard deviation of
+    single rewards. If no spread is recorded, the required gain is 0.25 on a scale of 0 to 1, and any detectable gain on
+    another scale.
 
-    Severity is **info** if truncation has no visible cost. This is the case if the reward has gained, or if it has not
-    fallen and at most half of the responses are truncated, recently and over the whole run. If over 80% are truncated,
-    recently and over the whole run by a logged share, it is info only if the task is solved. Many runs that learn start
-    with half of their responses truncated; STL001 reports a reward that also stays flat.
+    Severity is **info** if truncation has no visible cost. This is the case if the reward has gained. It is also the
+    case if the reward has not fallen and at most half of the responses are truncated, recently and over the whole run.
+    If over 80% are truncated, recently and over the whole run by a logged share, severity is info only if the task is
+    solved. Many runs that learn start with half of their responses truncated; STL001 reports a reward that also stays
+    flat.
 
     If no share is logged, it is estimated from the mean length over 10 rows. At a share r of the limit, 0.95 or more,
     it is 2r - 1. The limit is the declared one, a constant largest length, or the longest mean. The longest mean counts
-    only if other means have decimals. In addition, it must have occurred three times and be a multiple of 32 or 50, or
-    have occurred on ten rows and a tenth of all rows. Each row at exactly that mean then counts as fully truncated. A
-    mean length above 16 tokens that has been exactly at its maximum for 10 rows is also the limit. Two rows are enough
-    if the longest recorded response equals the mean on both. A logged share counts as 0 if even the longest response is
-    below 95% of the declared limit.
+    only if other means have decimals. In addition, it must be a multiple of 32 or 50 that has occurred three times.
+    Otherwise, it must have occurred on ten rows and a tenth of all rows. Each row at exactly that mean then counts as
+    fully truncated. A mean length above 16 tokens that has been exactly at its maximum for 10 rows is also the limit.
+    Two rows are enough if the longest recorded response equals the mean on both. A logged share counts as 0 if even the
+    longest response is below 95% of the declared limit.
 
     The finding clears once the last 5 rows are below the threshold, so the end of the run counts, not the start.
 

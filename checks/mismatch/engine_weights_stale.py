@@ -26,7 +26,7 @@ def engine_weights_stale(
     In a token batch, the log-probability differences are aligned with the changes that training made, either since the
     reference model or in the newest update. Alternatively, they grow with the recorded age of the weights. A batch may
     record no reference, no second forward pass and no weight versions. The engine's weights then count as stale if both
-    sides agreed on the first batch (k3 KL below 1e-4) and most of the difference has no other cause. It is an error
+    sides agreed on the first batch (k3 KL below 1e-4) and most of the difference has no other cause. Severity is error
     above a k3 of 0.01, or if the engine still has the initial weights.
 
     ## Thresholds
@@ -46,7 +46,7 @@ def engine_weights_stale(
     mismatch_causes: {"stale": [0.5, 0.4]}
     rollout_mismatch_kl: 0.02
     ```
-    Error at step 1: The rollout engine samples with stale weights: this explains 50% of the log-probability
+    Error at step 1: The rollout engine samples with stale weights. This explains 50% of the log-probability
     difference.
 
     ```text
@@ -72,7 +72,7 @@ def engine_weights_stale(
     share = where((along < least) & (rollout_gap > equal) & (grown > rest), grown, along)
     return fires(
         share > least,
-        "The rollout engine {what}: this explains {share:.0%} of the log-probability difference.",
+        "The rollout engine {what}. This explains {share:.0%} of the log-probability difference.",
         hold=(1, 1),
         error=(share > least) & ((initial > least) | (rollout_gap > bad)),
         what=where(initial > least, "still has the initial weights", "samples with stale weights"),

@@ -42,7 +42,7 @@ def generator_frozen(
     trainer_surprise: 0.5x10 0.6x10
     ```
     Error at step 13: Since the start, the trainer's log-probability of sampled tokens has moved by 0.1 nats/token and
-    the rollout engine's by 0: the engine does not get the updates.
+    the rollout engine's by 0. The engine does not get the updates.
 
     ```text
     rollout_surprise: 0.5x10 0.59x10
@@ -67,7 +67,7 @@ def generator_frozen(
     return fires(
         (trainer > moved) & (engine < share * trainer),
         "Since the start, the trainer's log-probability of sampled tokens has moved by {trainer:.2g} nats/token and "
-        "the rollout engine's by {engine:.2g}: the engine does not get the updates.",
+        "the rollout engine's by {engine:.2g}. The engine does not get the updates.",
         hold=(3, 5),
         trainer=trainer,
         engine=engine,

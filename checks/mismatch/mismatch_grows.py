@@ -73,7 +73,7 @@ def mismatch_grows(
         now=now,
         why=where(
             unchanged(learning_rate),
-            "The learning rate is 0, so the numerics of the engine drift",
+            "The learning rate is 0, so the weights cannot be stale: the engine's numerics drift",
             "The engine's weights lag, or its numerics drift",
         ),
     )

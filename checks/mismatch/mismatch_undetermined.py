@@ -36,7 +36,7 @@ def mismatch_undetermined(
     mismatch_causes: {"routing": [0.2, 0.1]}
     rollout_mismatch_kl: 0.01
     ```
-    Info at step 1: The token batch does not show why 80% of the log-probability difference arises: weight versions or
+    Info at step 1: The token batch does not show why 80% of the log-probability difference arises. Weight versions or
     reference log-probabilities would separate stale weights from other causes.
 
     ```text
@@ -58,7 +58,7 @@ def mismatch_undetermined(
     share = each(unexplained, mismatch_causes)
     return fires(
         (share > rest) & (rollout_gap > warn) & ~(baseline(rollout_gap, 1) < equal),
-        "The token batch does not show why {share:.0%} of the log-probability difference arises: weight versions or "
+        "The token batch does not show why {share:.0%} of the log-probability difference arises. Weight versions or "
         "reference log-probabilities would separate stale weights from other causes.",
         hold=(1, 1),
         share=share,

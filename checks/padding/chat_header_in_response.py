@@ -16,8 +16,8 @@ def chat_header_in_response(
 
     ## What it sees
     Over 5 rows, the check averages the share of responses with a template token such as <|start_header_id|> or
-    <|im_start|>. Above 2% it is a warning, above 5% an error, on 3 of 5 rows. Single steps of healthy runs reach 1.6%.
-    The onset is the step since which the share of single rows has been that high.
+    <|im_start|>. Above 2%, the severity is warning, above 5% error, on 3 of 5 rows. Single steps of healthy runs reach
+    1.6%. The onset is the step since which the share of single rows has been that high.
 
     ## Thresholds
     - `rows`: rows over which the share is averaged.

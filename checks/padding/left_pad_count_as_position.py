@@ -42,8 +42,8 @@ def left_pad_count_as_position(
     chat_header_rate: 0x2 0.82x3
     reward_recomputed_gap: 0x2 -0.6x3
     ```
-    Critical at step 3: 82% of the scored texts contain template tokens, and their score differs by 0.6 from the
-    score of the sampled ids: responses are extracted at the wrong position.
+    Critical at step 3: 82% of the scored texts contain template tokens, and their score differs by 0.6 from that of the
+    sampled ids. Responses are extracted at the wrong position.
 
     ```text
     chat_header_rate: 0x5
@@ -63,8 +63,8 @@ def left_pad_count_as_position(
     """
     return fires(
         (abs(reward_recomputed_gap) > gap) & (chat_header_rate > header),
-        "{rate:.0%} of the scored texts contain template tokens, and their score differs by {gap:.2g} from the score "
-        "of the sampled ids: responses are extracted at the wrong position.",
+        "{rate:.0%} of the scored texts contain template tokens, and their score differs by {gap:.2g} from that of the "
+        "sampled ids. Responses are extracted at the wrong position.",
         rate=chat_header_rate,
         gap=abs(reward_recomputed_gap),
     )

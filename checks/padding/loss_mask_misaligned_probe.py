@@ -33,12 +33,12 @@ def probe_mask(
     mask to the last tokens. If the trainer has only a `loss`, the mask is where the gradient of the loss on the logits
     is not zero. The part of this gradient that comes from the advantages, and from a reference close to the policy,
     must be zero outside the response. The advantages must move the log-probability of the next token most. The effect
-    must stay the same if the other prompts of the batch are longer (otherwise it is an error). It must also stay the
-    same if the longest response of the batch is longer with the same total number of tokens (otherwise it is a warning,
-    because the mean counts padding). ENT006 checks other gradients outside the responses if `settings` declare an
-    `entropy_coef`. For multi-turn rollouts (with the adapter's `turns` if the environment answers only tool calls), the
-    result of the rollout is passed to the loss. The loss must train exactly the generated tokens, and no tokens of a
-    tool or of the environment.
+    must stay the same if the other prompts of the batch are longer (otherwise the severity is error). It must also stay
+    the same if the longest response of the batch is longer with the same total number of tokens (otherwise the severity
+    is warning, because the mean counts padding). ENT006 checks other gradients outside the responses if `settings`
+    declare an `entropy_coef`. For multi-turn rollouts (with the adapter's `turns` if the environment answers only tool
+    calls), the result of the rollout is passed to the loss. The loss must train exactly the generated tokens, and no
+    tokens of a tool or of the environment.
     """
     craft = probes.crafted_inputs
     own = [ids for _, ids in craft.rendered(render, prompts)]
@@ -58,7 +58,7 @@ def probe_mask(
     found = _of_whole(mask, whole, rollout, turns, count) if judged else None
     return found or fires(
         count["wrong"] > 0,
-        "In {wrong} of {rows} samples, the loss mask is wrong: it excludes {missed} response tokens (first token: "
+        "In {wrong} of {rows} samples, the loss mask is wrong. It excludes {missed} response tokens (first token: "
         "{first}, last token: {last}) and includes {extra} prompt or padding tokens.",
         **count,
     )
@@ -241,7 +241,7 @@ def _of_width(loss: Any, model: Any, prompt: Any, responses: Any) -> Fires | Non
     return fires(
         True,
         "The loss weights a response {weight:.2f} times as much when its batch contains a longer response, at the same "
-        "number of response tokens: the denominator counts padding.",
+        "number of response tokens. The denominator counts padding.",
         warning=True,
         weight=weight,
     )

@@ -22,12 +22,12 @@ def chosen_likelihood_displaced(
 
     ## What it sees
     The check compares means of the last and the first 5 rows. The margin has grown. In addition, the implicit reward of
-    the chosen responses is negative and has fallen by 1 and by 5 standard errors. If no implicit reward is logged,
-    their log-probability must have fallen by 20%. PRF003 reports a much larger fall.
+    the chosen responses is negative. It has fallen by at least 1, and by at least 5 standard errors. If no implicit
+    reward is logged, their log-probability must have fallen by 20%. PRF003 reports a much larger fall.
 
     ## Thresholds
     - `rows`: rows over which each mean is computed.
-    - `lost`: fall of the implicit reward, in the units of the loss; at beta 0.1, a fall of 1 makes the response 22,000
+    - `lost`: fall of the implicit reward, in the units of the loss. At beta 0.1, a fall of 1 makes the response 22,000
       times less likely.
     - `sigmas`: standard errors that the fall must exceed.
     - `times`: factor by which the log-probability must have fallen if no implicit reward is logged.
@@ -41,7 +41,7 @@ def chosen_likelihood_displaced(
     chosen_reward: 0x10 -2x20
     reward_margin: 0x10 3x20
     ```
-    Info at step 13: The reward margin grew from 0 to 3 while the chosen responses became less likely: their
+    Info at step 13: The reward margin grew from 0 to 3 while the chosen responses became less likely. Their
     implicit reward fell from 0 to -2.
 
     ```text
@@ -71,7 +71,7 @@ def chosen_likelihood_displaced(
     sank = (reward != reward) & (begun < 0) & (logp < times * begun)
     return fires(
         (fell | sank) & (margin - apart > sigmas * error * noise(reward_margin)),
-        "The reward margin grew from {apart:.3g} to {margin:.3g} while the chosen responses became less likely: "
+        "The reward margin grew from {apart:.3g} to {margin:.3g} while the chosen responses became less likely. "
         "{what}.",
         hold=(1, 1),
         clear=rows,
@@ -83,5 +83,5 @@ def chosen_likelihood_displaced(
 
 def _what(first: Any, reward: Any, begun: Any, logp: Any) -> str:
     if reward == reward:
-        return f"their implicit reward fell from {number(first)} to {number(reward)}"
-    return f"their log-probability fell from {number(begun)} to {number(logp)}"
+        return f"Their implicit reward fell from {number(first)} to {number(reward)}"
+    return f"Their log-probability fell from {number(begun)} to {number(logp)}"

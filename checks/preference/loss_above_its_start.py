@@ -45,7 +45,7 @@ def loss_above_its_start(
     ```text
     loss: 0.693x5 1.2x10
     ```
-    Warning at step 10: The loss is 1.2, above the loss of the untrained model (ln 2 = 0.693): some pairs are ranked
+    Warning at step 10: The loss is 1.2, above the loss of the untrained model (ln 2 = 0.693). Some pairs are ranked
     wrongly by wide margins.
 
     ```text
@@ -69,7 +69,7 @@ def loss_above_its_start(
     clear = (excess > sigmas * noise(loss) / math.sqrt(rows)) | (moving_min(loss, rows) - untrained > above)
     return fires(
         known & (excess > above) & clear,
-        "The loss is {level:.3g}, above the loss of the untrained model (ln 2 = 0.693): some pairs are ranked wrongly "
+        "The loss is {level:.3g}, above the loss of the untrained model (ln 2 = 0.693). Some pairs are ranked wrongly "
         "by wide margins.",
         hold=(1, 1),
         level=excess + untrained,

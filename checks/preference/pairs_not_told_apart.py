@@ -46,8 +46,8 @@ def pairs_not_told_apart(
     (warning): the reward accuracy is not near 1, and its noise leaves no room for a tenth of the possible gain
     (`series.trajectory`). **At its start** (warning): the mean of the last 12 margins is within 0.02 of 0. Without
     margins, the mean of the losses must be within 0.01 of ln 2, which is the loss at a margin of 0. This case does not
-    count while the learning rate still rises (before step 150 if no learning rate is recorded). It is an **error** if
-    all margins of the run, or all log-probabilities of the chosen responses, are exactly 0. Margins of 0 are a
+    count while the learning rate still rises (before step 150 if no learning rate is recorded). Severity is **error**
+    if all margins of the run, or all log-probabilities of the chosen responses, are exactly 0. Margins of 0 are a
     **warning** starting at the third row if the learning rate already falls: full updates were made, but the policy
     still equals its reference. If the largest margin is above 0 and below 0.01 at a recorded learning rate, the rate is
     too low.

@@ -20,7 +20,7 @@ def dropout_on(
     a warning. The check is skipped if `disable_dropout` is on.
 
     ## Thresholds
-    - `strong`: dropout probability above which it is a warning.
+    - `strong`: dropout probability above which the severity is warning.
 
     ## Why it matters
     Old and new log-probabilities then come from two different random sub-networks. Ratios differ from 1 before any

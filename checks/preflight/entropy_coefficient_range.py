@@ -17,8 +17,8 @@ def entropy_coefficient_range(entropy_coef: Column, *, warning_above: float = 0.
     entropy collapse or explosion, the finding is a note.
 
     ## Thresholds
-    - `warning_above`: entropy coefficient above which it is a warning.
-    - `error_above`: entropy coefficient above which it is an error.
+    - `warning_above`: entropy coefficient above which the severity is warning.
+    - `error_above`: entropy coefficient above which the severity is error.
 
     ## Why it matters
     The bonus adds coef x H per token regardless of the answer's quality. Its sign decides the effect of a large

@@ -19,7 +19,7 @@ def entropy_target_out_of_reach(
 
     ## Thresholds
     - `info_nats`: target entropy, nats per token, above which the severity is info.
-    - `warning_nats`: target entropy, nats per token, above which it is a warning.
+    - `warning_nats`: target entropy, nats per token, above which the severity is warning.
 
     ## Why it matters
     The controller raises the coefficient as long as entropy is below the target. A language model that answers well has

@@ -12,7 +12,7 @@ def few_prompts_per_update(groups: Column, *, info_prompts: float = 8, warning_p
 
     ## Thresholds
     - `info_prompts`: prompts per step below which the severity is info.
-    - `warning_prompts`: prompts per step below which it is a warning.
+    - `warning_prompts`: prompts per step below which the severity is warning.
 
     ## Why it matters
     Adam makes a full-size step, whatever the batch size. With three prompts, most of them in zero-variance groups, one

@@ -17,8 +17,8 @@ def generation_batch_not_whole_groups(
     For TRL, ms-swift and axolotl, the check computes per-device batch x processes x steps per generation, if the number
     of processes is known. For prime-rl, it uses `orchestrator.batch_size`. It fires if this number is not divisible by
     the responses per prompt. Severity is info if the command starts a custom script whose file was not read, because
-    forks of the first TRL versions count prompts here. It is also info if the number of processes is unknown and the
-    batch of one process is not divisible. Before TRL 0.18, gradient accumulation does not count.
+    forks of the first TRL versions count prompts here. Severity is also info if the number of processes is unknown and
+    the batch of one process is not divisible. Before TRL 0.18, gradient accumulation does not count.
 
     ## Why it matters
     A group must not be split, so the trainers refuse to start.

@@ -22,7 +22,7 @@ def kl_coefficient_out_of_range(
 
     ## Thresholds
     - `info_above`: KL coefficient above which the severity is info.
-    - `warning_above`: KL coefficient above which it is a warning.
+    - `warning_above`: KL coefficient above which the severity is warning.
     - `in_reward_above`: KL coefficient of a KL in the reward above which the severity is info.
 
     ## Why it matters

@@ -41,8 +41,8 @@ def learning_rate_too_high(
 
     ## Thresholds
     - `full_info_rate`: learning rate of full fine-tuning above which the severity is info.
-    - `full_warning_rate`: learning rate of full fine-tuning at or above which it is a warning.
-    - `highest_adapter_rate`: learning rate of LoRA at or above which it is a warning.
+    - `full_warning_rate`: learning rate of full fine-tuning at or above which the severity is warning.
+    - `highest_adapter_rate`: learning rate of LoRA at or above which the severity is warning.
     - `large_model_billions`: size of the smallest model, in billions of parameters, to which these limits apply.
     - `flies_kl`: KL, in nats per token, above which a rate of 1e-3 or more is a warning if it is unknown whether an
       adapter is trained.

@@ -26,9 +26,9 @@ def learning_rate_too_low(
 
     ## Thresholds
     - `adapter_info`: learning rate of LoRA up to which the severity is info.
-    - `adapter_warning`: learning rate of LoRA up to which it is a warning.
+    - `adapter_warning`: learning rate of LoRA up to which the severity is warning.
     - `full_info`: learning rate of full fine-tuning up to which the severity is info.
-    - `full_warning`: learning rate of full fine-tuning up to which it is a warning.
+    - `full_warning`: learning rate of full fine-tuning up to which the severity is warning.
     - `warmup_steps`: rows without an increase after which the warm-up counts as over.
 
     ## Why it matters

@@ -23,8 +23,8 @@ def preference_rate_too_high(
 
     ## Thresholds
     - `full_info`: learning rate of full fine-tuning above which the severity is info.
-    - `full_warning`: learning rate of full fine-tuning at or above which it is a warning.
-    - `adapter_warning`: learning rate of LoRA at or above which it is a warning.
+    - `full_warning`: learning rate of full fine-tuning at or above which the severity is warning.
+    - `adapter_warning`: learning rate of LoRA at or above which the severity is warning.
 
     ## Why it matters
     The loss depends only on the margin. Large steps widen the margin by making the rejected response much less likely,

@@ -13,11 +13,11 @@ def removed_setting(
 
     ## What it sees
     The check covers arguments of TRL's `GRPOConfig`, Hydra overrides of verl, and options of OpenRLHF and ms-swift. A
-    name that some version accepted but the current one does not is reported as info. It is an error if the file itself
-    pins a version that does not accept the name. It is a warning if requirements in the same folder pin such a version.
-    It is info if the script filters arguments by the class, or catches the TypeError. These are not checked: Unsloth,
-    which drops such keys with a warning; verl's `+key=value`, which adds missing keys; and commands that pass their own
-    configuration file.
+    name that some version accepted but the current one does not is reported as info. Severity is error if the file
+    itself pins a version that does not accept the name. Severity is warning if requirements in the same folder pin such
+    a version. Severity is info if the script filters arguments by the class, or catches the TypeError. These are not
+    checked: Unsloth, which drops such keys with a warning; verl's `+key=value`, which adds missing keys; and commands
+    that pass their own configuration file.
 
     ## Why it matters
     With an unpinned trainer, a script that ran last month now fails. The error is a TypeError, Hydra's "Key is not in

@@ -22,8 +22,8 @@ def router_differs_in_rollouts(
 
     ## What it sees
     The model's name indicates a mixture of experts (`30B-A3B`, Mixtral, gpt-oss, DeepSeek-V3, ...), and the run has a
-    separate rollout engine, no routing replay, and token-level ratios. It is a warning if, in addition, rollouts are
-    asynchronous or are reused for several updates, and no correction of the ratio is declared.
+    separate rollout engine, no routing replay, and token-level ratios. Severity is warning if, in addition, rollouts
+    are asynchronous or are reused for several updates, and no correction of the ratio is declared.
 
     ## Why it matters
     Small numerical differences between engine and trainer change which experts are selected. The probability of a token

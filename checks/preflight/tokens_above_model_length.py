@@ -50,7 +50,7 @@ def tokens_above_model_length(
         (needed > model) | alone,
         "Up to {tokens:.0f} tokens of {what} do not fit into {into} ({length:.0f}).",
         tokens=fmax(needed, response),
-        what=where(alone, "response plus a prompt", "prompt and response"),
+        what=where(alone, "a response and its prompt", "prompt and response"),
         into=where(of_training == 1, "the training sample length", "the engine's maximum length"),
         length=model,
     )

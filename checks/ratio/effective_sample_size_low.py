@@ -14,10 +14,10 @@ def effective_sample_size_low(
 
     ## What it sees
     The effective sample size of the importance weights is (sum w)^2 / sum w^2, as a share of the batch. If the mean of
-    the last 5 rows is below 10%, it is a **warning**; below 2%, it is an **error**.
+    the last 5 rows is below 10%, the severity is **warning**; below 2%, the severity is **error**.
 
     ## Thresholds
-    - `low`: share of the batch, 0 to 1, for a warning; at 10%, the gradient is as noisy as with a tenth of the
+    - `low`: share of the batch, 0 to 1, for a warning. At 10%, the gradient is as noisy as with a tenth of the
       responses.
     - `none`: share of the batch, 0 to 1, for an error; at 2%, five of 256 responses determine the gradient.
 

@@ -24,7 +24,7 @@ def importance_weight_off_one(
     - `agree`: k3 KL, nats per token, below which rollout engine and trainer agree token by token.
     - `off_factor`: factor by which the mean importance weight differs from 1 on two consecutive rows.
     - `far_factor`: factor by which the mean importance weight differs from 1 on one row.
-    - `tiny`: mean importance weight below which it is an error.
+    - `tiny`: mean importance weight below which the severity is error.
 
     ## Why it matters
     Under the rollout engine's distribution, the expected weight is exactly 1. Summed over a response of a thousand

@@ -14,7 +14,8 @@ def importance_weights_mostly_clipped(
 
     ## What it sees
     Over the last 5 rows, the check averages the share of tokens (or responses) whose importance weight (trainer to
-    rollout engine) was truncated or masked. Above 30%, it is a **warning**; above 70%, it is an **error**.
+    rollout engine) was truncated or masked. Above 30%, the severity is **warning**; above 70%, the severity is
+    **error**.
 
     ## Thresholds
     - `many`: share of tokens, 0 to 1, for a warning, because truncation is intended for rare outliers.

@@ -21,10 +21,10 @@ def ratio_not_one_at_first_minibatch(
 
     ## What it sees
     The check uses the mean of |ratio - 1| on the first minibatch of a rollout, before any optimizer step on that
-    rollout. If the mean is above 0.01 on 3 of 5 rows, it is a warning; above 0.05, it is an error. If the settings
-    declare one update per rollout (as many prompts in an update as in a step, one pass), every minibatch is the first
-    one. A clip fraction above 0.001 is then a warning too. This does not apply to multi-turn rollouts: each turn is a
-    sample, so a rollout has more samples than prompts.
+    rollout. If the mean is above 0.01 on 3 of 5 rows, the severity is warning; above 0.05, the severity is error. If
+    the settings declare one update per rollout (as many prompts in an update as in a step, one pass), every minibatch
+    is the first one. A clip fraction above 0.001 is then a warning too. This does not apply to multi-turn rollouts:
+    each turn is a sample, so a rollout has more samples than prompts.
 
     ## Thresholds
     - `warn`: mean |ratio - 1| of the first minibatch for a warning.

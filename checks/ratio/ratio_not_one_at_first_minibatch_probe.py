@@ -84,7 +84,7 @@ def probe_ratio(
     ratio, off = off_one()
     return fires(
         off,
-        "The old log-probabilities do not follow the policy: after a small change of its weights, the ratio differs "
+        "The old log-probabilities do not follow the policy. After a small change of its weights, the ratio differs "
         "from 1 by {ratio:.3g} on average before any update. They come from the reference or from the initial weights.",
         error=True,
         ratio=ratio,
@@ -170,7 +170,7 @@ def _uneven(loss: Any, model: Any, render: Any, tokenizer: Any, prompts: Any) ->
             return fires(
                 True,
                 "Before any update, the tokens of one response have importance weights that differ by a factor of "
-                "{factor:.2g}: sampler and loss give the same tokens different log-probabilities.",
+                "{factor:.2g}. Sampler and loss give the same tokens different log-probabilities.",
                 error=True,
                 factor=float(size.max() / size.min()),
             )

@@ -28,8 +28,8 @@ def ratio_or_clip_reversed(
     of the bound, and must act at 1.25 of the bound (otherwise error). Every sample must have a gradient at a ratio of 1
     (otherwise error). If `settings` declare `epsilon`, the old log-probabilities that the `objective` receives must
     affect the gradient (otherwise error). A forward pass of the policy without gradient on the samples must also affect
-    the gradient, unless the pass is used only for logging. Otherwise, it is a warning if `epsilon` is declared, and
-    info if not.
+    the gradient, unless the pass is used only for logging. Otherwise, the severity is warning if `epsilon` is declared,
+    and info if not.
 
     ## Why it matters
     The minimum of the clipped and the unclipped objective is pessimistic: it ignores gains beyond the bound but not

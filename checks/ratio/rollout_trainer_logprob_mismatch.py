@@ -31,12 +31,12 @@ def rollout_trainer_logprob_mismatch(
 
     ## What it sees
     The check measures the difference of the two log-probabilities as the k3 KL in nats per token, on 2 of 3 rows. The
-    KL is recorded, or estimated as pi/4 d^2 from the mean absolute difference d of the log-probabilities. It is a
+    KL is recorded, or estimated as pi/4 d^2 from the mean absolute difference d of the log-probabilities. Severity is
     warning above 2e-3 (d = 0.05, a factor of 1.05 per token), or at a mean probability difference above 0.01. Up to
     1e-2, the severity is info if the reward has gained, or if k3 was in this range on the first row and has not doubled
-    since. It is an error above 1e-2 (d = 0.11) if the reward has not gained. It is critical above 1e-1 (d = 0.36; an
-    error if k3 was not recorded), or if the median of five rows is above 1e-2 and has doubled within 20 rows. If the
-    raw logits of the rollout engine are also recorded, they show on which side the cause is.
+    since. Severity is error above 1e-2 (d = 0.11) if the reward has not gained. Severity is critical above 1e-1 (d =
+    0.36; an error if k3 was not recorded), or if the median of five rows is above 1e-2 and has doubled within 20 rows.
+    If the raw logits of the rollout engine are also recorded, they show on which side the cause is.
 
     ## Thresholds
     - `warn`: k3 KL, nats per token, for a warning.

@@ -18,8 +18,8 @@ def knob_not_wired(found: Comparison, *, places: int = 3) -> Fires | None:
     ## What it sees
     The two runs differ in a declared setting that should affect training, such as the seed (names, lengths and logging
     should not). Their metrics are nevertheless equal to the last printed digit at every shared step. If this is true
-    for every metric that varies, it is an error. If it is true only for metrics of the responses (reward, advantages,
-    length, entropy) while others differ, it is a warning: the changed setting does not reach them.
+    for every metric that varies, the severity is error. If it is true only for metrics of the responses (reward,
+    advantages, length, entropy) while others differ, the severity is warning: the changed setting does not reach them.
 
     ## Thresholds
     - `places`: number of shared steps at or above which equality is not chance.

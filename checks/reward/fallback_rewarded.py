@@ -41,8 +41,8 @@ def fallback_rewarded(
     reward_mean: 0.6x5 0.5x5
     fallback_rate: 0.05x5 1x5
     ```
-    Error at step 10: The reward is 0.5 on steps with almost only invalid responses and 0.6 on valid ones: a
-    fallback is scored instead of the response.
+    Error at step 10: The reward is 0.5 on steps where almost every response is invalid, and 0.6 on steps where most
+    responses are valid. A fallback is scored instead of the response.
 
     ```text
     reward_mean: 0.6x5 0x5
@@ -67,8 +67,8 @@ def fallback_rewarded(
     enough = (bads >= least_steps) & (goods >= least_steps)
     return fires(
         enough & (valid > floor) & (earned - floor > paid_share * (valid - floor)),
-        "The reward is {earned:.3g} on steps with almost only invalid responses and {valid:.3g} on valid ones: a "
-        "fallback is scored instead of the response.",
+        "The reward is {earned:.3g} on steps where almost every response is invalid, and {valid:.3g} on steps where "
+        "most responses are valid. A fallback is scored instead of the response.",
         hold=(1, 1),
         earned=earned,
         valid=valid,

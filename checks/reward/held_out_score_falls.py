@@ -26,10 +26,10 @@ def held_out_score_falls(
     ## What it sees
     The check uses the trajectory of the held-out score (`series.trajectory`). It fires if the last window is below the
     best one by more than noise explains. With few evaluations, it fires if the scores since the highest decrease by an
-    exact rank test. It is a **warning** if the score has lost 15% of its best level and a quarter of the range that it
-    has covered. Starting at 30% and half of that range, it is an **error**. It is also a **warning** if the last
-    quarter is below the first by more than the smallest detectable gain. Such a drop is smaller, but training lowered
-    the score that it should raise.
+    exact rank test. Severity is **warning** if the score has lost 15% of its best level and a quarter of the range that
+    it has covered. Starting at 30% and half of that range, the severity is **error**. Severity is also **warning** if
+    the last quarter is below the first by more than the smallest detectable gain. Such a drop is smaller, but training
+    lowered the score that it should raise.
 
     ## Why it matters
     The goal of a run is its score on prompts that it was not trained on. If that score falls, the checkpoint to keep is

@@ -10,8 +10,9 @@ def judge_failures(
     """The judge failed to score some responses.
 
     ## What it sees
-    The check averages `judge_failure_rate` over the last 10 recorded steps. Above 2%, it is a **warning**; above 10%,
-    it is an **error**. Failures are timeouts, unparsable verdicts, refused calls and scores from a fallback heuristic.
+    The check averages `judge_failure_rate` over the last 10 recorded steps. Above 2%, the severity is **warning**;
+    above 10%, the severity is **error**. Failures are timeouts, unparsable verdicts, refused calls and scores from a
+    fallback heuristic.
 
     ## Thresholds
     - `rows`: rows over which failures are averaged.

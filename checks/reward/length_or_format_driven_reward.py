@@ -54,7 +54,7 @@ def length_or_format_driven_reward(
     last 30 rows that record both. It fires if longer responses get more reward, the squared correlation is above 0.5,
     and both have grown since the start. It does not compare levels, because two rising series always correlate in
     levels. It does not report a negative correlation, which is normal in healthy runs whose wrong answers ramble to the
-    limit (squared correlation 0.64 and 0.69 in two of them).
+    limit. The squared correlation is 0.64 and 0.69 in two such runs.
 
     The onset is the first row of the first such window.
 

@@ -15,8 +15,8 @@ def longer_responses_score_higher(
 
     ## What it sees
     The check correlates reward and length (in characters) over the responses of a step, or over those that were saved.
-    It averages the correlation over ten steps with at least four responses. It is a **warning** if the correlation is
-    above 0.7 and responses are 1.5 times as long as at the start. Without the growth, the severity is info.
+    It averages the correlation over ten steps with at least four responses. Severity is **warning** if the correlation
+    is above 0.7 and responses are 1.5 times as long as at the start. Without the growth, the severity is info.
 
     ## Thresholds
     - `correlation`: correlation of reward and length, -1 to 1; at 0.7, length explains half of the variance of the
@@ -33,7 +33,7 @@ def longer_responses_score_higher(
     length_reward_correlation: 0.9x40
     response_chars_mean: 250x20 500x20
     ```
-    Warning at step 25: Longer responses score higher: the correlation of reward and length within a step is 0.90,
+    Warning at step 25: Longer responses score higher. The correlation of reward and length within a step is 0.90,
     and the mean length grew from 250 to 500 characters.
 
     ```text
@@ -58,7 +58,7 @@ def longer_responses_score_higher(
     follows = (mean > correlation) & (total(tie == tie) >= steps)
     return fires(
         follows & (now >= grown * first),
-        "Longer responses score higher: the correlation of reward and length within a step is {mean:.2f}, and the "
+        "Longer responses score higher. The correlation of reward and length within a step is {mean:.2f}, and the "
         "mean length grew from {first:.3g} to {now:.3g} characters.",
         info=follows,
         hold=(1, 1),

@@ -41,8 +41,8 @@ def outcome_hides_fallback(
     success_rate: 0.5x5 0.4x5
     fallback_rate: 0.05x5 1x5
     ```
-    Error at step 10: The success rate is 40.0% on steps with almost only invalid responses, and 50.0% on valid
-    ones.
+    Error at step 10: The success rate is 40.0% on steps where almost every response is invalid, and 50.0% on steps
+    where most responses are valid.
 
     ```text
     success_rate: 0.5x5 0x5
@@ -65,7 +65,8 @@ def outcome_hides_fallback(
     shown = total(where(is_good, outcome, 0.0)) / maximum(goods, 1)
     return fires(
         (bads >= least_steps) & (goods >= least_steps) & (shown > 0) & (hidden > shown_share * shown),
-        "The success rate is {hidden:.1%} on steps with almost only invalid responses, and {shown:.1%} on valid ones.",
+        "The success rate is {hidden:.1%} on steps where almost every response is invalid, and {shown:.1%} on steps "
+        "where most responses are valid.",
         hold=(1, 1),
         hidden=hidden,
         shown=shown,

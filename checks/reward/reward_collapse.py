@@ -34,11 +34,11 @@ def reward_collapse(
     ## What it sees
     The check uses the trajectory of the reward, or otherwise of the success rate (`series.trajectory`). It fires if the
     last window is below the best one by more than noise explains; the critical value accounts for a test after every
-    row. It is a **warning** if the metric has lost 15% of its best level and a quarter of the range that it has
-    covered. Starting at 30% and half of that range, it is an **error**. It is **critical** if the metric is back within
-    a tenth of that range above its lowest value in the run. For rewards below 0, only the share of the range counts: a
-    fall from -4 to -5 is as large as one from 1 to 0. The onset is the step at which the level changes if two levels
-    are fitted, by least squares, to the rewards since the best window.
+    row. Severity is **warning** if the metric has lost 15% of its best level and a quarter of the range that it has
+    covered. Starting at 30% and half of that range, the severity is **error**. Severity is **critical** if the metric
+    is back within a tenth of that range above its lowest value in the run. For rewards below 0, only the share of the
+    range counts: a fall from -4 to -5 is as large as one from 1 to 0. The onset is the step at which the level changes
+    if two levels are fitted, by least squares, to the rewards since the best window.
 
     ## Thresholds
     - `floor_share`: share of the range above the lowest reward, 0 to 1, within which the finding is critical.

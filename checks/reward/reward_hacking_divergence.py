@@ -66,14 +66,14 @@ def reward_hacking_divergence(
     ## What it sees
     Starting at the 20th reward, the reward has gained and has not fallen (`series.trajectory`). The check compares the
     reward with the trajectories of three other metrics (unless they are the reward itself): the held-out score, the
-    success rate and the share of valid responses. It is an **error** if one of them has lost most of what it had
-    reached (30% of its best level and half of its range). It is a **warning** if one of them has fallen by less, but
-    beyond its noise. It is also a warning if the mean of 5 values has never been above 0.05 while the reward rose by
-    twice that. The onset is the step at which that metric was best, because a policy that optimises something else gets
-    worse gradually. If there are five or more held-out scores and they have not fallen, the other two metrics do not
-    count. Severity is **info** if no other metric is recorded. Reward hacking cannot then be ruled out, because the
-    reward curve looks excellent while the reward function is being exploited. REW007 and REW011 judge the components of
-    the reward, including those that are only logged.
+    success rate and the share of valid responses. Severity is **error** if one of them has lost most of what it had
+    reached (30% of its best level and half of its range). Severity is **warning** if one of them has fallen by less,
+    but beyond its noise. Severity is also warning if the mean of 5 values has never been above 0.05 while the reward
+    rose by twice that. The onset is the step at which that metric was best, because a policy that optimises something
+    else gets worse gradually. If there are five or more held-out scores and they have not fallen, the other two metrics
+    do not count. Severity is **info** if no other metric is recorded. Reward hacking cannot then be ruled out, because
+    the reward curve looks excellent while the reward function is being exploited. REW007 and REW011 judge the
+    components of the reward, including those that are only logged.
 
     ## Thresholds
     - `rows`: values averaged for a metric that never left its minimum, and number of held-out scores that rule the
@@ -90,7 +90,7 @@ def reward_hacking_divergence(
     reward_mean: 0.2->0.8x40
     eval_score: 0.5->0.2x40
     ```
-    Error at step 5: The reward rose from 0.215 to 0.731, but the held-out score fell from 0.492 to 0.215, so the policy
+    Error at step 5: The reward rose from 0.215 to 0.731, but the held-out score fell from 0.492 to 0.215. The policy
     may be exploiting the reward function.
 
     ```text
@@ -132,10 +132,10 @@ def reward_hacking_divergence(
         name, since = where(worse, field, name), where(sinks, latest(where(level >= best(level), step, np.nan)), since)
         level_of, best_of = where(worse, level, level_of), where(worse, most, best_of)
         fell, lost, flat, alone = fell | sinks, lost | (sinks & gone), flat | lies, alone & ~known
-    so = where(fell | flat, "the policy may be exploiting the reward function", "reward hacking cannot be ruled out")
+    so = where(fell | flat, "The policy may be exploiting the reward function", "Reward hacking cannot be ruled out")
     return fires(
         rose & (fell | flat | alone),
-        "The reward rose from {first:.3g} to {now:.3g}, but {what}, so {so}.",
+        "The reward rose from {first:.3g} to {now:.3g}, but {what}. {so}.",
         warning=rose & (fell | flat),
         error=rose & lost,
         hold=(1, 1),

@@ -31,7 +31,7 @@ def reward_scale_or_ema_shift(
     reward_std: 0.1x10 0.2x12
     ```
     Warning at step 20: The mean and the standard deviation of the reward changed by similar factors (2 and 2)
-    within 10 steps: the reward scale changed, not the policy.
+    within 10 steps. The reward scale changed, not the policy.
 
     ```text
     reward_mean: 0.3x10 0.6x12
@@ -58,7 +58,7 @@ def reward_scale_or_ema_shift(
     return fires(
         alike & (larger | smaller) & beyond,
         "The mean and the standard deviation of the reward changed by similar factors ({mean_factor:.3g} and "
-        "{spread_factor:.3g}) within {steps}: the reward scale changed, not the policy.",
+        "{spread_factor:.3g}) within {steps}. The reward scale changed, not the policy.",
         mean_factor=mean_factor,
         spread_factor=spread_factor,
         steps=words(steps, rows, step - previous(step, rows - 1)),

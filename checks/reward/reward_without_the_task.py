@@ -24,12 +24,12 @@ def reward_without_the_task(
     ## What it sees
     Three kinds of responses ignore the task: empty responses, copies of the prompt, and texts of more than 40
     characters that answer three or more prompts verbatim. The check averages their reward over 5 rows with at least
-    three such responses. If their mean reward is at least that of all responses, while rewards differ, it is a
-    **warning**; at 90% of the highest reward, it is an **error**. A single row of 30 or more rollouts is judged on its
-    own.
+    three such responses. If their mean reward is at least that of all responses, while rewards differ, the severity is
+    **warning**; at 90% of the highest reward, the severity is **error**. A single row of 30 or more rollouts is judged
+    on its own.
 
     ## Thresholds
-    - `high`: share of the highest reward, 0 to 1, at or above which it is an error.
+    - `high`: share of the highest reward, 0 to 1, at or above which the severity is error.
 
     ## Why it matters
     The policy finds a reward that it can get without solving the task within a few steps, and unlearns everything else.

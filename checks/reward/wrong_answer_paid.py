@@ -79,7 +79,7 @@ def wrong_answer_paid(reward: Any, graded: Any) -> Fires | None:
         golds: list[Any] = [None] * len(made)
         if isinstance(gold, str):
             for unparsable in ("", "\\frac{1}{"):
-                name = f"to the gold answer {unparsable!r}"
+                name = f"with the gold answer {unparsable!r}"
                 made += [verifier.Crafted(f"a wrong response {name}", wrong)]
                 made += [verifier.Crafted(f"a response without an answer {name}", "I do not know.")]
                 golds += [unparsable] * 2

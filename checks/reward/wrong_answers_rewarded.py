@@ -24,8 +24,8 @@ def wrong_answers_rewarded(
     The check uses rollouts whose marked final answer is a number and whose reference answer is known. Youden's J is the
     share of correct answers that are rewarded minus the share of wrong answers that are rewarded. The check averages J
     over 5 rows with at least three answers of each kind. If J is at most 0 and more than 10% of the wrong answers are
-    rewarded, it is a **warning**. If J is at most -0.2, it is an **error**. A response counts as rewarded if its reward
-    is in the upper half of the step's rewards, or if it is marked as correct.
+    rewarded, the severity is **warning**. If J is at most -0.2, the severity is **error**. A response counts as
+    rewarded if its reward is in the upper half of the step's rewards, or if it is marked as correct.
 
     ## Thresholds
     - `rows`: rows with correct and wrong answers over which J is averaged.

@@ -53,16 +53,16 @@ def learning_stall(
     The check uses the trajectory of the reward (`series.trajectory`), starting at the 12th reward.
 
     **No reward** (error): the reward has not gained, and at least 85% of the rewards equal the lowest of the run, which
-    is 0 or less. Before the 40th step it is a **warning**. If all rewards are equal and at most 0, and no spread within
-    a batch was recorded, three rewards are sufficient for a warning. Two rewards, or a single reward of exactly 0, are
-    reported as **info**.
+    is 0 or less. Before the 40th step, the severity is **warning**. If all rewards are equal and at most 0, and no
+    spread within a batch was recorded, three rewards are sufficient for a warning. Two rewards, or a single reward of
+    exactly 0, are reported as **info**.
 
     **Nearly 0** (warning): there are more than 20 rewards, none of them negative, and no five of them in a row have a
     mean of 0.01.
 
     **Flat** (warning): more than 20 rewards on a scale other than 0 to 1 are within 1% of each other and below the
-    largest single reward. The reward is also flat if, starting at the 40th step of a log that contains the start of the
-    run, all of this is true:
+    largest single reward. If a log contains the start of the run, the reward is also flat if all of this is true,
+    starting at the 40th step:
 
     - the reward has neither gained nor fallen, and the task is not solved
     - its noise leaves no room for a gain of a tenth of the headroom
@@ -75,8 +75,8 @@ def learning_stall(
     headroom must be at least that large. The best of four responses is one standard deviation above their mean. If
     noise could hide such a gain, the check does not fire, and the verdict is `unproven`.
 
-    A flat reward is an **error** if waiting cannot help. This is the case if most responses are truncated, or if 80% of
-    the groups (of the batches, if groups are not counted) have equal rewards, both recently and over the whole run. A
+    A flat reward is an **error** if waiting cannot help. This is the case if most responses are truncated or 80% of the
+    groups have equal rewards, both recently and over the whole run. Batches are used if groups are not counted. A
     held-out score that has gained counts as learning.
 
     ## Thresholds

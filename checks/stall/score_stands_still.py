@@ -49,10 +49,10 @@ def score_stands_still(
     ## What it sees
     The last values of the success rate (or of the held-out score if no success rate is recorded) are the same number:
     at least eight values, and at least half of all values. The number is above 0 and below that of a solved task.
-    Rounding must not explain it: the number has more than three digits, or the change before it was 0.02 or more. It is
-    a **warning**, and an **error** if the number is 30% below the highest value. If the score has gained, the check
-    fires only if the loss has been exactly 0 on the last eight rows, because then no update changes the policy. The
-    onset is the first of the equal values.
+    Rounding must not explain it: the number has more than three digits, or the change before it was 0.02 or more.
+    Severity is **warning**, and **error** if the number is 30% below the highest value. If the score has gained, the
+    check fires only if the loss has been exactly 0 on the last eight rows, because then no update changes the policy.
+    The onset is the first of the equal values.
 
     ## Thresholds
     - `measured`: number of consecutive equal values.

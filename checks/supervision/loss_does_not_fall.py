@@ -48,13 +48,13 @@ def loss_does_not_fall(
     """The loss of a supervised or preference run rises or does not fall.
 
     ## What it sees
-    The check compares the median of the last 5 losses with the first and the lowest such median. It is a **warning** if
-    the median is a quarter and 0.1 nats above the first, and an **error** if it is also twice the lowest. The median of
-    the last 20 losses is compared too. It is a **warning** if half of the improvement has been lost and this median is
-    30% above the lowest one. Each rise must exceed 5 standard errors, and only rows before the first restart of the
-    step counter count. It is also an **error** if the loss is exactly 0 on 5 consecutive rows and either the first loss
-    or the gradient norm is also 0. Severity is **info** if, starting at the 40th row, no mean of 10 or 80 losses is 2.5
-    standard errors below the first mean. The onset is then the first row.
+    The check compares the median of the last 5 losses with the first and the lowest such median. Severity is
+    **warning** if the median is a quarter and 0.1 nats above the first, and **error** if it is also twice the lowest.
+    The median of the last 20 losses is compared too. Severity is **warning** if half of the improvement has been lost
+    and this median is 30% above the lowest one. Each rise must exceed 5 standard errors, and only rows before the first
+    restart of the step counter count. Severity is also **error** if the loss is exactly 0 on 5 consecutive rows. In
+    addition, the first loss or the gradient norm must be 0. Severity is **info** if, starting at the 40th row, no mean
+    of 10 or 80 losses is 2.5 standard errors below the first mean. The onset is then the first row.
 
     ## Thresholds
     - `rows`: losses in the short median.

@@ -11,7 +11,7 @@ def double_bos(
 
     ## What it sees
     The probe reads the first two ids that the RL renderer, the supervised renderer and the batch of the loss produce
-    for the adapter's prompts. It is an error if one path has two BOS tokens while another has one, and a warning if
+    for the adapter's prompts. Severity is error if one path has two BOS tokens while another has one, and warning if
     every path has two.
 
     ## Why it matters

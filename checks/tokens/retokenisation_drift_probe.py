@@ -17,17 +17,16 @@ def probe_fragile_ids(
     loss: Any = None,
 ) -> Fires | None:
     """## What this certifies, and what it does not
-    The probe passes a response whose ids do not survive decoding and encoding (a word in an unusual split) through the
-    trainer's batch; the ids must stay the same. The probe certifies that the batch of the loss contains the sampled ids
-    even if decoding and encoding would change them. GEN005 reports ids that change for other reasons (a fallback text,
-    a dropped EOS). Word-level tokenizers, in which every sequence survives, are not judged.
+    The probe takes a response whose ids change when it is decoded and encoded again (a word in an unusual split). In
+    the trainer's batch, its ids must stay the same. The probe certifies that the batch of the loss contains the sampled
+    ids even if decoding and encoding would change them. GEN005 reports ids that change for other reasons (a fallback
+    text, a dropped EOS). Word-level tokenizers, in which every sequence survives, are not judged.
 
-    If a multi-turn rollout (`rollout`, `env_mask` or `tool_mask`) returns the whole conversation as ids, each turn must
-    have been generated from exactly the ids that precede it in the conversation. Some templates do not render k turns
-    as a prefix of k + 1 turns: they strip earlier reasoning or drop a role. The policy is then conditioned on a text
-    that differs from the one it is trained on. It is an error if a `loss` trains that conversation in one row. It is a
-    warning without a `loss`, if the loss turns every turn into a separate sample, or if only answers with `<think>`
-    change.
+    A multi-turn rollout (`rollout`, `env_mask` or `tool_mask`) may return the whole conversation as ids. Each turn must
+    then have been generated from exactly the ids that precede it. Some templates do not render k turns as a prefix of k
+    + 1 turns: they strip earlier reasoning or drop a role. The policy is then conditioned on a text that differs from
+    the one it is trained on. Severity is error if a `loss` trains that conversation in one row. Severity is warning
+    without a `loss`, if the loss turns every turn into a separate sample, or if only answers with `<think>` change.
     """
     speaks = next((s for s in (env_mask, tool_mask, rollout) if s is not None), None)
     unseen = None

@@ -22,8 +22,8 @@ def sft_rl_template_mismatch(
     ## What it sees
     The share of responses whose first token can start a valid response is below 0.9 over the first 5 rows, and below
     0.95 over the last 5. Sampling temperatures above 1.1, and rows on which generator and trainer disagree (k3 above
-    1e-3), are excluded, because the generator is then the cause. It fires on 3 of 5 rows. Records only suggest that the
-    templates differ; the probe proves it.
+    1e-3), are excluded, because the generator is then the cause. The check fires on 3 of 5 rows. Records only suggest
+    that the templates differ; the probe proves it.
 
     ## Thresholds
     - `low`: share of responses with a valid first token at the start, 0 to 1, below which the check fires.

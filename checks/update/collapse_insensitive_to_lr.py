@@ -50,7 +50,7 @@ def collapse_insensitive_to_lr(
     new.fallback_rate: 0 1 0 0 1 0 0 1 0 0 1 0 0 1 0
     new.reward_mean: 0.1x15
     ```
-    Error: The rollout collapsed after 5 of 5 updates at learning rate 2e-05 and after 5 of 5 at 2e-06: the step
+    Error: The rollout collapsed after 5 of 5 updates at learning rate 2e-05 and after 5 of 5 at 2e-06. The step
     size is not the cause.
 
     ```text
@@ -86,8 +86,8 @@ def collapse_insensitive_to_lr(
     surely = min(_wilson(*pair) for pair in counts)
     return fires(
         max(one, other) >= ratio * min(one, other) and surely > rate and abs(shares[0] - shares[1]) <= close,
-        "The rollout collapsed after {before} updates at learning rate {one:.2g} and after {after} at {other:.2g}: "
-        "the step size is not the cause.",
+        "The rollout collapsed after {before} updates at learning rate {one:.2g} and after {after} at {other:.2g}. "
+        "The step size is not the cause.",
         one=one,
         other=other,
         before=f"{counts[0][0]} of {counts[0][1]}",

@@ -49,7 +49,7 @@ def collapse_larger_than_policy_movement(
     valid_rate: 1 0 1 0 1 0
     policy_movement_kl: 0.001x6
     ```
-    Error at step 6: A further 100% of the responses became invalid in one step (3 times so far), although the previous
+    Error at step 6: A further 100% of the responses became invalid in one step (3 times so far). The previous
     update moved the policy by only 0.001 nats/token.
 
     ```text
@@ -73,7 +73,7 @@ def collapse_larger_than_policy_movement(
     times = total(jump)
     return fires(
         jump & (times >= least_steps),
-        "A further {rise:.0%} of the responses became invalid in one step ({times} times so far), although the "
+        "A further {rise:.0%} of the responses became invalid in one step ({times} times so far). The "
         "previous update moved the policy by only {moved:.2g} nats/token.",
         hold=(1, 1),
         rise=invalid_rate - previous(invalid_rate),

@@ -23,7 +23,7 @@ def update_collapse_association(
     test: otherwise, a rule that skips updates at low rewards would produce such a table. It fires if three conditions
     hold: Fisher's one-sided p is below 0.01 over at least 5 exposed transitions, the relative risk is 3 or more, and a
     circular-shift permutation test of the updates gives a p of at most 0.05. A p of 1/(n-1), the smallest that this
-    test can give, also counts. It is an error if the two risks differ by 0.5 or more.
+    test can give, also counts. Severity is error if the two risks differ by 0.5 or more.
 
     ## Thresholds
     - `p_value`: one-sided p-value of Fisher's test.

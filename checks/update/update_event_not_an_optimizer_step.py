@@ -31,8 +31,8 @@ def update_event_not_an_optimizer_step(
     correctly change nothing.
 
     ## Why it matters
-    Every statement about what happens after an update depends on this label. Without an optimizer step, optimisation
-    cannot be the cause of later problems, and the run does not learn.
+    Every statement about what happens after an update depends on a correct `update_applied`. Without an optimizer step,
+    optimisation cannot be the cause of later problems, and the run does not learn.
 
     ## Example
     ```text

@@ -98,7 +98,7 @@ async def _exchange(process: Process, call: bytes) -> bytes:
 
 
 def _end(process: Process) -> None:
-    """Kill the process and its children, if they still run."""
+    """Kill the process and its children if they are still running."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if os.name == "posix":
             os.killpg(process.pid, signal.SIGKILL)

@@ -28,7 +28,7 @@ def checks(
     config: common.ConfigFile = None,
     trust_checks: common.TrustChecks = False,
 ) -> None:
-    """Lists the checks; `checks explain CODE` prints a check's page, `checks new CODE NAME FAMILY` writes a new one."""
+    """Lists the checks. `checks explain CODE` prints a check's page; `checks new CODE NAME FAMILY` creates a check."""
     from rich.console import Console
     from rich.table import Table
 

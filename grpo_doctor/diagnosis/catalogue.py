@@ -243,7 +243,8 @@ def _from_source() -> Iterator[None]:
 
 @_once
 def load(folders: tuple[Path, ...] = (), *, compiled: bool = True) -> Catalogue:
-    """The built-in checks, those of installed entry points, and those of the user's ``folders``, which are executed."""
+    """The built-in checks, the checks of installed entry points, and the checks in the user's ``folders``, which are
+    executed."""
     checks = [*_built_in(), *_load_installed()]
     for folder in folders:
         if not folder.is_dir():

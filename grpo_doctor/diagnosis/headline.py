@@ -130,8 +130,8 @@ def failing_sentence(outcome: Finding | None, cause: Finding | None, before: Bef
 
 
 def _ending(facts: Facts, said: str) -> str:
-    """Return how the run ended if it crashed, is short or does not learn, and how much is missing if it has no result;
-    empty if this is already reported."""
+    """Return how the run ended if it crashed, is short or does not learn, and how much is missing if it has no result.
+    Empty if this is already reported."""
     ended = facts.run.ending
     if facts.crash is not None:
         return "" if facts.crash.message in said else facts.crash.message

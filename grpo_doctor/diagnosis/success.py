@@ -127,7 +127,7 @@ def _claim(
 
 def evaluated(success: Mapping[str, Outcome], run_type: RunType, told: Collection[str] = ()) -> str:
     """Return how the held-out score, or else the held-out loss, changed, with the number of its values while they are
-    few; empty if there is none, or if it is already reported (``told``)."""
+    few. Empty if there is none, or if it is already reported (``told``)."""
     name = next((name for name in HELD_OUT if name in success and success[name].rows > 1), "")
     if not name or name in told:
         return ""

@@ -304,7 +304,7 @@ class Engine:
         return self.own((place < end[:, None]) & (place >= (end - lengths)[:, None]), responses)
 
     def own(self, there: Tensor, responses: Sequence[Ids]) -> Tensor:
-        """Return the positions of the responses without those of tokens that tools wrote."""
+        """Return the positions of the responses without tokens that tools wrote."""
         written = torch.tensor([own for ids in responses for own in self.written(ids)], device=there.device)
         return there.masked_scatter(there, written)
 

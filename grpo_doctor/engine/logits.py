@@ -61,8 +61,8 @@ def _of_block(logits: Tensor, size: int) -> LogitStatistics:
 def _sums(logits: Tensor, size: int, all_drawable: bool = True) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Group maxima [N, V/128] of rows x [N, V], a shift s [N], and the sums [N] of exp(x - s) and of exp(x - s) x.
 
-    With a shift, tokens more than ``FAR`` below the largest are clamped to that distance, because ``-inf`` times 0
-    would be NaN, and subnormal numbers are fifty times slower.
+    With a shift, tokens more than ``FAR`` below the largest are clamped to that distance. Otherwise, ``-inf`` times 0
+    would be NaN, and subnormal numbers would be fifty times slower.
     """
     count, width = logits.shape
     device = logits.device

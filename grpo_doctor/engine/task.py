@@ -218,7 +218,7 @@ def make_example(rng: random.Random) -> Example:
 
 
 def demonstration(rng: random.Random, target: Workflow, *, hint: float, bias: float, corrupted: float) -> list[str]:
-    """Return the words of a response for the warm-up: mostly valid, weakly biased to the target, sometimes corrupted.
+    """Return the words of a warm-up response: mostly valid, weakly biased towards the target, sometimes corrupted.
 
     ``hint`` is the probability of the target, ``bias`` the weight of the target's operators, ``corrupted`` the
     probability that one word is replaced by a random one.

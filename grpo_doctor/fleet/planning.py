@@ -209,7 +209,7 @@ def _words(metric: str, gain: float, noise: _Noise, now: Choice, failing: float)
 
 
 def _spares(failing: float) -> str:
-    """Return how many additional runs are needed if a share of them fails: 1 / (1 - share) - 1 of the plan."""
+    """Return a sentence with the extra runs needed if this share of runs fails: share / (1 - share) of the plan."""
     if failing >= 1:
         return "All runs fail: fix the failures first."
     return f"{failing:.0%} of the runs fail: start {failing / (1 - failing):.0%} more runs than the plan needs."

@@ -59,7 +59,7 @@ class LoggedRun:
     ) -> None:
         self.actions, self.on_finding = actions_from_outside(on), on_finding
         self.boundary = Boundary()
-        self.folder = Folder(unused(Path(out).absolute()))  # trainers change the directory
+        self.folder = Folder(unused(Path(out).absolute()))  # trainers may change the working directory
         self.settings: dict[str, Any] = {"framework": framework}
         self.session: Session | None = None
         self._before: list[StepRecord] = []

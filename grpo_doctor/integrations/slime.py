@@ -3,7 +3,7 @@
     --custom-rollout-log-function-path grpo_doctor.integrations.slime.log_rollout_data
 
 slime calls the function in its rollout manager once per rollout, before its own logging, which it does not change.
-Another process logs the metrics of the update (gradient norm, loss, KL), so they are unknown here; run `grpo-doctor
+Another process logs the metrics of the update (gradient norm, loss, KL), so they are unknown here. Run `grpo-doctor
 watch` on the TensorBoard folder or console for these. To set options, name your own function:
 
     log_rollout_data = grpo_doctor.integrations.slime.Hook(on="error=stop", out="runs/mine")

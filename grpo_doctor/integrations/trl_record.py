@@ -188,7 +188,7 @@ def rollouts(parts: Sequence[Local], settings: Mapping[str, Any]) -> list[Sample
 
 
 def trained_mask(inputs: Mapping[str, Any]) -> Tensor:
-    """Return the trained response tokens [B, T]: those of the model, not those of a tool or an environment."""
+    """Return the trained response tokens [B, T]: tokens of the model, not of a tool or an environment."""
     mask: Tensor = inputs["completion_mask"].bool()
     tools = inputs.get("tool_mask")
     return mask if tools is None else mask & tools.bool()

@@ -157,8 +157,8 @@ def _treated(folder: Path, result: Result, alone: Result) -> Row:
 def _rolled_back(folder: Path, alone: Result) -> Row:
     """Judge a rollback to the checkpoint before the first failing step, with the fault fixed.
 
-    A checkpoint contains the whole state, so the run continues bit for bit like the reference run, only later, and no
-    training is needed (`tests/lab/test_lab.py` trains one and compares).
+    A checkpoint contains the whole state, so the run continues bit for bit like the reference run. No training is
+    needed (`tests/lab/test_lab.py` trains one and compares).
     """
     twin = result_of(folder, Job(reference_of(alone.fault), REFERENCE, alone.seed))
     healthy, lost = begins(alone.fault, alone.steps) - 1, since(alone.fault, alone.steps)

@@ -242,7 +242,7 @@ def _beyond_chance(tokens: Tokens, left: np.ndarray, change: np.ndarray) -> bool
 
 
 def _aged(tokens: Tokens, left: np.ndarray) -> _Part | None:
-    """The difference grows with the recorded age of the weights."""
+    """Return the part of the difference that grows with the recorded age of the weights."""
     age = tokens.age
     if not np.isfinite(age).all() or age.min() == age.max():
         return None

@@ -68,8 +68,8 @@ def _tokens(found: Configuration) -> None:
 
 
 def _counts_prompts(found: Configuration) -> bool:
-    """Return whether the group size has a key that the framework does not know, in which case the program's batch may
-    count prompts."""
+    """Return whether the group size has a key that the framework does not know. The program's batch may then count
+    prompts."""
     key, fields = found.keys.get("group_size", ""), found.framework.fields
     return bool(key and fields) and key.rsplit(".", 1)[-1] not in fields
 

@@ -31,7 +31,7 @@ METHODS: Mapping[str, RunType] = {
     **dict.fromkeys(("dpo", "kto", "orpo", "simpo", "cpo", "ipo", "rm", "reward", "reward_model"), "preference"),
     **dict.fromkeys(("sft", "sft_loss", "pt", "supervised", "gkd", "gold", "distill", "distillation"), "supervised"),
 }
-"""Methods that are not reinforcement learning; distillation may sample, in which case its group size is one."""
+"""Methods that are not reinforcement learning. Distillation may sample; its group size is then one."""
 _STARTED = re.compile(r"(?:^|[\s/])([\w\-]+)\.py\b|\s-m\s+([\w.]+)")
 _TUNES = re.compile(r"(?:(?:main|run|train|fsdp|megatron)_)*sft(?:_(?:trainer|train|main))?")
 """Scripts and modules of supervised training, even if they share code with the RL part of their framework."""

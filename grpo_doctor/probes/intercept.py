@@ -191,7 +191,7 @@ def logits_of(model: Any, ids: Tensor, real: Tensor, beside: dict[str, Tensor] |
     output = model(**known) if "input_ids" in takes else model(ids, **known)
     logits: Tensor | None = logits_in(output)
     if logits is None or logits.shape[1] != ids.shape[1]:
-        raise Unjudged("the model's forward pass returns no logits, or not those of all positions")
+        raise Unjudged("the model's forward pass returns no logits, or not the logits of all positions")
     return logits
 
 

@@ -95,7 +95,7 @@ class Hooks:
         self._edit = _Hooked(rewards, is_advantage)
 
     def added(self, tree: ast.Module) -> ast.Module:
-        """Return code with the hooks."""
+        """Return the module with the hooks added."""
         hooked: ast.Module = self._edit.visit(tree)
         return ast.fix_missing_locations(hooked)
 

@@ -129,8 +129,8 @@ def of_states(gradient: Tensor, logits: Tensor, weight: Tensor, temperature: flo
 
 
 def _anew(states: Tensor) -> bool:
-    """Return whether checkpointing recomputes these states in the backward pass, in which case they are detached from
-    their inputs."""
+    """Return whether checkpointing recomputes these states in the backward pass, which detaches them from their
+    inputs."""
     return torch.is_grad_enabled() and states.is_leaf and states.requires_grad
 
 

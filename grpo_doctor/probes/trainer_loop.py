@@ -133,7 +133,7 @@ class TrainerLoop:
                     for some in (two, two[::-1])
                 )
             if [*dict.fromkeys(rows)][:2] != [*dict.fromkeys(swapped)][1::-1]:
-                raise Unseen("the loop samples other prompts than those of its data")
+                raise Unseen("the loop samples prompts that are not in its data")
             self.copies = len([*itertools.takewhile(rows[0].__eq__, rows)])
         except Exception as error:  # noqa: BLE001  (the trainer's own code may raise anything)
             return f"{type(error).__name__}: {error}"

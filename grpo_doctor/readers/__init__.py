@@ -47,7 +47,7 @@ file of all steps only grows."""
 
 def survey(path: Path, mapping: Mapping[str, str] | None = None, kept: Kept | None = None) -> Survey:
     """Read the runs in a file, in a folder or at an address, and return the outcome for every file. Raises `ReadError`
-    for a single file and for an address.
+    if a single file or an address cannot be read.
 
     Args:
         path: the input.

@@ -134,9 +134,9 @@ def checked(run: Run) -> Run:
 
 
 def _unknown(run: Run) -> str:
-    """Return a note that none of the names with several values is known, or that the rows of a table are not steps;
-    otherwise, return nothing. The first column of a table without a known counter is not proposed, because it usually
-    counts the rows."""
+    """Return a note if no name with several values is known, or if the rows of a table are not steps. Otherwise, return
+    an empty string. The first column of a table without a known counter is not proposed, because it usually counts the
+    rows."""
     names = [name for name, count in run.unread.items() if count > 1]
     metrics = [name for name in names if name.lower().replace(" ", "_") not in (*STEP_KEYS, *WEAK_STEP_KEYS)]
     if run.format == "csv" and metrics == names:

@@ -14,7 +14,7 @@ import numpy as np
 
 _FARTHEST = 2.0**53
 _LATE = 2
-"""Number of rows to compare before the first row of an epoch; the last of them may already name that epoch, because a
+"""Number of rows to compare before the first row of an epoch. The last of them may already name that epoch, because a
 bar is redrawn before it is reset to 0."""
 _FEWEST = 5
 """Minimum number of training rows of a run that only its counter identifies."""
@@ -172,7 +172,7 @@ def spread(steps: np.ndarray, rows: np.ndarray, reached: float = 0.0) -> np.ndar
     """Separate the steps of rows that reach the log together.
 
     Rows wait in a buffer while the progress bar advances. A repeated metric at the same position belongs to a later
-    step, so these rows share the distance from the previous position; rows before the first position share the distance
+    step, so these rows share the distance from the previous position. Rows before the first position share the distance
     to it. If the bar does not advance, the rows are counted, in equal parts of the steps that were taken at the end.
 
     Args:

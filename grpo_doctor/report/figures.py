@@ -87,7 +87,7 @@ def _draw_series(axes: Axes, ground: Ground, panel: Panel) -> None:
 
 
 def _ticks(axes: Axes, places: np.ndarray, bottom: float, top: float, color: str, **how: Any) -> None:
-    """Draw vertical ticks as one line with gaps, which takes a tenth of the size of separate markers."""
+    """Draw vertical ticks as one line with gaps, which needs a tenth of the file size of separate markers."""
     x = np.repeat(places.astype(float), 3)
     axes.plot(x, np.tile([bottom, top, np.nan], len(places)), color=color, linewidth=1, **how)
 

@@ -266,7 +266,7 @@ def seen(events: Column, *kinds: str, text: str = "") -> Column:
 
 
 def message_of(events: Column, *kinds: str) -> Column:
-    """Message of the row's first event of these kinds, without its full stop, for messages."""
+    """Message of the row's first event of these kinds, without its full stop, for use inside another message."""
     return words(lambda row: next(e.message for e in row if e.kind in kinds).rstrip("."), events)
 
 

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 LEAST = 8
 """Number of rows at or above which a gain can be distinguished from noise: the fit leaves two degrees of freedom."""
 RISE, FALL = 2.9, 4.6
-"""Critical values of a gain and of a fall, in standard errors without estimation error; see `critical`."""
+"""Critical values of a gain and of a fall, in standard errors, if the standard error were known exactly; see
+`critical`."""
 MATTERS, LOST = 0.15, 0.3
 """Shares of the best level at or above which a fall is reported, and is a failure."""
 PART, HALF = 0.25, 0.5
@@ -295,7 +296,7 @@ class Standing:
         """Return the first level, which the gain is measured from.
 
         It is the level of the smallest window that shows a gain, or of the largest window if none shows a gain. The
-        largest window is also used if only one or two low first values show a gain; the quarters then differ by less
+        largest window is also used if only one or two low first values show a gain. The quarters then differ by less
         than half of the detectable gain. In either case, the first level ends at a rise within the first quarter that
         noise does not explain.
         """

@@ -104,7 +104,7 @@ def test_micro_batches_that_count_alike_are_a_warning() -> None:
     (found,) = probed("mean-of-micro-batch-means", codes=["GRD006"], entropy_coef=0.05).findings
     assert found.severity == "warning"
     assert found.message.startswith(
-        "With responses of unequal length, micro-batches and the full batch give different gradients (cosine 0.8"
+        "With responses of unequal length, micro-batches give a different gradient than the full batch (cosine 0.8"
     )
 
 

@@ -135,7 +135,7 @@ def test_a_pass_trains_on_the_given_samples_and_leaves_the_weights(script: Path)
     [
         ({"inside": "continue"}, "the loop draws data again and again without training on it"),
         ({"inside": "break"}, "the loop ends before every response was trained on"),
-        ({"inside": "batch = {'question': ['hi', 'copy']}"}, "the loop samples other prompts than those of its data"),
+        ({"inside": "batch = {'question': ['hi', 'copy']}"}, "the loop samples prompts that are not in its data"),
         ({"inside": "raise KeyError('device')"}, "KeyError: 'device'"),
     ],
     indirect=["script"],

@@ -314,7 +314,7 @@ class Definitions(Gathered):
                 case ast.DictComp(
                     value=ast.Name(), generators=[ast.comprehension(iter=ast.Call(func=ast.Attribute(whole, "items")))]
                 ):
-                    node = whole  # a test selects which of these the trainer receives
+                    node = whole  # the condition selects which of these items the trainer receives
                 case ast.Name(id=name) if self.inside in self.takers.get(name, ()):
                     return self._passed_on(self.inside)
                 case ast.Name(id=name):

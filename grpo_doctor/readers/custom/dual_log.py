@@ -199,7 +199,7 @@ class Log:
         if self.monitor:
             notes.append(
                 "the trainer's monitor of zero-gradient groups takes each response for a group; its counts, success "
-                "rates and 'normal' were passed over for those of the line about groups with reward std < 0.01"
+                "rates and 'normal' were not used; the line about groups with reward std < 0.01 replaces them"
             )
 
 

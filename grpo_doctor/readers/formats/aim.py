@@ -1,7 +1,7 @@
 """Reads the indexed runs of an Aim repository with Aim's own library, because the store is a RocksDB database.
 
 The library is imported only here. It does not show runs that are not indexed yet (Aim indexes them while its interface
-is open, or with ``aim storage reindex``); the result reports such runs.
+is open, or with ``aim storage reindex``). The result reports such runs.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ class _Console:
         self.last, self._rank = "", b""
         self._known = self._by_bar = self._looks = False
         self.settled = False
-        """Whether a known trainer prints here, so that other lines need not be searched."""
+        """Whether this is the output of a known trainer, so that other lines need not be searched."""
         self._origins: dict[bytes, int] = {}
         self._recent: deque[tuple[int, bytes]] = deque(maxlen=1 + _BELOW)
         """The last lines that are as short as a heading, with their numbers."""

@@ -72,7 +72,7 @@ _ANNOUNCED = re.compile(
     re.IGNORECASE,
 )
 """End of a line (except for the text after its dots) that announces an evaluation, also by its epoch, as DeepSpeed-Chat
-does; the next metrics belong to it."""
+does. The next metrics belong to it."""
 _OF_A_SAMPLE = re.compile(
     r"\W*(?:sample|completion|response|candidate|generation|answer)\s?[#(\[]?\s?\d{0,6}(?:/\d{1,6})?[)\]]?\s?[:|]",
     re.IGNORECASE,
@@ -89,7 +89,7 @@ _OF_AN_ENVIRONMENT = re.compile(
 _HEADING = re.compile(r"(\s*)(?:[^\w\s]{0,3}\s?(\w[\w /]{0,40}?)\s?(?:\([^()]{1,20}\))?\s?|([a-z][\w./@-]{0,80})):\s*")
 """A line that names the indented statistics below it."""
 _KEY = re.compile(r"[a-z][\w./@-]*")
-"""A heading that is a key of YAML: the names below it are paths, as EasyR1 cuts those of verl at their slashes."""
+"""A heading that is a key of YAML: the names below it are paths, because EasyR1 splits verl's names at slashes."""
 _STATISTICS = frozenset("mean std min max median total overall sum".split())
 _LONGEST_LINE = 4096
 _RARELY = 0.01
@@ -412,7 +412,7 @@ class General:
         first = runs[0]
         same = [run for run in runs if np.array_equal(run.steps, first.steps) and _alike(run, first)]
         if len(same) == len(runs) > 1:
-            first.notes.append(f"{len(runs)} processes print the same rows; only those of one are read")
+            first.notes.append(f"{len(runs)} processes print the same rows; only the rows of one process are read")
             return [first]
         return runs
 

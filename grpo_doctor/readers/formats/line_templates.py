@@ -2,7 +2,7 @@
 only bytes are read.
 
 A name is understood through a word of the alias table. A line is silent if no such word precedes a number closely and
-if it contains no mark that a reader looks for; it is then not parsed at all. Generated text is mostly silent.
+if it contains no mark that a reader looks for. It is then not parsed at all. Generated text is mostly silent.
 """
 
 from __future__ import annotations

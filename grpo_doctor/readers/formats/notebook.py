@@ -155,8 +155,8 @@ def _of_cell(file: Input, outputs: Sequence[_Output], code: _Said) -> list[Run]:
 def _of_output(file: Input, output: _Output) -> list[Run]:
     """Return the runs of an output, with the planned steps and the epochs of its progress bar.
 
-    The bar may round epochs down, so those of the rows are a lower bound; 0 epochs are therefore unknown. The rows of a
-    table are numbered by step or by epoch.
+    The bar may round epochs down, so the epochs of the rows are a lower bound, and 0 means unknown. The rows of a table
+    are numbered by step or by epoch.
     """
     runs = printed(file, output.text)
     if output.progress is None:

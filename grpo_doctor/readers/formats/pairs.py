@@ -164,7 +164,7 @@ def _of_list(match: re.Match[str]) -> str:
 
 
 def metrics(text: str) -> dict[str, float]:
-    """Return all named numbers of a line if one of them means a field of training, or else nothing."""
+    """Return all named numbers of a line if one of them means a field of training, or an empty dictionary."""
     names, values = pairs(text)
     told = any(alias.field != "epoch" for name in names for alias in resolve(name))
     return {name: value for name, value in zip(names, values, strict=True) if name.strip("#")} if told else {}

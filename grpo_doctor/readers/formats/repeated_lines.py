@@ -126,7 +126,7 @@ def is_metric(name: str) -> bool:
 
 
 def _steady(values: np.ndarray) -> bool:
-    """Return whether numbers increase by equal steps, in which case they are a counter whatever their name."""
+    """Return whether numbers increase by equal steps. They are then a counter, whatever their name."""
     moves = np.diff(values)
     whole = len(moves) >= _FEW_TEXTS and bool((values == np.floor(values)).all())
     return whole and bool((moves > 0).all() and (moves == moves[0]).mean() >= _STEADY)

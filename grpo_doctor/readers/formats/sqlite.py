@@ -89,7 +89,7 @@ def _holds_rows(store: sqlite3.Connection, name: str) -> bool:
 
 
 def _over() -> bool:
-    """Return whether the input has used up its budget, in which case SQLite interrupts its query."""
+    """Return whether the input has used up its budget. SQLite then interrupts its query."""
     try:
         spent()
     except OverBudgetError:

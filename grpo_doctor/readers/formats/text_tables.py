@@ -34,7 +34,7 @@ _STEP = re.compile(
 
 
 def found(lines: Sequence[str], mapped: Collection[str] = ()) -> tuple[str, list[str]] | None:
-    """Return the separator of a table inside a text, and its header; one cell of the header must be a counter, and one
+    """Return the separator of a table inside a text, and its header. One cell of the header must be a counter, and one
     must be a metric or mapped."""
     rows = [line for line in lines[:_DEEPEST] if not RULE.fullmatch(line)]
     for above, below in pairwise(rows):

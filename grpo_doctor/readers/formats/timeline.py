@@ -13,7 +13,8 @@ from .repeated_lines import Shape, backs, counts_up
 _ASTRAY = 0.2
 """Maximum share of the rows of a shape whose step is lower than that of the row above."""
 _FEWEST_COUNTS, _AT_THEIR_PACE = 3, 0.8
-"""Minimum number of counts between which lines are counted, and the minimum share of counts with equally many lines."""
+"""Minimum number of printed counts that the lines are compared with, and minimum share of these counts that match the
+number of lines (within 1)."""
 _OFTEN_ABOVE = 0.05
 """Minimum share of the steps with lines above the line that names the step."""
 

@@ -43,7 +43,8 @@ def mapping(text: str) -> tuple[str, str] | None:
 
 
 def several(text: str) -> list[str]:
-    """Return the rows of a line with several mappings of numbers, for example after lost line ends, or else nothing."""
+    """Return the rows of a line that contains several mappings of numbers (for example, because line breaks are
+    missing), or an empty list."""
     rows = _FLAT.findall(text) if text.count("{") > 1 else []
     return rows if len(rows) > 1 and "{" not in _FLAT.sub("", text) else []
 

@@ -14,7 +14,7 @@ def test_one_row_before_and_at_the_boundary() -> None:
     found = find("GEN002", rollout_mismatch_raw_kl="0x3 0.031x5")
     assert (found.severity, found.onset_step, found.detected_step) == ("error", 6, 8)
     assert found.message == (
-        "The rollout engine and the trainer agreed on the first row and now differ by 0.031 nats/token, so the rollout "
+        "The rollout engine and the trainer agreed on the first row and now differ by 0.031 nats/token. The rollout "
         "engine uses stale weights."
     )
 

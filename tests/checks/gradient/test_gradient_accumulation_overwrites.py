@@ -30,9 +30,9 @@ def test_a_mean_over_the_tokens_of_each_micro_batch_is_not(style: str) -> None:
     assert found is not None
     assert found.severity == "warning"
     assert found.message == (
-        "With responses of unequal length, micro-batches and the full batch give different gradients (cosine "
-        f"{found.evidence['cosine']:.3f}, {found.evidence['ratio']:.2f} times the norm): every micro-batch is divided by "
-        "its own token count."
+        "With responses of unequal length, micro-batches give a different gradient than the full batch (cosine "
+        f"{found.evidence['cosine']:.3f}, {found.evidence['ratio']:.2f} times the norm). The loss of every micro-batch is "
+        "divided by its own token count."
     )
 
 

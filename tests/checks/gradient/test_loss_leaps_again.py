@@ -10,7 +10,7 @@ LEAPS = "0.04x20 " + "5e3 0.04x19 " * 3
 def test_message() -> None:
     found = find("GRD010", loss=LEAPS, reward_mean="0.6x80")
     assert (found.severity, found.kind, found.onset_step, found.detected_step) == ("warning", "outcome", 21, 61)
-    assert found.message == ("The loss has spiked 3 times to at least 100 times its level, up to 5000.")
+    assert found.message == ("The loss spiked 3 times to at least 100 times its recent median (maximum: 5000).")
 
 
 @pytest.mark.parametrize(

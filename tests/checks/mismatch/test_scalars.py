@@ -51,7 +51,7 @@ def test_a_frozen_engine_stays_while_the_trainer_moves(engine: str, trainer: str
 def test_says_how_far_each_side_has_moved() -> None:
     assert find("MIS014", rollout_surprise="0.5x20", trainer_surprise="0.5x10 0.75x10").message == (
         "Since the start, the trainer's log-probability of sampled tokens has moved by 0.25 nats/token and the "
-        "rollout engine's by 0: the engine does not get the updates."
+        "rollout engine's by 0. The engine does not get the updates."
     )
 
 
@@ -78,7 +78,7 @@ def test_a_small_difference_that_keeps_growing_is_reported(k3: str, severity: st
 @pytest.mark.parametrize(
     ("rate", "why"),
     [("1e-6x13", "The engine's weights lag, or its numerics drift"),
-     ("0x13", "The learning rate is 0, so the numerics of the engine drift"),
+     ("0x13", "The learning rate is 0, so the weights cannot be stale: the engine's numerics drift"),
      ("1e-6 0x12", "The engine's weights lag, or its numerics drift")],
 )  # fmt: skip
 def test_at_a_learning_rate_of_0_the_weights_do_not_lag(rate: str, why: str) -> None:

@@ -8,8 +8,8 @@ def test_one_row_before_and_at_the_boundary() -> None:
     found = find("PAD001", reward_recomputed_gap="0x2 -0.6x3 0x2", chat_header_rate="0x2 0.82x3 0x2")
     assert (found.severity, found.confidence, found.onset_step, found.detected_step) == ("critical", "high", 3, 5)
     assert found.message == (
-        "82% of the scored texts contain template tokens, and their score differs by 0.6 from the score of the "
-        "sampled ids: responses are extracted at the wrong position."
+        "82% of the scored texts contain template tokens, and their score differs by 0.6 from that of the sampled "
+        "ids. Responses are extracted at the wrong position."
     )
     assert found.invalidates[0].startswith("rewards since step 3")
 

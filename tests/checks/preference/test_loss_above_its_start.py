@@ -8,7 +8,7 @@ def test_a_loss_above_that_of_the_untrained_model() -> None:
     finding = find("PRF006", loss="0.69x5 1.2x10")
     assert (finding.severity, finding.kind) == ("warning", "outcome")
     assert finding.message == (
-        "The loss is 1.2, above the loss of the untrained model (ln 2 = 0.693): some pairs are ranked wrongly by wide "
+        "The loss is 1.2, above the loss of the untrained model (ln 2 = 0.693). Some pairs are ranked wrongly by wide "
         "margins."
     )
 

@@ -13,7 +13,7 @@ def test_message() -> None:
     )
     found = find("CFG020", {"model_length": 1024, "max_new_tokens": 1024}, loss="0")
     assert found.message == (
-        "Up to 1024 tokens of response plus a prompt do not fit into the engine's maximum length (1024)."
+        "Up to 1024 tokens of a response and its prompt do not fit into the engine's maximum length (1024)."
     )
 
 

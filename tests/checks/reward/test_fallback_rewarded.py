@@ -8,8 +8,8 @@ def test_five_invalid_steps_that_earn_more_than_half() -> None:
     found = find("REW005", reward_mean="0.6x5 0.5x5", fallback_rate="0.05x5 1x5")
     assert (found.severity, found.detected_step) == ("error", 10)
     assert found.message == (
-        "The reward is 0.5 on steps with almost only invalid responses and 0.6 on valid ones: a fallback is scored "
-        "instead of the response."
+        "The reward is 0.5 on steps where almost every response is invalid, and 0.6 on steps where most responses are "
+        "valid. A fallback is scored instead of the response."
     )
 
 

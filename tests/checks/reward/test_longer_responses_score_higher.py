@@ -19,7 +19,7 @@ def found(steps: int, tie: bool, last: int) -> tuple[str, str] | None:
 def test_the_correlation_and_the_growth_are_reported() -> None:
     assert found(40, True, 40) == (
         "warning",
-        "Longer responses score higher: the correlation of reward and length within a step is 1.00, and the mean "
+        "Longer responses score higher. The correlation of reward and length within a step is 1.00, and the mean "
         "length grew from 250 to 500 characters.",
     )
 

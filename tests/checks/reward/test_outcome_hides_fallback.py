@@ -8,7 +8,8 @@ def test_success_that_survives_a_collapse() -> None:
     found = find("REW010", success_rate="0.47x5 0.36x5", fallback_rate="0.05x5 1x5")
     assert (found.severity, found.detected_step) == ("error", 10)
     assert found.message == (
-        "The success rate is 36.0% on steps with almost only invalid responses, and 47.0% on valid ones."
+        "The success rate is 36.0% on steps where almost every response is invalid, and 47.0% on steps where most "
+        "responses are valid."
     )
 
 

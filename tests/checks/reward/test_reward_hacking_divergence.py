@@ -25,7 +25,7 @@ def test_a_second_metric_that_falls_is_an_error(metric: str, name: str) -> None:
     found = find("REW002", reward_mean=UP, **columns)
     assert found.severity == "error"
     assert found.message == (
-        f"The reward rose from 0.223 to 0.726, but {name} fell from 0.744 to 0.266, so the policy may be exploiting the "
+        f"The reward rose from 0.223 to 0.726, but {name} fell from 0.744 to 0.266. The policy may be exploiting the "
         "reward function."
     )
 
@@ -46,7 +46,7 @@ def test_without_a_second_metric_hacking_cannot_be_excluded() -> None:
     assert run_check("REW002", reward_mean=UP[:19]) is None
     found = find("REW002", reward_mean=UP[:20])
     assert found.severity == "info"
-    assert found.message.endswith("no other metric is recorded, so reward hacking cannot be ruled out.")
+    assert found.message.endswith("no other metric is recorded. Reward hacking cannot be ruled out.")
 
 
 def test_the_reward_itself_is_not_a_second_metric() -> None:

@@ -11,7 +11,7 @@ def test_mean_and_spread_by_one_factor() -> None:
     found = find("REW006", **{k: v.format(n=12) for k, v in columns.items()})
     assert found.severity == "warning"
     assert found.message == (
-        "The mean and the standard deviation of the reward changed by similar factors (2 and 2) within 10 steps: the "
+        "The mean and the standard deviation of the reward changed by similar factors (2 and 2) within 10 steps. The "
         "reward scale changed, not the policy."
     )
 

@@ -17,7 +17,7 @@ def found(base: Run, new: Run) -> list[str]:
 
 def test_message() -> None:
     assert found(collapsing(2e-5, 10, 10), collapsing(2e-6, 20, 19)) == [
-        "The rollout collapsed after 10 of 10 updates at learning rate 2e-05 and after 19 of 20 at 2e-06: the step "
+        "The rollout collapsed after 10 of 10 updates at learning rate 2e-05 and after 19 of 20 at 2e-06. The step "
         "size is not the cause."
     ]
 

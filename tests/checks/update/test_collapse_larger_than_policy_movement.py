@@ -8,7 +8,7 @@ def test_the_third_jump() -> None:
     found = find("UPD004", valid_rate="1 0 1 0 1 0", policy_movement_kl="0.001x6")
     assert (found.severity, found.detected_step) == ("error", 6)
     assert found.message == (
-        "A further 100% of the responses became invalid in one step (3 times so far), although the previous update moved "
+        "A further 100% of the responses became invalid in one step (3 times so far). The previous update moved "
         "the policy by only 0.001 nats/token."
     )
 
