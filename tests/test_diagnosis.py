@@ -518,6 +518,12 @@ def test_held_out_scores_are_quoted_though_they_are_few() -> None:
     assert "the held-out score changed from 0.261 to 0.268 (3 evaluations)." in learns.headline
 
 
+def test_a_held_out_score_that_ends_where_it_began_has_not_changed() -> None:
+    scores = [0.5] + [np.nan] * 38 + [0.5]
+    learns = diagnose(make_run(reward_mean=[0.2 + 0.015 * i for i in range(40)], eval_score=scores))
+    assert "the held-out score is 0.5 at the start and at the end (2 evaluations)." in learns.headline
+
+
 def test_components_that_never_pay_are_named_where_the_run_does_not_learn() -> None:
     parts = [{"soft_format": 0.0, "strict_format": 0.0, "length_penalty": 0.0, "answer": 1.0}] * 30
     flat = diagnose(make_run(reward_mean=NOISE, reward_components=parts))

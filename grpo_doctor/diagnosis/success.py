@@ -136,8 +136,11 @@ def evaluated(success: Mapping[str, Outcome], run_type: RunType, told: Collectio
     ends = _signed(name, o.first_value, o.last_value)  # each is a mean over the held-out prompts
     first, now = level if o.fallen or (ends[1] > ends[0]) is not (level[1] > level[0]) else ends
     few = f" ({o.rows} evaluations)" if o.shown != o.shown else ""
+    title = names_of(run_type)[name]
+    if f"{first:.3g}" == f"{now:.3g}":
+        return f"the {title} is {now:.3g} at the start and at the end{few}"
     went = ("rose" if first < now else "fell") if o.gained or o.fallen else "changed"
-    return f"the {names_of(run_type)[name]} {went} from {first:.3g} to {now:.3g}{few}"
+    return f"the {title} {went} from {first:.3g} to {now:.3g}{few}"
 
 
 def _beyond_start(success: Mapping[str, Outcome]) -> str:

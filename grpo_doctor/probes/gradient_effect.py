@@ -25,8 +25,7 @@ from .model_modes import fixed_chance, without_dropout
 from .sample_layout import Sample, located
 
 SIGNS = (1.0, 1.0, -1.0, -1.0)
-"""Advantages of four samples. The advantages of four samples. They are centred, and every shift, reversal or
-interleaving of the rows changes them."""
+"""Advantages of four samples. They are centred, and every shift, reversal or interleaving of the rows changes them."""
 
 LENGTHS, LONGER = (3, 5, 2, 4), (5, 7, 4, 6)
 """Response lengths of four samples, in two batches."""

@@ -148,7 +148,11 @@ def ending(lines: Iterable[tuple[int, str]], last_row: int) -> Ending | None:
     for line, text in lines:
         if line <= last_row:
             continue
-        if survived := bool(_SURVIVED.match(text)) or (survived and text.startswith((" ", "\t", "Traceback "))):
+        if _SURVIVED.match(text):
+            survived = True
+            continue
+        if survived:  # up to the line that names the exception
+            survived = text.startswith((" ", "\t", "Traceback "))
             continue
         text = _POSSIBLE.split(text, maxsplit=1)[0]
         if _ANY.search(text, 0, _LONGEST):

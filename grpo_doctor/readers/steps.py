@@ -18,8 +18,6 @@ _LATE = 2
 bar is redrawn before it is reset to 0."""
 _FEWEST = 5
 """Minimum number of training rows of a run that only its counter identifies."""
-_ANEW = 0.1
-"""Maximum place of a restarted counter, as a share of the steps before; a resumed run continues at a later step."""
 
 
 def gathered(points: Iterable[tuple[int, str, float]]) -> Iterator[tuple[int, dict[str, float]]]:
@@ -145,7 +143,7 @@ def _back_to_start(counter: np.ndarray, rows: np.ndarray) -> list[int]:
     first = values[0]
     for at in (np.flatnonzero(moves < 0) + 1).tolist():
         reached = values[at - 1] - first
-        if values[at] <= first + max(1.5 * stride, _ANEW * reached) and reached >= 1.5 * stride:
+        if values[at] <= first + 1.5 * stride and reached >= 1.5 * stride:
             found.append(int(rows[at]))
             first = values[at]
     return found

@@ -2,9 +2,9 @@
 
 Two files are views of one run if the same steps have the same values: a CSV derived from the log, TensorBoard alongside
 the console, the trainer_state of an earlier checkpoint. Single rows may differ, such as a last average. Rows that
-differ in a block, or a run that continues after the end of the other, indicate a separate run. A copy of the beginning
-of a run that collapsed later must be judged. Data that only one view has is judged with the run. Folders and fleets use
-the same `Views`.
+differ in a block, or a run that continues after the end of the other, indicate a separate run. A run that shares only
+its beginning with another one must be judged, because it may have collapsed later. Data that only one view has is
+judged with the run. Folders and fleets use the same `Views`.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ def test_the_end_is_reported(tmp_path: Path, end: str, what: str, line: int, rai
     [
         "client [ERROR] failed\n" * 2,
         "client [ERROR] failed\n" * 3 + "retried with success\n",
-        'Exception in thread ChkStopThr:\nTraceback (most recent call last):\n  File "a.py", line 3, in b\nError: x\n',
+        'Exception in thread ChkStopThr:\nTraceback (most recent call last):\n  File "a.py", line 3, in b\nTimeoutError: x\n',
         'Exception ignored in: <function f>\nTraceback (most recent call last):\n  File "a.py", line 3\nOSError: x\n',
         '--- Logging error ---\nTraceback (most recent call last):\n  File "a.py", line 3, in b\nValueError: x\n',
     ],

@@ -303,8 +303,8 @@ class _Console:
         return True
 
     def _of_a_response(self, row: dict[str, Any], line: int, at: float | None) -> bool:
-        """Return whether a mapping without a step is not a row. It is not a row if it has no known metric, or if it has
-        the rewards of a response, which are kept until an update is read."""
+        """Return whether a mapping without a step is not a row: it has no known metric, or it has the rewards of a
+        single response, which are kept until an update is read."""
         if not trl_console.tells(row) or (self.epochs and "epoch" not in row):
             self.general.pass_over(key for key, value in row.items() if number(value) is not None)
             return True
