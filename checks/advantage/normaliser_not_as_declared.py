@@ -1,5 +1,3 @@
-"""advantage/normaliser_not_as_declared.py"""
-
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
