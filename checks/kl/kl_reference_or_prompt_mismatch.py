@@ -40,27 +40,30 @@ def kl_reference_or_prompt_mismatch(
     """The KL is far from 0 before any learning, so policy and reference are scored differently.
 
     ## What it sees
-    The check uses the KL of the first row, if that is step 0 or 1. Severity is warning above 0.02 nats per token and
-    error above 10. Without a KL per token, it is warning above 1 nat per response. Up to 1.5, the severity is info once
-    the reward has gained or the task is solved. If a row is the mean over an epoch (`rows = epochs`), the first row
-    includes many updates. The finding is then a warning of low confidence once the KL falls below 90% of the first
-    value: a policy that starts at its reference would move away from it. If the first row of a log is a later step, a
-    falling KL is a warning above 1.5 and an error above 10. If the only row is more than a tenth of an epoch into the
-    run, nothing is reported before a second row shows the distance between rows. Single values without a step or an
-    epoch (`rows = unnumbered`) are not judged.
+    The check uses the KL of the first row if the log starts at step 0 or 1. Severity is warning if this KL is above
+    0.02 nats per token, and error if it is above 10. If only the KL per response is logged, severity is warning above 1
+    nat. Severity is info for a first KL of up to 1.5 once the reward has
+    gained or the task is solved. If a row is the mean over an epoch (`rows = epochs`), the first row includes many
+    updates. Severity is then warning, with low confidence, once the KL falls below 90% of its first value: a policy
+    that starts at its reference would move away from the reference. In a log that starts at a later step, a first KL
+    above 1.5 is a warning if the KL then falls, and a first KL above 10 is an error. A log with a single row is not
+    judged if the row is more than a tenth of an epoch into the run. Single values without a step or an epoch
+    (`rows = unnumbered`) are not judged.
 
     ## Thresholds
-    - `warn`: KL of the first row, nats per token, for a warning.
-    - `warn_summed`: KL of the first row, nats per response, for a warning.
-    - `back`: share of the first KL below which the KL counts as fallen.
-    - `far`: KL of the first row, nats per token, for a warning in a run that learns or whose log starts late.
-    - `absurd`: KL of the first row, nats per token, for an error; a supervised stage before RL is not that far.
-    - `into`: fraction of an epoch after which a single row is probably not the first of its run.
+    - `warn`: KL of the first row, nats per token, above which the severity is warning.
+    - `warn_summed`: KL of the first row, nats per response, above which the severity is warning.
+    - `back`: ratio of the KL to its first value below which the KL counts as fallen.
+    - `far`: KL of the first row, nats per token, above which the severity is warning even in a run that learns, or
+      whose log starts late.
+    - `absurd`: KL of the first row, nats per token, above which the severity is error; a supervised stage before RL
+      moves the policy less far.
+    - `into`: epoch, as a fraction, after which a single row is probably not the first row of its run.
 
     ## Why it matters
-    At the start the policy **is** the reference, so their KL is 0 by identity (below 1e-6 in float32, 1e-4 in bf16).
-    Any other value has a cause: a different prompt format, a double BOS, dropout, an adapter left on in the reference,
-    a different mask, quantisation, or different weights. The penalty then pulls the policy towards the wrong model.
+    At the start, the policy **is** the reference, so their KL is 0 by definition (below 1e-6 in float32, 1e-4 in bf16).
+    A larger KL has a cause: a different prompt format, a double BOS, dropout, an adapter left on in the reference, a
+    different mask, quantisation, or different weights. The penalty then pulls the policy towards the wrong model.
 
     ## Example
     ```text
@@ -76,12 +79,11 @@ def kl_reference_or_prompt_mismatch(
 
     ## Known false alarms
     On-policy distillation, whose reference is a teacher: public runs start at 0.5 to 0.9 nats. With a declared teacher,
-    the severity is info. Severity is also info if a run declares no KL term, because the log then contains the distance
-    to a different model. In a run that learns, it is info up to 1.5 nats. With LoRA, the reference is the base model,
-    so a run that starts from a supervised adapter starts at a distance. If an adapter is declared, the severity is info
-    up to 10 nats. Logs that are written after the updates of the step: one update moves a small model by about 0.01
-    nats. A log that starts after step 1, which is judged only above 1.5 nats with a later fall (an error above 10); a
-    resumed run looks the same.
+    the severity is info. Severity is also info if a run declares that it has no KL term, because the log then contains
+    the distance to a different model. With LoRA, the reference is the base model, so a run that starts from a
+    supervised adapter starts at a distance from its reference. If an adapter is declared, the severity is info up to 10
+    nats. Logs that are written after the updates of the step: one update moves a small model by about 0.01 nats. A
+    resumed run, whose log looks like that of a run that starts far from its reference.
 
     ## Remedy
     Build ids once and pass ids instead of text. Use eval mode for both models, and disable the adapter for the
