@@ -26,9 +26,11 @@ ENOUGH = 8
 """Rows below which a run is not judged: no trend check can have fired."""
 COMPONENTS = "reward_components"
 HELD_OUT = "held-out"
-KEEP, FASTER = "keep-and-compare", "raise-learning-rate"
+KEEP, FASTER, CHECK_REWARD = "keep-and-compare", "raise-learning-rate", "check-the-reward"
 SHOWN = 3
 """Maximum number of series to name, and of reward components."""
+STUCK = 2
+"""Maximum number of other findings on vital series to name."""
 NO_OTHER = "No other problem"
 PROVEN = "All probed properties hold."
 MISSING = {"rl": "the mean reward", "preference": "the margin and the reward accuracy", "supervised": "the loss"}
@@ -94,7 +96,7 @@ def headline(facts: Facts) -> str:
     constant = facts.outcome and facts.outcome.evidence.get("constant")  # the other series are then stuck too
     stuck = [f for f in facts.vital if f.kind != "risk" and f.message.removesuffix(".") not in result]
     if stuck and not (facts.short or constant or NO_OTHER in result):
-        said.append(max(stuck, key=lambda f: (f.level, f.sureness)).message)
+        said += [f.message for f in sorted(stuck, key=lambda f: (-f.level, -f.sureness))[:STUCK]]
     if facts.head is None and trained and facts.verdict != "healthy":
         said.append(_next_step(facts))
     return " ".join(said)
@@ -130,16 +132,16 @@ def failing_sentence(outcome: Finding | None, cause: Finding | None, before: Bef
 
 
 def _ending(facts: Facts, said: str) -> str:
-    """Return how the run ended if it crashed, is short or does not learn, and how much is missing if it has no result.
-    Empty if this is already reported."""
+    """Return how the run ended if it crashed, is unfinished, is short or does not learn, and at which of the planned
+    steps. Empty if this is already reported."""
     ended = facts.run.ending
     if facts.crash is not None:
         return "" if facts.crash.message in said else facts.crash.message
     last = int(facts.run.steps[-1]) if facts.rows == len(facts.run) > 1 else None
-    planned = planned_after(facts.run, last) if facts.verdict in ("unproven", "unjudged") else 0
+    planned = planned_after(facts.run, last) if facts.verdict != "failing" else 0
     where = f" at step {last} of {planned}" if planned else ""
     stopped = ended and ended.kind != "finished" and ended.described not in said
-    how = f" with {ended.described}" if ended and stopped and (facts.short or not facts.learning) else ""
+    how = f" with {ended.described}" if ended and stopped and (planned or facts.short or not facts.learning) else ""
     return f"The log ends{where}{how}." if where or how else ""
 
 
@@ -266,6 +268,8 @@ def _next_of_short(facts: Facts) -> str:
         return "Fix this exception, and start the run again."
     if not facts.success:
         return f"Log {MISSING[run.run_type]} of each step."
+    if facts.success.get("reward_mean", NOTHING).last_value == 0:
+        return f"{shared_remedies()[CHECK_REWARD].title}."
     if at_intervals(facts.rows, int(run.steps[-1]) - int(run.steps[0])):
         held_out = facts.column("eval_loss")
         evaluated = held_out is not None and np.isfinite(held_out).all()

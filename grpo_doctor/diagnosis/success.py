@@ -211,7 +211,9 @@ def _flat(name: str, o: Outcome, first: float, now: float) -> str:
         changed = f"the {name} is {now:.3g} at the start and at the end"
     if o.rows < FEW:
         return f"{changed}, and {o.rows} values are too few to distinguish a change from noise"
-    if o.now - o.first > o.shown and 0 < o.lean <= 1:
+    if o.now - o.first > o.shown and not o.lean:
+        return f"{changed}, but noise does not distinguish {now:.3g} from guessing (0.5)"
+    if o.now - o.first > o.shown and o.lean <= 1:
         return f"{changed}, but consecutive values are correlated, and such noise can drift as far"
     return f"{changed} (smallest detectable change: {o.shown:.2g})"
 

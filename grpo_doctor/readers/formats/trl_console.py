@@ -79,8 +79,9 @@ def tells(row: dict[str, Any]) -> bool:
 
 
 def updates(row: dict[str, Any]) -> bool:
-    """Return whether a row contains an update or an evaluation; the rewards of one response are also a mapping."""
-    return bool(_fields(row) - _OF_FORM - {"reward_mean"})
+    """Return whether a row contains an update, an evaluation or a key of the training; the rewards of one response are
+    also a mapping."""
+    return bool(_fields(row) - _OF_FORM - {"reward_mean"}) or any(key.startswith("train/") for key in row)
 
 
 def rewards(row: dict[str, Any]) -> bool:
