@@ -26,19 +26,19 @@ def entropy_sign_flip_probe(
 
     ## What it sees
     The probe takes the gradient that the trainer passes to the optimizer, including gradient surgery. At advantages of
-    zero, only the entropy term remains. The probe also takes the part of the gradient that does not change sign with
-    the advantages, for every sample alone and for all together. This covers every branch of the loss. The descent
-    direction must align with the gradient of the mean token entropy of the responses. The cosine must be above 0.5, and
-    above 0.8 for a single sample (1 is correct, -1 is a flipped sign). To remove the KL term, the reference gets the
-    policy's weights.
+    zero, only the entropy term remains. To cover every branch of the loss, the probe also takes the part of the
+    gradient that does not change sign with the advantages, for each sample alone and for all samples together. The
+    descent direction must align with the gradient of the mean token entropy of the responses. Their cosine must be at
+    least 0.5, and at least 0.8 for a single sample (1 is correct, -1 is a flipped sign). To remove the KL term, the
+    probe copies the policy's weights into the reference model.
 
     ## Thresholds
-    - `least_cosine`: minimum cosine with the entropy gradient, for all samples together.
-    - `alone`: minimum cosine for a single sample.
+    - `least_cosine`: minimum cosine of the descent direction with the entropy gradient, for all samples together.
+    - `alone`: minimum cosine of the descent direction with the entropy gradient, for a single sample.
 
     ## Why it matters
     The log can be correct while the gradient is wrong. In grpo-dual, the printed loss has the correct sign, but the
-    applied gradient has the wrong one. The coefficient was raised from 0.2 to 6 although the term itself made the
+    applied gradient has the wrong sign. The coefficient was raised from 0.2 to 6 although the term itself made the
     entropy fall. At coefficients up to 0.1, the records of a single run do not reveal a flipped sign.
 
     ## Example
@@ -74,7 +74,7 @@ def entropy_sign_flip_probe(
 
     ## Known false alarms
     Entropy terms that cover only some tokens by design (selected by quantile or covariance). A coefficient of 0, which
-    is not judged; declare `settings["entropy_coef"]`.
+    must be declared in `settings["entropy_coef"]`; the probe is then skipped.
 
     ## Remedy
     Use `-coef * H` in the loss, or subtract the gradient of H in gradient surgery. Then check the size of the

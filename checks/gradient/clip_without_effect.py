@@ -1,5 +1,3 @@
-"""gradient/clip_without_effect.py"""
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -7,7 +5,7 @@ from typing import Any
 from grpo_doctor import Fires, fires, probe, probes
 
 LOUD = 1e4
-"""Factor on the advantages that raises the gradient above any limit in use."""
+"""Factor that scales the advantages, so that the gradient norm exceeds any limit in use."""
 
 
 @probe("GRD007", kind="defect", severity="error", explains=("GRD002",))
@@ -30,12 +28,12 @@ def clip_without_effect(
     to `torch.nn.utils.clip_grad_norm_`. A separate critic is not judged.
 
     ## Thresholds
-    - `slack`: share by which the norm may exceed the limit.
+    - `slack`: excess of the norm over the limit, as a share of the limit, above which the probe fires.
 
     ## Why it matters
     Clipping protects the run from the rare batch whose gradient norm is a hundred times too large. If clipping is
     applied to a copy of the parameters, to another model, before the backward pass or after the step, the bug stays
-    hidden until that batch.
+    hidden until such a batch occurs.
 
     ## Example
     ```python

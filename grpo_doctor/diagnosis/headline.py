@@ -80,7 +80,7 @@ def headline(facts: Facts) -> str:
     result = _problem(facts) if facts.head and (facts.head is not facts.crash or facts.short) else _overview(facts)
     said = [result] if result else []
     trained = facts.run.run_type in MISSING
-    if 0 < facts.rows < ENOUGH and trained and facts.verdict != "failing":
+    if 0 < facts.rows < ENOUGH and trained and facts.verdict not in ("failing", "healthy"):
         said.append(too_few(facts))
     named = any(COMPONENTS in f.columns for f in facts.vital)
     if facts.idle and trained and not (facts.short or facts.learning or named):
@@ -189,7 +189,7 @@ def _overview(facts: Facts) -> str:
     if verdict == "unjudged":
         return _unjudged(facts, active)
     if verdict == "unproven" and run.reading is not None and run.reading.decides:
-        differ = f"{run.reading.rows} or {run.reading.other_rows} rows, with different rewards"
+        differ = f"{run.reading.rows} or {run.reading.other_rows} rows"
         return f"The log can be read in two ways that give different results ({differ}), so the run is not judged."
     told = facts.shown
     strange = not_finite_any_longer(run)
@@ -197,11 +197,13 @@ def _overview(facts: Facts) -> str:
     but = f" But {strange}." if strange and not named else ""
     if past := earlier(facts.findings, facts.success):
         return f"{told} {past}{but}"
+    risk = worst_of([f for f in facts.vital if f.kind == "risk"])
     if verdict == "unproven":
         series = facts.success.values()
         troubled = lost(facts.success) or any(map(worse, series)) or any(f.kind == "outcome" for f in active)
-        return f"{told}{but}" if troubled else f"No problem found, but {told[0].lower()}{told[1:]}{but}"
-    vital = [worst_of([f for f in facts.vital if (f.kind == "risk") is risk]) for risk in (False, True)]
+        said = f"{told} {risk.message}" if risk else told
+        return f"{said}{but}" if troubled or risk else f"No problem found, but {told[0].lower()}{told[1:]}{but}"
+    vital = (worst_of([f for f in facts.vital if f.kind != "risk"]), risk)
     known = [told, *(f.message for f in vital if f is not None)]
     return f"{' '.join(known)} {NO_OTHER if len(known) > 1 else 'No problem'} found in the recorded metrics.{but}"
 
@@ -215,7 +217,9 @@ def _unjudged(facts: Facts, active: list[Finding]) -> str:
         none = ""
         if o is not None and o.unpaid:
             none = f" Its reward is {o.now:.3g} on {'' if o.best == o.now else 'almost '}all {o.rows} rows."
-        return f"This is an evaluation or a transcript of rollouts, so there is no training to judge.{none}"
+        return (
+            f"No training metrics were recognised: the rows are evaluations or rollouts, so there is no verdict.{none}"
+        )
     if run.run_type == "none" or not facts.rows:
         return _nothing_read(run)
     if facts.short:
@@ -233,7 +237,7 @@ def _next_step(facts: Facts) -> str:
     if facts.short and (facts.rows or (run.ending and run.ending.kind == "exception")):
         return _next_of_short(facts)
     if run.reading is not None and run.reading.decides:
-        return "Name the column of the reward: --map 'NAME=reward_mean'."
+        return "Name the columns, for example with --map 'NAME=reward_mean'."
     if facts.idle:
         return f"Score a correct response with {printable(next(iter(facts.idle)))}: it must get more than 0."
     if any(o.solved for o in facts.success.values()):

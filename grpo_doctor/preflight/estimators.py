@@ -1,4 +1,4 @@
-"""Lists which advantage estimators use a baseline from the responses to one prompt."""
+"""Lists the advantage estimators that use a baseline from the responses to one prompt, and those that do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads a live object as a configuration: the arguments of a trainer, with their actual defaults."""
+"""Reads a live object as a configuration: the arguments of a trainer, including the actual defaults."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ def resolve(key: str) -> tuple[Alias, ...]:
                 return ()
             return (alias._replace(scale=alias.scale * scale),)
     if _scores_held_out(low, words(key)):
-        return (Alias("eval_score", rank=150),)
+        return (Alias("eval_score", rank=149 if "reward" in low else 150),)  # another score may be an error
     if low in NUMBER_FIELDS and declared(low) is None:
         return (Alias(low, rank=200),)
     return _below_any("/".join(namespaces), tail) if tail != low else ()

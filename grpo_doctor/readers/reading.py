@@ -54,7 +54,7 @@ def steadiness(runs: Sequence[Run]) -> float:
 def chosen(first: list[Run], second: list[Run]) -> list[Run]:
     """Choose the steadier of two ways to read a console log.
 
-    The first way is kept unless the second one has more regular steps and also finds the reward. If the rewards differ,
+    The first way is kept unless the second one has more regular steps and also finds the reward. If the results differ,
     the verdict depends on the choice, which is recorded in the runs.
     """
     if not any(map(len, second)):
@@ -70,7 +70,7 @@ def chosen(first: list[Run], second: list[Run]) -> list[Run]:
     marked(runs, "templates" if steadier else "lines", why, [len(run) for run in others])
     if counts[0] == counts[1]:
         return runs
-    decides = not _same_reward(runs, others)
+    decides = not _same_result(runs, others)
     counted = f"{_counted(runs)} or {_counted(others)}"
     for run in runs:
         assert run.reading is not None
@@ -102,12 +102,13 @@ def _columns(runs: Sequence[Run]) -> set[str]:
     return {name for run in runs for name in run.columns} - {"epoch"}
 
 
-def _same_reward(runs: Sequence[Run], others: Sequence[Run]) -> bool:
-    """Return whether two readings begin and end at the same reward."""
+def _same_result(runs: Sequence[Run], others: Sequence[Run]) -> bool:
+    """Return whether two readings begin and end at the same reward, or at the same loss if neither has a reward."""
     ends = []
+    result = "reward_mean" if any("reward_mean" in run.columns for run in (*runs, *others)) else "loss"
     for read in (runs, others):
-        rewards = [run.columns["reward_mean"] for run in read if "reward_mean" in run.columns]
-        values = np.concatenate(rewards) if rewards else np.empty(0)
+        series = [run.columns[result] for run in read if result in run.columns]
+        values = np.concatenate(series) if series else np.empty(0)
         values = values[np.isfinite(values)]
         if len(values) < 2:
             return False

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...run import Run, RunType
+from ..aliases import resolve
 from ..endings import conclude
 from ..input import Head, Input, NotRead
 from ..phases import told_of
@@ -216,6 +217,23 @@ def _joined(text: Any) -> str:
     return "".join(map(str, text)) if isinstance(text, list) else text if isinstance(text, str) else ""
 
 
+def _fields_of(name: str) -> list[str]:
+    return [alias.field for alias in resolve(name)]
+
+
+def _titles(row: list[str]) -> list[str]:
+    """Return the column titles with ``eval_`` before the scores of an evaluation.
+
+    If a table has a validation loss, its capitalised titles are the metrics of ``Trainer.evaluate`` without their
+    prefix (Transformers, ``NotebookProgressCallback.on_evaluate``). Unsloth's titles, in lower case, are training
+    metrics.
+    """
+    if "Validation Loss" not in row:
+        return row
+    scores = {title for title in row if title[:1].isupper() and "eval_score" in _fields_of(f"eval_{title}")}
+    return [f"eval_{title}" if title in scores else title for title in row]
+
+
 def _of_page(page: str) -> Iterator[str]:
     """Return every table of a page, with cells separated by tabs, followed by its preformatted text. For an incomplete
     table, the complete rows are kept.
@@ -232,7 +250,8 @@ def _of_page(page: str) -> Iterator[str]:
                 cells.append("")
         elif tag == "tr":
             if closing:
-                lines.append("\t".join(" ".join(cell.split()) for cell in cells))
+                row = [" ".join(cell.split()) for cell in cells]
+                lines.append("\t".join(row if lines else _titles(row)))
             cells = []
         elif tag == "table":
             if closing:
