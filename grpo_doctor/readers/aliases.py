@@ -29,9 +29,9 @@ class Alias(NamedTuple):
 
 
 TRAPS = frozenset(name for _, name in TABLES["trap"])
-"""Keys that look like a field but have another meaning. Examples are sums over the sequence (``objective/entropy``),
-the change within an update (``ppo_kl``, exactly 0 on-policy), values after shaping, values of another network, and
-TRL's response limit."""
+"""Keys that look like a field but have another meaning. Examples are sums over the sequence (``objective/entropy``) and
+the change within an update (``ppo_kl``, exactly 0 on-policy). Other examples are values after shaping, values of
+another network, and TRL's response limit."""
 _CANONICAL = {word: canon for canon, word in TABLES["word"]}
 _DROPPED = frozenset("div divergence of the per to current cur stats statistics".split())
 _NAMESPACES = frozenset(

@@ -41,7 +41,7 @@ _ANY = frozenset({"length", "mean"})
 """Words that may describe the length of any sequence, so that they are not evidence for an RL run."""
 _APART = 1e-3
 """Smallest singular value, as a share of the largest, at which the weights of metrics in the reward can be determined.
-It is also the share of the largest reward below which the weight of a metric counts as 0."""
+The same constant is the share of the largest reward below which the weight of a metric counts as 0."""
 _MOST_PARTS = 32
 """Maximum number of reward functions among which an unrewarded metric is searched for."""
 _PAYS = frozenset(["reward_mean", "success_rate", "eval_score"])
@@ -201,8 +201,8 @@ def _shares(columns: Columns, run: Run) -> None:
 _SAMPLED = (
     "reward_mean success_rate response_length_mean valid_rate truncated_rate fallback_rate zero_variance_share".split()
 )
-"""Fields that may be recorded on several rows of a step, one for each response or batch. Their mean is the value of the
-step."""
+"""Fields that may be recorded on several rows of a step, one for each response or batch. The mean over these rows is
+the value of the step."""
 
 
 def _averaged(steps: np.ndarray, columns: Columns) -> None:
@@ -269,8 +269,8 @@ def _filled(scores: np.ndarray) -> np.ndarray:
 
 
 def _keys(rows: Rows) -> dict[str, str]:
-    """Return the key of each field: the preferred key among the keys that have a value on at least half as many rows as
-    the most frequent key."""
+    """Return the preferred key of each field. Only keys that have a value on at least half as many rows as the most
+    frequent key are considered."""
     able: dict[str, list[tuple[int, str, int]]] = {}
     of_batches = bool(rows.seen & OF_BATCHES)
     for name, column in rows.columns.items():

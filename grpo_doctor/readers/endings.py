@@ -114,7 +114,7 @@ _FRAME = re.compile(r'\s*File "(?:[^"]*/)?([^"/]{1,80})", line (\d{1,7}), in (<?
 """The line of a traceback that names a function. The last such line before an exception is the place where it was
 raised."""
 _REPEATED = re.compile(r"\b(?:ERROR|CRITICAL|FATAL)\b\W{0,3}(.+)")
-"""A logged error. It counts as the ending if it is repeated up to the end of the log."""
+"""A logged error, which counts as the ending if it is repeated up to the end of the log."""
 _OFTEN = 3
 """Minimum number of repetitions of a logged error that counts as the ending."""
 TAIL = 2000
@@ -177,8 +177,8 @@ def ending(lines: Iterable[tuple[int, str]], last_row: int) -> Ending | None:
 
 
 def _unsigned(errors: Mapping[int, str], logged: Mapping[str, list[tuple[int, str]]], last: int) -> Ending | None:
-    """Return the ending of a log without a known sign. It is a logged error that is repeated up to the last line or, in
-    a log without metrics, an exception without its traceback."""
+    """Return the ending of a log without a known sign: a logged error that is repeated up to the last line. In a log
+    without metrics, an exception without its traceback also counts."""
     often = max(logged.values(), key=len, default=[])
     if len(often) >= _OFTEN and often[-1][0] == last:
         line, raised = often[0]

@@ -1,7 +1,7 @@
 """Collects the rows of a log by key, and converts them to a `Run` with steps, fields, settings and a run type.
 
-Every format adds its rows unchanged. The meaning of the keys is determined once the whole log is known, because it
-depends on all rows which of several keys to use for a field, and whether a share is in percent.
+Every format adds its rows unchanged. The meaning of the keys is determined once the whole log is known. Only all rows
+together show which of several keys to use for a field, and whether a share is in percent.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _NEVER_ARGUED = frozenset(["num_return_sequences"])
 _GENERATION = (
     frozenset("temperature top_k top_p min_p repetition_penalty max_length min_length".split()) | _NEVER_ARGUED
 )
-"""Generation defaults in a model's configuration. They are settings of the run only if its trainer also has these
+"""Generation defaults in a model's configuration, which are settings of the run only if its trainer also has these
 arguments."""
 _TARGETS = {"dead_share": "zero_variance_share", "cut_share": "truncated_rate", "invalid_rate": "fallback_rate"}
 
@@ -448,7 +448,7 @@ class Rows:
             self.notes.append(NotRead(f"line {line} is not a row and was skipped"))
 
     def event(self, kind: str, message: str, line: int) -> None:
-        """Add an event. It belongs to the row that follows its line, or to the last row."""
+        """Add an event, which belongs to the row that follows its line, or to the last row."""
         self.events.append(Event(kind=kind, message=message, line=line))
 
     @property

@@ -63,8 +63,8 @@ _STATISTICS = frozenset("mean std min max median total sum count".split())
 
 
 def possible(values: array[float] | np.ndarray, alias: Alias) -> bool:
-    """Return whether values are possible for a field, because rewards of +1 and -1 may be called ``correct``, and a sum
-    of entropies may be called ``entropy``."""
+    """Return whether values are possible for a field. For example, rewards of +1 and -1 may be called ``correct``, and
+    a sum of entropies may be called ``entropy``."""
     figures = np.asarray(values, float)
     known = alias.offset + alias.scale * figures[np.isfinite(figures)]
     low, high = LIMITS.get(alias.field, (-math.inf, math.inf))

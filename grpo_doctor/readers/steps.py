@@ -171,9 +171,9 @@ def spread(steps: np.ndarray, rows: np.ndarray, reached: float = 0.0) -> np.ndar
     """Correct the steps of rows that were written to the log together.
 
     Rows are buffered while the progress bar advances. A metric that is repeated at the same position belongs to a later
-    step, so the rows at one position are spread evenly from the previous position. Rows before the first position are
-    spread evenly up to that position. If the bar does not advance, the rows are numbered, and the final number of steps
-    is divided equally between them.
+    step. The rows at one position are therefore spread evenly from the previous position. Rows before the first
+    position are spread evenly up to that position. If the bar does not advance, the rows are numbered, and the final
+    number of steps is divided equally between them.
 
     Args:
         steps: position of the bar at each row, or NaN if unknown.
@@ -196,7 +196,7 @@ def spread(steps: np.ndarray, rows: np.ndarray, reached: float = 0.0) -> np.ndar
     way = np.diff(here[begins], prepend=0.0)
     if not (counts > 1).any():
         return out
-    if (way < counts)[counts > 1].any() and len(rows) > 1:  # the bar belongs to something else, or does not advance
+    if (way < counts)[counts > 1].any() and len(rows) > 1:  # another process's bar, or a bar that does not advance
         out[:] = math.nan
         out[rows] = counted
         return out
@@ -282,7 +282,7 @@ def continued(steps: np.ndarray, epoch: np.ndarray | None) -> np.ndarray:
     if epoch is None or len(epoch) != len(steps):
         return steps
     known = np.maximum.accumulate(np.where(np.isnan(epoch), 0, np.arange(len(epoch))))
-    epoch = epoch[known]  # a row without an epoch belongs to the previous one
+    epoch = epoch[known]  # a row without an epoch belongs to the previous epoch
     back = np.flatnonzero(np.diff(steps) < 0) + 1
     turns = [row for row in back.tolist() if epoch[row] == np.floor(epoch[row])
              and epoch[row] > epoch[max(row - _LATE, 0) : row].min()]  # fmt: skip
@@ -305,8 +305,8 @@ def repeated(steps: np.ndarray, columns: Mapping[str, np.ndarray]) -> np.ndarray
 
 def restarted(repeated: np.ndarray, steps: np.ndarray, trains: np.ndarray) -> list[int]:
     """Return the training rows whose step is repeated because the run was restarted; empty if the log counts with
-    repeated steps. A restart is assumed if such rows are rare, if they are at most half of the steps of a counter that
-    also goes back, or if all have the first step."""
+    repeated steps. A restart is assumed if repeated rows are rare, if a counter also goes back and fewer than half of
+    its steps repeat, or if only the first step repeats."""
     again = repeated[trains[repeated] & trains[repeated - 1]]
     moves = np.diff(steps)
     first = bool((steps[again] == steps[0]).all()) and np.count_nonzero(moves) > 1

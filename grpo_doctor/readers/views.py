@@ -35,8 +35,8 @@ COMPARED = (
 _ENOUGH = 3
 """Minimum number of shared values at which two files may be views of one run."""
 _BLOCK = 3
-"""Number of consecutive rows at or above which two files are separate runs, if these rows differ, or only one file has
-them at its end."""
+"""Number of consecutive rows at or above which two files are separate runs. The rows differ, or only one file has them
+at its end."""
 TRAINING = frozenset(("rl", "supervised", "preference"))
 OF_WHOLE_BATCHES = frozenset(
     "groups zero_variance_groups live_groups group_size group_rewards advantage_mean advantage_std advantage_min "
@@ -142,16 +142,16 @@ class Views:
 
 
 _MOST_ALIKE = 20
-"""Number of runs that may share a value before the value no longer identifies a run, and number of kept runs up to
-which all runs are compared."""
+"""Number of runs that may share a value before the value no longer identifies a run. Up to this number of kept runs,
+all runs are compared."""
 _SHARE = 0.05
 """Minimum share of the identifying values that a view must have in common with a run. Two separate runs share about one
 value in a hundred by chance."""
 
 
 def _hashes(run: Run) -> list[int]:
-    """Return hashes of a run's values, to three digits: of the values at identifying steps, and of the values on the
-    first rows regardless of their steps."""
+    """Return hashes of a run's values, to three digits. The values at identifying steps are hashed with their steps,
+    and the values on the first rows without steps."""
     names = [(number, name) for number, name in enumerate(COMPARED) if name in run.columns]
     if not names or not len(run):
         return []
@@ -308,8 +308,8 @@ def _fullness(run: Run) -> tuple[bool, int]:
 
 
 def same_run(one: Run, other: Run) -> bool:
-    """Return whether ``other`` shows the same run as ``one``. It must have the same values at the same steps, or on the
-    same rows, and must not continue after the end of ``one``."""
+    """Return whether ``other`` shows the same run as ``one``. Both must have the same values at the same steps, or on
+    the same rows, and ``other`` must not continue after the end of ``one``."""
     if not len(one) or not len(other):
         return False
     steps, here, there = np.intersect1d(one.steps, other.steps, return_indices=True)
@@ -353,8 +353,8 @@ def _part(differ: np.ndarray) -> bool:
 
 
 def _broke(run: Run, name: str, rows: np.ndarray, others: np.ndarray) -> bool:
-    """Return whether a run has NaN or infinite values on rows on which another run has numbers. It is then a separate
-    run that failed, not a second view."""
+    """Return whether a run has NaN or infinite values on rows on which another run has numbers. Such a run failed, and
+    is not a second view."""
     broken = {row for row, field in run.not_finite() if field == name}
     return bool(broken) and bool((np.isin(rows, list(broken)) & np.isfinite(others)).any())
 

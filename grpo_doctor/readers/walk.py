@@ -14,7 +14,7 @@ from .log_names import NO_NAME, has_name_of_log, holds_data, is_passed_over
 from .views import natural
 
 Fate = Literal["read", "part of a run", "second view", "no log", "not read", "unreadable", "failed"]
-"""The outcome for a file. A ``not read`` file may be a log that no reader recognised, an ``unreadable`` file is damaged
+"""The outcome for a file. A ``not read`` file may be a log that no reader recognised. An ``unreadable`` file is damaged
 or cannot be opened, and ``failed`` means an internal error."""
 
 

@@ -1,8 +1,8 @@
 """Reads the fairness/hallucination trainer of BoBaCai/grpo-dual: console output, and step metrics as CSV or JSONL.
 
 The console output had three versions (31 October to 1 December 2025), and BoBaCai/grpo-dual also contains a one-line
-form. All four forms are read in the same way. Steps are counted from 1, except in the logits block, the boundary block,
-the monitor of zero-gradient groups and the one-line form, which count from 0.
+form. All four forms are read in the same way. Steps are usually counted from 1. The logits block, the boundary block,
+the monitor of zero-gradient groups and the one-line form count from 0.
 
 Two metrics are not read. The count of blocked EOS tokens always includes all EOS tokens, because the processor counts
 the tokens that it masked itself. The monitor of zero-gradient groups treats each response as a group, so the counts and

@@ -185,8 +185,8 @@ def _is_document(head: Head) -> bool:
 
 
 def _document(value: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the rows of a document, which is a list of rows, a table with columns and data, or a row that may contain
-    other rows."""
+    """Yield the rows of a document: a list of rows, a table with columns and data, or a row that may contain other
+    rows."""
     if isinstance(value, dict) and isinstance(value.get("columns"), list) and isinstance(value.get("data"), list):
         for row in value["data"]:
             yield dict(zip(map(str, value["columns"]), row, strict=False))

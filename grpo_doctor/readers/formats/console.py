@@ -343,7 +343,7 @@ class _Console:
         self._early.clear()
 
     def _printed(self, line: int, mapping: dict[str, Any]) -> None:
-        """Read a mapping that spans many lines. It is a row of metrics if it contains only numbers; otherwise, it is a
+        """Read a mapping that spans many lines. A mapping of only numbers is a row of metrics; any other mapping is a
         configuration. If a mapping only compares sampler and trainer, as in XTuner, other lines contain the metrics.
         """
         metrics = [key for key in mapping if resolve(key) and not declared(key)]

@@ -52,8 +52,8 @@ _LEAST_NAMELESS = 3
 _SHORTEST_START = 8
 """Minimum number of characters, excluding numbers, of a line that marks the start of a program."""
 _STARTS, _SAME_START = 3, 0.2
-"""Number of repeated lines of the program's start, and their share of all lines of its start, at or above which the
-program counts as restarted."""
+"""Minimum number of repeated lines from the program's start, and minimum share of all lines from its start, at which
+the program counts as restarted."""
 _FEWEST_ROWS = 5
 """Minimum number of rows at which a process counts as training."""
 _HELD_OUT_TWICE = 2
@@ -86,7 +86,8 @@ _ITS_TEXT = re.compile(
 _OF_AN_ENVIRONMENT = re.compile(
     r"\b(?:action|reward)\b.{1,400}\b(?:done|terminated)\s?[:=]\s?(?:true|false)\b", re.IGNORECASE
 )
-"""A step of an environment, as in OpenEnv's transcripts. Its reward is the reward of one action, not of an update."""
+"""A step of an environment, as in OpenEnv's transcripts. The reward of such a step belongs to one action, not to an
+update."""
 _HEADING = re.compile(r"(\s*)(?:[^\w\s]{0,3}\s?(\w[\w /]{0,40}?)\s?(?:\([^()]{1,20}\))?\s?|([a-z][\w./@-]{0,80})):\s*")
 """A heading: a line that names the indented statistics below it."""
 _KEY = re.compile(r"[a-z][\w./@-]*")
@@ -528,8 +529,7 @@ class General:
         """Return the steps and the lines at which they start, or None if the lines are not a training log."""
         counting = [s for s in shapes if s.count() is not None]
         if any(not s.bar and s.counter not in s.positions and len(s.lines) > 1 for s in counting):
-            # lines contain their step, so progress bars count something else, such as groups of a step or test
-            # questions
+            # lines contain their step, so progress bars count other items, such as groups of a step or test questions
             shapes[:] = [s for s in shapes if not s.bar]
             counting = [s for s in counting if not s.bar]
         own = sorted(counting, key=Shape.weight, reverse=True)

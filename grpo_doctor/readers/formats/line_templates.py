@@ -132,8 +132,8 @@ def key(raw: bytes) -> bytes:
 
 
 def silent(raw: bytes) -> Template | None:
-    """Return a template of `ONCE` for a silent line, which names no metric, step or setting and contains no other text
-    that is read; otherwise None."""
+    """Return a template of `ONCE` for a silent line; otherwise None. A silent line names no metric, step or setting,
+    and contains no other text that is read."""
     if _BRACE in raw:
         return None
     words = raw.translate(_WORDS).split()

@@ -9,9 +9,9 @@ from collections.abc import Collection
 
 _DOCUMENTS = (".md", ".markdown", ".rst")
 _RARE = 4
-"""Number of text lines per metrics line above which a file is an essay. Of 46 public READMEs and reports that name
-metrics in at least two lines, 33 have 4.3 to 139 text lines per metrics line (median 27). Files that contain a log or
-an example have 1 to 4."""
+"""Number of text lines per metrics line above which a file is an essay. Of 46 public READMEs and reports with at least
+two metrics lines, 33 have 4.3 to 139 text lines per metrics line (median 27). Files that contain a log or an example
+have 1 to 4 text lines per metrics line."""
 _FENCE = re.compile(r"[\s>]*(```|~~~)\s*(\w*)")
 _CODE = frozenset("python py python3 diff toml yaml yml rust java javascript js typescript ts cpp c go sql".split())
 """Languages of fenced code, in which numbers are settings, not measurements."""
@@ -45,8 +45,8 @@ class Essay:
             self._place = _OF_CODE if fence[2].lower() in _CODE else self._fences
 
     def sentences(self, metrics: Collection[int]) -> set[int]:
-        """Return the metrics lines that are in the text of an essay, because they are rare and not in a fenced block
-        that contains a log."""
+        """Return the metrics lines that are in the text of an essay. Such lines are rare and not in a fenced block that
+        contains a log."""
         places = dict(zip(self._lines, self._places, strict=True))
         counts = Counter(places[line] for line in metrics if line in places)
         logs = {place for place, count in counts.items() if place > _TEXT and count >= _FEWEST}

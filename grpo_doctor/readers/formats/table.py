@@ -2,7 +2,7 @@
 spaces.
 
 Exports of Weights & Biases contain the name of the run in every column (``run - reward``, also with ``__MIN`` and
-``__MAX``), and each name becomes a separate run. A TensorBoard export has one scalar, whose name is in the file name.
+``__MAX``). Each name becomes a separate run. A TensorBoard export has one scalar, whose name is in the file name.
 """
 
 from __future__ import annotations
