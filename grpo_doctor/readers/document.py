@@ -407,7 +407,7 @@ def _of_side(key: str, rows: Sequence[Row]) -> Iterator[Row]:
 
 def _is_log(table: Table, key: str) -> bool:
     """Return whether the rows under a key are metrics over time, possibly with the prompt of an update. A model's
-    answers and the results of several runs are not."""
+    answers and the results of several runs are not such metrics."""
     rows = table.rows
     if len(rows) < 2 or not any(_means(row) for row in rows[:3]):
         return False

@@ -272,8 +272,8 @@ class _Step:
         return found | self._outcomes()
 
     def _outcomes(self) -> dict[str, float]:
-        """Return the fields that compare correct and wrong responses: lengths, answers, and rewards of responses
-        without a task."""
+        """Return the fields that compare correct and wrong responses: lengths, answers, and rewards of responses that
+        do not depend on their task."""
         reward, chars, agreed = self._column("reward"), self._column("chars"), self._column("agrees")
         known = reward[np.isfinite(reward)]
         low, high = (known.min(), known.max()) if len(known) else (math.nan, math.nan)

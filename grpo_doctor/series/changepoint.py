@@ -118,7 +118,7 @@ def _slope(n: int) -> np.ndarray:
     return np.arange(n) - (n - 1) / 2
 
 
-@np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow and show nothing
+@np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow and give no evidence
 def rise(x: np.ndarray, least: int) -> tuple[int, float]:
     """Return the position of the best single rise between levels of at least ``least`` values, and the evidence for the
     rise."""
@@ -128,7 +128,7 @@ def rise(x: np.ndarray, least: int) -> tuple[int, float]:
     return begin, _worth(rest, (np.arange(n) >= begin) - (n - begin) / n, tiny)
 
 
-@np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow and show nothing
+@np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow and give no evidence
 def climbed(x: np.ndarray, least: int) -> float:
     """Return the evidence for a rise as a multiple of its cost, or 0 if the series does not rise. A rise is a slope, or
     a step between levels of at least ``least`` values."""
@@ -136,7 +136,7 @@ def climbed(x: np.ndarray, least: int) -> float:
     return max(slope / RISING, rise(x, least)[1] / ONCE)
 
 
-@np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow and show nothing
+@np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow and give no evidence
 def sunk(x: np.ndarray, least: int) -> bool:
     """Return whether the series falls overall, or the last level is below another level. A level has at least ``least``
     values."""
@@ -179,7 +179,7 @@ class Departures(NamedTuple):
     noise: Noise
 
 
-@np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow and show nothing
+@np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow and give no evidence
 def departures(d: np.ndarray, least: int) -> Departures:
     """Find the places at which a difference departs from 0. A departure is a step or a ramp up to the end, or a
     stretch, with at least ``least`` values. A departure must explain the difference much better than noise about 0."""

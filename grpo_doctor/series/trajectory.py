@@ -120,7 +120,7 @@ class Trajectory:
             self.full, self._standing = (self.rows, self.low, self.high, self.lowest, self.top), None
 
     def copy(self) -> Trajectory:
-        """An independent copy."""
+        """Return an independent copy."""
         other = Trajectory.__new__(Trajectory)
         other.__dict__ = self.__dict__.copy()  # no part is changed in place; `copy.copy` takes ten times as long
         return other
@@ -156,7 +156,7 @@ class Parts:
         self.series: dict[str, Trajectory] = {}
 
     def copy(self) -> Parts:
-        """An independent copy."""
+        """Return an independent copy."""
         other = Parts()
         other.series = {name: series.copy() for name, series in self.series.items()}
         return other

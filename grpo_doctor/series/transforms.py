@@ -186,8 +186,8 @@ as collapsed."""
 
 
 def collapse(invalid: Column, reward: Column) -> tuple[Column, Column]:
-    """``(healthy, collapsed)`` by the share of invalid responses, or by the run's reward range if that share is
-    unknown."""
+    """Return ``(healthy, collapsed)``, judged by the share of invalid responses, or by the run's reward range if that
+    share is unknown."""
     known = invalid == invalid
     top, floor = best(reward), lowest(reward)
     span = top - floor

@@ -575,8 +575,8 @@ class General:
 
     @staticmethod
     def _part(shape: Shape, timeline: Timeline) -> _Part:
-        """Return the rows of a shape, each with its step. If a step has several lines that do not contain it, their
-        values are averaged."""
+        """Return the rows of a shape, each with its step. The values of several lines at one step are averaged if the
+        lines do not contain the step."""
         table, places, lines = shape.table(), np.array(shape.order), np.array(shape.lines)
         (at, counted), own = timeline.at(places), np.isin(places, timeline.places)
         if shape.counter is not None and own.any():

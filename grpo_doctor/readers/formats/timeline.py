@@ -73,7 +73,7 @@ class Timeline:
         ):
             return None
         ends = np.searchsorted(places, marks)
-        begins = np.flatnonzero(np.diff(steps, prepend=math.inf) < 0)  # of the runs
+        begins = np.flatnonzero(np.diff(steps, prepend=math.inf) < 0)  # the first row of each run
         first = begins[np.searchsorted(begins, np.arange(len(marks)), side="right") - 1]
         counted = steps[first] + ends - ends[first]
         if np.diff(steps).max() < 2 or np.mean(np.abs(counted - steps) <= 1) < _AT_THEIR_PACE:
