@@ -305,8 +305,8 @@ def repeated(steps: np.ndarray, columns: Mapping[str, np.ndarray]) -> np.ndarray
 
 def restarted(repeated: np.ndarray, steps: np.ndarray, trains: np.ndarray) -> list[int]:
     """Return the training rows whose step is repeated because the run was restarted; empty if the log counts with
-    repeated steps. A restart is assumed if repeated rows are rare, if a counter also goes back and fewer than half of
-    its steps repeat, or if only the first step repeats."""
+    repeated steps. A restart is assumed if repeated rows are rare, or if only the first step repeats. A restart is also
+    assumed if a counter goes back and fewer than half of the counter's steps repeat."""
     again = repeated[trains[repeated] & trains[repeated - 1]]
     moves = np.diff(steps)
     first = bool((steps[again] == steps[0]).all()) and np.count_nonzero(moves) > 1

@@ -167,8 +167,8 @@ class Began(Struct, frozen=True):
     """Onset of an episode with pauses. A pause belongs to the episode if it is at most as long as the episode so far,
     or at most 10 rows.
 
-    State: the row number, and the first and the last row of the episode. The state also contains whether the quantity
-    was off its first level on the last row, the step at which it left that level, and the onset.
+    State: the row number, and the first and the last row of the episode. The state also contains the onset, whether the
+    quantity was off its first level on the last row, and the step at which the quantity left that level.
     """
 
     code: ClassVar[str] = "{state} = {push}({state}, {0}, {1}, {2})"

@@ -98,8 +98,8 @@ class Trajectory:
             begun = end
 
     def _take(self, rows: int, total: float, lowest: tuple[float, int], high: float, top: float, step: float) -> None:
-        """Add values of one bin, given their number, the new total, the smallest value with its count, the largest
-        value, the largest single reward, and the first step."""
+        """Add values of one bin: their number, the new total, the smallest value with its count, the largest value, the
+        largest single reward, and the first step."""
         if self.rows % self.width == 0:
             self.begins += (step,)
         self.total = total
