@@ -49,12 +49,12 @@ LEAST = 8
 BINS = 128
 """Maximum number of bins into which the shared places are divided. The means of the bins are compared."""
 DIFFERS, SEEDS_DIFFER = 4.2, 2.69
-"""Critical values for seven metrics together, two-sided 5%. The first value, in standard errors of the noise along the
-runs, is for a level. This value accounts for the search for the place of the change. The second value is for the
-difference between seeds, in standard errors."""
+"""Critical values for seven metrics together, two-sided 5%. `DIFFERS` is for a level, in standard errors of the noise
+along the runs, and accounts for the search for the place of the change. `SEEDS_DIFFER` is for the difference between
+seeds, in standard errors."""
 POWER = 1.9
 """Number of standard errors by which a true difference must exceed the critical value to be found in 80% of pairs. The
-noise of the level accounts for 0.84 standard errors. The rest is needed because the shape must also be found
+noise of the level accounts for 0.84 standard errors. The rest of `POWER` is needed because the shape must also be found
 (`benchmarks/compare.md`)."""
 ROUNDING = 1e-6
 """Share of the level or the scale at or below which a detectable difference is due to the rounding of identical

@@ -115,7 +115,7 @@ def separate(store: Store, metric: str | None) -> Tried:
 
 
 def _declared(store: Store, metric: str | None) -> dict[str, _Runs | str]:
-    """Return the runs that declare each setting, or the reason why it is not tested."""
+    """Return the runs that declare each setting, or the reason why the setting is not tested."""
     rows = store.rows(
         f"""select s.name, s.run, s.value, s.number, r.verdict = 'failing', r.onset_step,
                    {metric or "null"} as reward

@@ -39,7 +39,8 @@ class Shape(ABC):
 
     Attributes:
         keys: all keys of the rows, wanted or not.
-        step_key: the wanted key that counts the rows. If it is None, ``steps`` contains the step of each row, or NaN.
+        step_key: the wanted key that counts the rows. If ``step_key`` is None, ``steps`` contains the step of each row,
+            or NaN.
     """
 
     def __init__(self, keys: Iterable[str], step_key: str | None = None) -> None:

@@ -412,8 +412,8 @@ class Rows:
         return tuple(a for a in found if a.field in NUMBER_FIELDS)
 
     def _list(self, key: str, values: list[Any], index: int) -> bool:
-        """Add the rewards or advantages of a row, given as a list or as one list per group. Return whether they were
-        added."""
+        """Add the rewards or advantages of a row, given as a list or as one list per group. Return whether the values
+        were added."""
         name = key.rpartition("/")[2].lower()
         if name not in ("rewards", "advantages", "group_rewards", "reward"):
             self.unread[key] = self.unread.get(key, 0) + 1

@@ -1,4 +1,4 @@
-"""Determines the step of each row, and the rows of each run. No other module decides this.
+"""Determines the step of each row, and the rows of each run. No other module determines steps or runs.
 
 A row has its own step, the position of a progress bar, or neither. Evaluation rows are assigned to a training row. A
 log contains several runs if a counter restarts, a final summary of the training occurs, or the lines of several
@@ -14,8 +14,8 @@ import numpy as np
 
 _FARTHEST = 2.0**53
 _LATE = 2
-"""Number of rows before the first row of an epoch that are compared with it. The last row before may already contain
-the new epoch, because a progress bar is redrawn before it is reset to 0."""
+"""Number of rows before the first row of an epoch that are compared with that first row. The last row of an epoch may
+already contain the new epoch, because a progress bar is redrawn before it is reset to 0."""
 _FEWEST = 5
 """Minimum number of training rows of a run that is identified only by its counter."""
 

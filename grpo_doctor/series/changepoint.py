@@ -1,8 +1,8 @@
 """Finds the levels of a series: steps, and stretches between two steps, that explain the series much better than
 autocorrelated noise does.
 
-Autocorrelated noise looks like a change of level, and fitting a step to it hides the autocorrelation. Two likelihoods
-are therefore compared: noise with any lag-1 autocorrelation up to `ALONG`, with and without the step (Picard, Adv.
+Autocorrelated noise looks like a change of level, and fitting a step to it hides the autocorrelation. Two likelihoods,
+with and without the step, are therefore compared for noise with any lag-1 autocorrelation up to `ALONG` (Picard, Adv.
 Appl. Probab. 1985). Terms are added one by one, each at the place where it explains most. A stretch is one term (Olshen
 et al., circular binary segmentation, Biostatistics 2004). The number of terms with the best score is kept, because a
 dip may be visible only together with the step that follows the dip. Slow changes are slopes: a fall may be a slope
@@ -25,9 +25,9 @@ ALONG = 0.6
 ten training rewards of 53 public repositories, the autocorrelation is below 0.27."""
 STEP, MORE, SLOPE = 23.0, 4.0, 22.0
 """The minimum evidence n log(S0/S1), where S0 and S1 are the sums of the squared innovations without and with the term.
-The first limit is for a step, the second for each additional parameter, and the third for a slope. Additional
-parameters are the second end of a stretch, and the separate noise of the last level. The limits were chosen on
-simulated runs and validated on labelled logs (`benchmarks/trajectory.md`)."""
+`STEP` is the limit for a step, `MORE` for each additional parameter, and `SLOPE` for a slope. Additional parameters are
+the second end of a stretch, and the separate noise of the last level. The limits were chosen on simulated runs and
+validated on labelled logs (`benchmarks/trajectory.md`)."""
 RISING, ONCE = 8.0, 14.0
 """The minimum evidence for the slope or step of a gain. The minimum is lower than `STEP` and `SLOPE` because a gain
 must also pass a t-test, and counts only at the end of the run. Fewer than one in a hundred flat runs with a lag-1
@@ -199,8 +199,8 @@ def departures(d: np.ndarray, least: int) -> Departures:
 
 
 def _shapes(rest: np.ndarray, least: int) -> Iterator[tuple[int, int, np.ndarray, float]]:
-    """Yield the step, the ramp and the stretch about 0 that explain most. Each has a start, an end, a term of length 1
-    and a cost."""
+    """Yield the step, the ramp and the stretch about 0 that explain most. Each shape has a start, an end, a term scaled
+    to length 1, and a cost."""
     n, at = len(rest), np.arange(len(rest) + 1)
     sums = np.concatenate(([0.0], np.add.accumulate(rest)))
     left = n - at[:-1]

@@ -103,7 +103,7 @@ def is_condition(x: Any) -> bool:
 
 
 def _operators() -> None:
-    """Give `Expression` Python's operators, in both orders."""
+    """Add Python's operators to `Expression`, for both orders of the operands."""
     for name, code in _CODES.items():
         function = getattr(operator, name)
         step, plain = Operation(_numpys(function) if name in _RAISING else function, function, code), name.rstrip("_")
@@ -248,7 +248,7 @@ def several(number: int, function: Callable[..., tuple[float, ...]], *columns: C
 
 
 def is_any(declared: Column, *names: str | float) -> Column:
-    """Whether a declared setting is one of these values; false if it is not declared."""
+    """Whether a setting is declared with one of these values."""
 
     def named(value: Any) -> bool:
         return value == value and value in names

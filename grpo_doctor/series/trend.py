@@ -40,8 +40,8 @@ RISE, FALL = 2.9, 4.6
 MATTERS, LOST = 0.15, 0.3
 """Share of the best level above which a fall is reported, and share above which a fall is a failure."""
 PART, HALF = 0.25, 0.5
-"""The limits of `MATTERS` and `LOST` as shares of the run's own range, because a series that always varies that much
-has not fallen."""
+"""Limits like `MATTERS` and `LOST`, as shares of the run's own range, because a drop within the usual variation is not
+a fall."""
 LEAST_FALL = 0.05
 """Share of its absolute value that a reward must lose to have fallen, because a reward fixed at -0.1 changes by
 rounding."""

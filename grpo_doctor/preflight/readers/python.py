@@ -168,7 +168,7 @@ class _Script(Definitions):
         started = copy(self)
         started.said = dict(values)
         for read in ("documents", "_loads"):
-            started.__dict__.pop(read, None)  # these depend on the options
+            started.__dict__.pop(read, None)  # values that depend on the options
         told = {name: (ast.Constant(value=value), 0) for name, value in values.items() if name in self.options}
         started.options = {**self.options, **told}
         return started
@@ -329,7 +329,7 @@ class _Script(Definitions):
         return True
 
     def add(self, launch: Launch, key: str, node: ast.expr, line: int) -> None:
-        """Add a setting. If its expression cannot be evaluated, its value is `Unresolved`."""
+        """Add a setting. The value of a setting is `Unresolved` if its expression cannot be evaluated."""
         self.steps = 0
         told, value = known(node, self.lookup)
         if isinstance(node, ast.Dict) and key.count(".") < DEEPEST:
