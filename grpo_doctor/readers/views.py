@@ -35,8 +35,8 @@ COMPARED = (
 _ENOUGH = 3
 """Minimum number of shared values at which two files may be views of one run."""
 _BLOCK = 3
-"""Number of consecutive rows at or above which two files are separate runs. The rows differ, or only one file has them
-at its end."""
+"""Number of consecutive rows, which differ or are only at the end of one file, at or above which two files are separate
+runs."""
 TRAINING = frozenset(("rl", "supervised", "preference"))
 OF_WHOLE_BATCHES = frozenset(
     "groups zero_variance_groups live_groups group_size group_rewards advantage_mean advantage_std advantage_min "

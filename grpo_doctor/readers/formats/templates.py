@@ -1,4 +1,4 @@
-"""Reads repeatedly printed lines in a second way. The result is compared with the result of the first way.
+"""Reads repeatedly printed lines in a second way, whose result is compared with the result of the first way.
 
 This second way uses only structure. Lines of one shape are a template. The template with the most information about a
 training is the main template, and a number that counts up in its lines counts the rows. Without a number that counts
