@@ -1,4 +1,4 @@
-"""Compares two arms. Comparison checks receive the result, and every report shows it."""
+"""Compares two arms. Comparison checks receive the comparison, and every report shows the comparison."""
 
 from __future__ import annotations
 
@@ -99,8 +99,8 @@ class Comparison(msgspec.Struct, kw_only=True):
 
     @property
     def worst(self) -> Severity | None:
-        """Return the highest severity among findings that appeared or worsened in NEW, and findings of the comparison
-        checks."""
+        """Return the highest severity among the findings that appeared or worsened in NEW and the findings of the
+        comparison checks."""
         came = [f.level for f in self.fared if f.fate in ("appeared", "worsened")]
         return max((*came, *(f.level for f in self.findings)), default=None)
 

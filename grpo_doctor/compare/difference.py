@@ -49,12 +49,12 @@ LEAST = 8
 BINS = 128
 """Maximum number of bins into which the shared places are divided. The means of the bins are compared."""
 DIFFERS, SEEDS_DIFFER = 4.2, 2.69
-"""Critical values for seven metrics together, two-sided 5%. The first value is for a level, in standard errors of the
-noise along the runs. It accounts for the search for the place of the change. The second value is for the difference
-between seeds, in standard errors."""
+"""Critical values for seven metrics together, two-sided 5%. `DIFFERS` is for a level, in standard errors of the noise
+along the runs, and accounts for the search for the place of the change. `SEEDS_DIFFER` is for the difference between
+seeds, in standard errors."""
 POWER = 1.9
 """Number of standard errors by which a true difference must exceed the critical value to be found in 80% of pairs. The
-noise of the level accounts for 0.84 standard errors. The rest is needed because the shape must also be found
+noise of the level accounts for 0.84 standard errors. The rest of `POWER` is needed because the shape must also be found
 (`benchmarks/compare.md`)."""
 ROUNDING = 1e-6
 """Share of the level or the scale at or below which a detectable difference is due to the rounding of identical
@@ -109,7 +109,7 @@ class Difference(msgspec.Struct, kw_only=True):
 
     @property
     def differs(self) -> bool:
-        """Return whether the runs differ beyond the noise along the runs, regardless of seeds."""
+        """Return whether the difference exceeds the noise along the runs, regardless of the noise between seeds."""
         return not math.isnan(self.since)
 
     @property
@@ -153,7 +153,7 @@ class Difference(msgspec.Struct, kw_only=True):
 
     @property
     def noisy(self) -> bool:
-        """Return whether the detectable difference exceeds rounding; it does not for series without noise."""
+        """Return whether the detectable difference exceeds rounding, which it does not if the series have no noise."""
         return not self.detectable <= ROUNDING * max(abs(self.base), abs(self.new), self.scale)
 
     @property

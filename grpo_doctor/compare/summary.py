@@ -46,7 +46,7 @@ def render(name: str, comparisons: Sequence[Comparison], options: Options) -> st
 
 
 def shown(found: Comparison, *, samples: bool) -> Comparison:
-    """Return a copy with all texts cleaned."""
+    """Return a copy of a comparison with all texts cleaned for display."""
     names = [n for n in found.__struct_fields__ if n not in ("base", "new", "settings", "x")]
     texts = {name: cleaned(getattr(found, name)) for name in names}
     for side in ("base", "new"):

@@ -193,7 +193,7 @@ def verdict_of(differences: Sequence[Difference], told: Sequence[Fared]) -> Verd
     went = any(f.fate == "vanished" for f in grave)
     better = went or (success is not None and success.better > 0)
     worse = success is not None and success.better < 0
-    worse |= any(f.fate == "worsened" or not f.why for f in came)  # BASE could have shown it
+    worse |= any(f.fate == "worsened" or not f.why for f in came)  # BASE could have shown the finding
     if better and (worse or came):
         return "mixed"
     if worse or better:

@@ -18,7 +18,7 @@ from .unit import Found, Level
 
 SCHEMA = "grpo-doctor/fleet/1"
 _INSIDE = frozenset({"unit", "view", "view_steps", "broken", "curve", "curve_steps", "curve_values"})
-"""Fields that are used to draw curves and to find duplicate logs. These fields are not part of the schema."""
+"""Fields that are not part of the schema, because they are only used to draw curves and to find duplicate logs."""
 
 
 def render(overview: Overview) -> str:

@@ -62,8 +62,8 @@ class Stamp(msgspec.Struct, frozen=True):
 
 
 class Unit(msgspec.Struct, frozen=True):
-    """Files that are read together: logs and their configurations. ``remote`` is their address; it is empty for local
-    files."""
+    """Files that are read together: logs and their configurations. ``remote`` is the address of the files, and is empty
+    for local files."""
 
     name: str
     logs: list[Stamp]

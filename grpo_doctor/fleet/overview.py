@@ -108,7 +108,7 @@ def unit_of(metric: str | None) -> str:
 
 
 def verdict_words(overview: Overview) -> str:
-    """Count the verdicts: ``184 runs: 40 failing, 90 healthy``."""
+    """Return the number of runs with each verdict, as in ``184 runs: 40 failing, 90 healthy``."""
     return f"{counted(overview.runs, 'run')}: {', '.join(f'{n} {v}' for v, n in overview.verdicts.items())}"
 
 

@@ -91,8 +91,8 @@ def _seeds(group: list[Line]) -> int:
 
 
 def _within(levels: list[Level]) -> tuple[float, float]:
-    """Return the long-run variance of one row, and the number of rows over which a level is averaged. Both are medians
-    over the runs."""
+    """Return the long-run variance of one row, and the number of rows over which a level is averaged. Both numbers are
+    medians over the runs."""
     known = [level for level in levels if math.isfinite(level.error)]
     rows = float(np.median([level.rows for level in levels]))
     return (float(np.median([level.error * level.error * level.rows for level in known])) if known else 0.0), rows

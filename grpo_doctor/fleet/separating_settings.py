@@ -28,7 +28,7 @@ FEWEST = 6
 """Minimum number of runs to test a setting."""
 VALUES = 6
 """Maximum number of values per setting. If a setting has more numeric values, they are grouped into ranges with about
-equal numbers of runs. If it has more values and some are not numbers, the setting is not tested."""
+equal numbers of runs. A setting with more values, some of which are not numbers, is not tested."""
 RANGES = 5
 DRAWS, MORE = 9_999, 99_999
 """Number of random tables for a test with more than two values, and a larger number for small p-values. The smallest
@@ -115,7 +115,7 @@ def separate(store: Store, metric: str | None) -> Tried:
 
 
 def _declared(store: Store, metric: str | None) -> dict[str, _Runs | str]:
-    """Return the runs that declare each setting, or the reason why it is not tested."""
+    """Return the runs that declare each setting, or the reason why the setting is not tested."""
     rows = store.rows(
         f"""select s.name, s.run, s.value, s.number, r.verdict = 'failing', r.onset_step,
                    {metric or "null"} as reward

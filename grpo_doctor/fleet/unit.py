@@ -99,8 +99,8 @@ class Line(msgspec.Struct, kw_only=True):
     """One run of a fleet, or an input without a run.
 
     ``verdict`` is the verdict of the diagnosis, ``unreadable`` for an input that could not be read, or ``broken`` after
-    an internal error. For the last two, the headline is the reason. ``view`` contains the values that identify
-    duplicates, and ``broken`` lists the rows and fields of ``view`` that are not finite.
+    an internal error. For ``unreadable`` and ``broken``, the headline is the reason. ``view`` contains the values that
+    identify duplicates, and ``broken`` lists the rows and fields of ``view`` that are not finite.
     """
 
     source: str

@@ -33,7 +33,7 @@ class BatchError(ValueError):
 
 class Response(msgspec.Struct, kw_only=True):
     """One response. Every list except ``token_ids`` and the experts has one entry per response token. Every field
-    except the first two may be unknown.
+    except ``token_ids`` and ``prompt_length`` may be unknown.
 
     Attributes:
         token_ids: ids of prompt and response, without padding.

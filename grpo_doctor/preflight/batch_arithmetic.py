@@ -69,8 +69,8 @@ def _tokens(found: Configuration) -> None:
 
 
 def _counts_prompts(found: Configuration) -> bool:
-    """Return whether the group size has a key that the framework does not know. The program's batch may then count
-    prompts."""
+    """Return whether the group size has a key that the framework does not know. If the key is unknown, the program's
+    batch may count prompts."""
     key, fields = found.keys.get("group_size", ""), found.framework.fields
     return bool(key and fields) and key.rsplit(".", 1)[-1] not in fields
 
@@ -101,7 +101,7 @@ ORIGINS = {
     "max_new_tokens": ("total_tokens",),
     "group_baseline": ("group_size",),
 }
-"""Derived settings, with the settings whose line is shown for each."""
+"""The settings whose line is shown for each derived setting."""
 
 
 def origin_key(found: Configuration, name: str) -> str:

@@ -33,7 +33,7 @@ _PROMPTS = re.compile(
     r"(?:num_|n_)?(?:unique_)?(?:prompt|question|problem|group)s_per_"
     r"(?:step|batch|rollout|rollout_batch|update|iter(?:ation)?)|num_unique_prompts_rollout"
 )
-"""Keys that count prompts. If such a key is present, a number of rollouts is per prompt."""
+"""Keys that count prompts. A number of rollouts is per prompt if a key that counts prompts is present."""
 _SHAPES = ((PER_PROMPT, "group_size"), (_PROMPTS, "rollout_prompts"))
 PENALTY = 0.5
 """Value below which a custom trainer's ``repetition_penalty`` is a reward penalty, not a sampling penalty."""

@@ -146,8 +146,8 @@ def _compared(left: ast.expr, operation: ast.cmpop, right: ast.expr, lookup: Loo
 
 
 def _either(node: ast.IfExp, lookup: Lookup, depth: int) -> Any:
-    """Return the value of a conditional expression: of both branches if they agree, otherwise of the branch that a
-    known condition selects."""
+    """Return the value of a conditional expression. If the branches have different values, the condition must be
+    known."""
     yes, no = _value(node.body, lookup, depth + 1), _value(node.orelse, lookup, depth + 1)
     if yes is not _UNKNOWN and yes == no:
         return yes

@@ -135,7 +135,7 @@ class Launch:
 
 
 def scalar(text: str) -> Any:
-    """Parse a word as a number, a truth value or None. If that fails, return the word."""
+    """Parse a word as a number, a truth value or None. Return the word unchanged if it cannot be parsed."""
     word = text.strip()
     if word.lower() in _WORDS:
         return _WORDS[word.lower()]

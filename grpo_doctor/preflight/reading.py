@@ -67,8 +67,8 @@ def files_below(folder: Path) -> Iterator[Path]:
 
 
 def read(path: Path) -> list[Configuration]:
-    """Return the configurations of a file. If any is for reinforcement learning, the others are omitted. Raises
-    `ReadError`."""
+    """Return the configurations of a file. If any configuration is for reinforcement learning, the other configurations
+    are omitted. Raises `ReadError`."""
     try:
         with spending():
             return _read(path)
@@ -97,7 +97,7 @@ def _read(path: Path) -> list[Configuration]:
     told = [c for c in trained if not any(c is other for other in vague)]
     of_frameworks = [c for c in trained if c.framework is not HAND_WRITTEN and "group_size" in c.settings]
     if of_frameworks and all(c.framework is HAND_WRITTEN for c in told):
-        return of_frameworks  # started scripts are trainings; others only prepare them
+        return of_frameworks  # started scripts are trainings; other scripts prepare a training
     if any("group_size" in c.settings for c in told):
         return [c for c in told if c.keys]
     trained = [c for c in trained if not any(c is other for other in by_variables)] or trained
@@ -164,8 +164,8 @@ def _commands(held: Iterable[Command], path: Path, written: Mapping[str, str] | 
 
 
 def _holding(launches: list[Launch]) -> list[Launch]:
-    """Return the launches that have settings. If there are none, return an empty launch with the notes of the
-    others."""
+    """Return the launches that have settings. If no launch has settings, return an empty launch with the notes of all
+    launches."""
     holding = [launch for launch in launches if launch.entries or launch.elsewhere or launch.broken]
     holding = holding or [Launch("")]
     unread = [note for launch in launches if not (launch.entries or launch.elsewhere) for note in launch.notes]

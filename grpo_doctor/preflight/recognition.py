@@ -11,7 +11,8 @@ from .launch import Entry, Launch
 LEAST = 1.5
 """Minimum score at which a framework is recognised."""
 UNSUPPORTED = 1.5
-"""Maximum weight of a program without any keys of its framework. Two keys of another framework outweigh it."""
+"""Maximum weight of a program if the launch has no keys of the program's framework. Two keys of another framework
+outweigh it."""
 SWEPT = ("group_size", "learning_rate")
 """Settings whose flags identify a custom program."""
 

@@ -56,7 +56,8 @@ _OF_A_CRITIC = frozenset("critic_lr critic_learning_rate lr_critic value_lr".spl
 _MEASURES = re.compile(
     r"(?i)(?:run_)?(?:eval|evaluate|analy[sz]e|analysis|compare|measure|plot|infer|inference|benchmark)(?:_|-|$)"
 )
-"""Names of files that inspect a model. The group size in such a file is not the group size of the training."""
+"""Names of files that inspect a model. The group size in a file that inspects a model is not the group size of a
+training."""
 _OF_TEXT = re.compile(r"model_name|model_path|llm|tokenizer|prompt|token|completion|response|vla")
 """Parts of keys that only the training of a language model has."""
 _OF_GAMES = frozenset(

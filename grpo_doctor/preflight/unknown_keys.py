@@ -140,8 +140,8 @@ def _refuses(launch: Launch, framework: Framework) -> bool:
 
 
 def _refused(key: str, framework: Framework, version: str) -> str | None:
-    """Return why the pinned version or, without a pinned version, the current version rejects a key. Return None if it
-    accepts the key, or if this is unknown."""
+    """Return why the pinned version or, without a pinned version, the current version rejects a key. Return None if the
+    key is accepted, or if this is unknown."""
     since = framework.added_in(key)
     if since and before(version, since):
         return f"unknown before {framework.name} {since}"

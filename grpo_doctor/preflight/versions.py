@@ -37,8 +37,8 @@ class Pin(NamedTuple):
 
 
 def pinned(libraries: Iterable[str], text: str, path: Path) -> dict[str, Pin]:
-    """Return the version of each library that a text or, if it does not, a file next to it pins. Libraries with several
-    versions are omitted."""
+    """Return the version of each library that a text pins. A file next to the text is searched for the other libraries.
+    Libraries with several versions are omitted."""
     left = set(libraries)
     found: dict[str, Pin] = {}
     for versions, lies_beside in _sources(left, text, path):

@@ -219,7 +219,7 @@ def resolve(key: str) -> tuple[Alias, ...]:
 
 def _below_any(head: str, tail: str) -> tuple[Alias, ...]:
     """Return the meanings of a name below an unknown part of a path, as in ``train/logps/clip_ratio``. Keys below
-    unknown parts have the lowest preference; if several of them mean the same field, none is used."""
+    unknown parts have the lowest preference; if several such keys mean the same field, no such key is used."""
     if "/" in head or of_another(head) or _HELD_OUT_WORD.match(head):
         return ()
     return tuple(alias._replace(rank=alias.rank + GUESSED) for alias in resolve(tail) if alias.field in _UNMISTAKABLE)

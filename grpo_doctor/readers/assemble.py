@@ -41,12 +41,12 @@ _ANY = frozenset({"length", "mean"})
 """Words that may describe the length of any sequence, so that they are not evidence for an RL run."""
 _APART = 1e-3
 """Smallest singular value, as a share of the largest, at which the weights of metrics in the reward can be determined.
-The same constant is the share of the largest reward below which the weight of a metric counts as 0."""
+`_APART` is also the share of the largest reward below which the weight of a metric counts as 0."""
 _MOST_PARTS = 32
 """Maximum number of reward functions among which an unrewarded metric is searched for."""
 _PAYS = frozenset(["reward_mean", "success_rate", "eval_score"])
-"""Fields that measure success. If none of them has a value, a key of such a field whose values are words is
-reported."""
+"""Fields that measure success. If no field that measures success has a value, a key of such a field whose values are
+words is reported."""
 _SHOWN = 30
 """Maximum number of characters of a word in a note."""
 _NAMED = 6
@@ -64,7 +64,7 @@ def assemble(rows: Rows) -> Run:
     run = builder.finish()
     run.settings.update(rows.settings)
     if len(run) > _ENOUGH and run.settings.get("num_iterations") in (len(run), int(run.steps[-1])):
-        del run.settings["num_iterations"]  # it counts steps, not passes per step
+        del run.settings["num_iterations"]  # the setting counts steps, not passes per step
     run.unread.update(rows.unread)
     run.mapping |= {key: field for key, field in rows.file.mapping.items() if field == "step" and len(run)}
     for key, value in rows.wordy.items():
@@ -373,7 +373,7 @@ def _may_be_success(name: str, values: np.ndarray) -> bool:
 
 def _unrewarded(table: np.ndarray, reward: np.ndarray) -> int | None:
     """Return the only metric that is not part of the reward. Return None if there is no such metric, if there are
-    several, or if this is unknown.
+    several, or if the fit does not decide.
 
     The weights of the metrics are determined by a linear fit of the reward, which must be exact and unique. Metrics
     that are differences of other metrics are excluded first.

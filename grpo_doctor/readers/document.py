@@ -172,8 +172,8 @@ def runs_of(rows: Sequence[Row]) -> dict[str, Sequence[Row]]:
 
 
 def _varied(rows: Sequence[Row], names: Mapping[str, str]) -> list[str]:
-    """Return the column with the varied setting of a sweep, as a list. The column has few values, each on many rows or
-    repeated later."""
+    """Return the column with the varied setting of a sweep, as a list. The column with the setting has few values, each
+    on many rows or repeated later."""
     for name, key in names.items():
         values = [str(row.get(key, "")) for row in rows]
         turns = sum(a != b for a, b in pairwise(values)) + 1
@@ -216,7 +216,7 @@ def _of_mapping(value: Mapping[str, Any], depth: int) -> list[Table]:
         _within(value, depth) if depth < _DEEPEST else [],
     )
     best = max(choices, key=_shows)
-    return best or ([Table("", held)] if held and not _means(value) else [])  # otherwise, histograms of a summary
+    return best or ([Table("", held)] if held and not _means(value) else [])  # otherwise, histograms
 
 
 def _shows(tables: Sequence[Table]) -> float:
@@ -286,7 +286,8 @@ def columns(value: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _evaluated(key: str, count: int, lists: Mapping[str, list[Any]], rows: Sequence[Row]) -> list[int]:
     """Return the rows of a score that was measured less often, from its list of steps. Without a list of steps, regular
-    intervals are assumed if the number of rows is divisible by the number of scores. Otherwise, the rows are unknown.
+    intervals are assumed if the number of rows is divisible by the number of scores. The rows are unknown if the number
+    of rows is not divisible.
     """
     own = next((v for name, v in lists.items() if len(v) == count and _is_counter(name, v, "eval")), None)
     if own is not None:
@@ -407,7 +408,7 @@ def _of_side(key: str, rows: Sequence[Row]) -> Iterator[Row]:
 
 def _is_log(table: Table, key: str) -> bool:
     """Return whether the rows under a key are metrics over time, possibly with the prompt of an update. A model's
-    answers and the results of several runs are not."""
+    answers and the results of several runs are not such metrics."""
     rows = table.rows
     if len(rows) < 2 or not any(_means(row) for row in rows[:3]):
         return False

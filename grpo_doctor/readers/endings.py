@@ -118,7 +118,7 @@ _REPEATED = re.compile(r"\b(?:ERROR|CRITICAL|FATAL)\b\W{0,3}(.+)")
 _OFTEN = 3
 """Minimum number of repetitions of a logged error that counts as the ending."""
 TAIL = 2000
-"""Number of lines at the end of a log that are searched for an ending. The run survived earlier errors."""
+"""Number of lines at the end of a log that are searched for an ending. Earlier errors did not end the run."""
 
 
 def conclude(run: Run, end: Ending | None) -> None:
@@ -152,7 +152,7 @@ def ending(lines: Iterable[tuple[int, str]], last_row: int) -> Ending | None:
         if _SURVIVED.match(text):
             survived = True
             continue
-        if survived:  # up to the line that names the exception
+        if survived:  # a traceback is skipped up to the line that names the exception
             survived = text.startswith((" ", "\t", "Traceback "))
             continue
         text = _POSSIBLE.split(text, maxsplit=1)[0]

@@ -20,7 +20,7 @@ _listed = msgspec.json.Decoder(list[float]).decode
 CHUNK = 4096
 """Number of rows that are buffered before they become columns."""
 LEARNED_FROM = 200
-"""Number of rows at the start that are parsed normally to learn the keys."""
+"""Number of rows of one shape that are parsed normally before their keys are learned."""
 
 KEY = b'":'
 """Text that occurs once for each key in a JSON row, and more often if the row contains text that looks like keys."""
@@ -39,7 +39,8 @@ class Shape(ABC):
 
     Attributes:
         keys: all keys of the rows, wanted or not.
-        step_key: the wanted key that counts the rows. If it is None, ``steps`` contains the step of each row, or NaN.
+        step_key: the wanted key that counts the rows. If ``step_key`` is None, ``steps`` contains the step of each row,
+            or NaN.
     """
 
     def __init__(self, keys: Iterable[str], step_key: str | None = None) -> None:
@@ -68,7 +69,7 @@ class JsonShape(Shape):
         self._decode = msgspec.json.Decoder(row, strict=strict).decode
 
     def take(self, raw: bytes, line: int, step: float | None) -> bool:
-        """Buffer a row of this shape; return False for any other."""
+        """Buffer a row of this shape; return False for any other row."""
         if step is not None and self.step_key is not None:
             return False
         try:
@@ -105,7 +106,7 @@ class CellShape(Shape):
         self._rows: list[list[float]] = []
 
     def take(self, cells: Sequence[str], line: int) -> bool:
-        """Buffer a row of this shape; return False for any other."""
+        """Buffer a row of this shape; return False for any other row."""
         if not all(cells):
             return False
         values = plain_numbers([cells[place] for place in self._places])

@@ -57,7 +57,7 @@ _SHOWN = {
 
 
 def outcomes(fates: Mapping[Fate, int]) -> str:
-    """Summarise the outcomes: ``5 files: 3 logs, 1 duplicate, 1 ignored``."""
+    """Summarise the outcomes, as in ``5 files: 3 logs, 1 duplicate, 1 ignored``."""
     files = sum(fates.values())
     told = [f"{n} {_SHOWN.get(fate, (fate, fate))[n > 1]}" for fate in get_args(Fate) if (n := fates.get(fate))]
     return f"{files} file{'s' if files != 1 else ''}: {', '.join(told)}" if files else "no files"

@@ -25,7 +25,7 @@ from .log_names import has_name_of_log, is_passed_over
 HISTORY = "history.jsonl"
 """Name of the file to which a run of a tracker is written."""
 _FOLDED = re.compile(r"([a-z][a-z0-9+]+):/(?=[^/])")
-"""An address that was converted to a path, because pathlib merges its two slashes."""
+"""An address that was converted to a path by pathlib, which merges two slashes into one slash."""
 _RUN_PAGE = re.compile(r"https?://([\w.:-]+)/([^/]+)/([^/]+)(?:/runs/([^/?#]+))?")
 """The page of a run or a project on a W&B server."""
 

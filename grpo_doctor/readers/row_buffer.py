@@ -152,7 +152,7 @@ class Rows:
         if label in _CONFIGS:
             self.declare(row)
             return False
-        if ends := any(str(key).endswith("train_runtime") for key in row):  # if it has metrics since the previous row
+        if ends := any(str(key).endswith("train_runtime") for key in row):  # a summary at the end of a run
             row = {key: value for key, value in row.items() if key.rpartition("/")[2] not in (*_SUMMARY, "epoch")}
         if (seed := row.get("seed")) is not None and len(self.seeds) < SPENT_EVERY:
             self.seeds.add(str(seed))
@@ -412,8 +412,8 @@ class Rows:
         return tuple(a for a in found if a.field in NUMBER_FIELDS)
 
     def _list(self, key: str, values: list[Any], index: int) -> bool:
-        """Add the rewards or advantages of a row, given as a list or as one list per group. Return whether they were
-        added."""
+        """Add the rewards or advantages of a row, given as a list or as one list per group. Return whether the values
+        were added."""
         name = key.rpartition("/")[2].lower()
         if name not in ("rewards", "advantages", "group_rewards", "reward"):
             self.unread[key] = self.unread.get(key, 0) + 1
@@ -468,7 +468,7 @@ class Rows:
             self.reached.append((line, step, planned))
 
     def join(self, rollouts: list[int]) -> None:
-        """Give rows that are numbered by their rollout the step of the following update."""
+        """Assign the step of the following update to rows that are numbered by their rollout."""
         self.steps = array("d", steps.joined(np.array(self.steps), rollouts))
 
     def _spread(self) -> None:

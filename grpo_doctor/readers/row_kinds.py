@@ -25,7 +25,7 @@ run."""
 VALUES = frozenset("value Value metric_value metricValue metric.value".split())
 """Columns of a long table that contain the value, as named by MLflow, Aim and Comet."""
 SINGLE_PROMPT = frozenset("ground_truth prompt question problem gold target".split())
-"""Keys that contain one prompt or its answer. The rewards in such a row belong to one group."""
+"""Keys that contain one prompt or its answer, so that the rewards in the row belong to one group."""
 SHARES = frozenset(name for name, meaning in FIELDS.items() if meaning.endswith("0 to 1"))
 LIMITS: Mapping[str, tuple[float, float]] = {
     **dict.fromkeys(SHARES, (-1e-6, math.inf)),
@@ -188,7 +188,7 @@ _ACTIONS = frozenset("action actions action_str action_type".split())
 _ENDS = frozenset("done is_done dones terminated terminal cumulative_reward".split())
 _OBSERVED = frozenset("observation observations obs next_observation observation_delta".split())
 UPDATED = frozenset("loss policy_loss kl_loss grad_norm learning_rate kl entropy_mean clip_fraction ratio_mean".split())
-"""Fields of an update. A training log has at least one of these fields."""
+"""Fields of an update. A training log has at least one field of an update."""
 
 
 def says(names: Iterable[str]) -> float:
@@ -220,7 +220,7 @@ def of_samples(keys: Iterable[str]) -> bool:
 
 
 _OF_TASKS = frozenset("reward success solve solved pass win resolve resolved".split())
-"""Words for the success of a policy in a task. Supervised models have an accuracy instead."""
+"""Words for the success of a policy in a task, unlike the accuracy of a supervised model."""
 
 
 OF_RL = frozenset("grpo ppo rloo reinforce dapo gspo rlvr rlhf rl".split())

@@ -1,4 +1,4 @@
-"""Determines the step of each row, and the rows of each run. No other module decides this.
+"""Determines the step of each row, and the rows of each run. No other module determines steps or runs.
 
 A row has its own step, the position of a progress bar, or neither. Evaluation rows are assigned to a training row. A
 log contains several runs if a counter restarts, a final summary of the training occurs, or the lines of several
@@ -14,8 +14,8 @@ import numpy as np
 
 _FARTHEST = 2.0**53
 _LATE = 2
-"""Number of rows before the first row of an epoch that are compared with it. The last row before may already contain
-the new epoch, because a progress bar is redrawn before it is reset to 0."""
+"""Number of rows before the first row of an epoch that are compared with that first row. The last row of an epoch may
+already contain the new epoch, because a progress bar is redrawn before it is reset to 0."""
 _FEWEST = 5
 """Minimum number of training rows of a run that is identified only by its counter."""
 
@@ -305,8 +305,8 @@ def repeated(steps: np.ndarray, columns: Mapping[str, np.ndarray]) -> np.ndarray
 
 def restarted(repeated: np.ndarray, steps: np.ndarray, trains: np.ndarray) -> list[int]:
     """Return the training rows whose step is repeated because the run was restarted; empty if the log counts with
-    repeated steps. A restart is assumed if repeated rows are rare, if a counter also goes back and fewer than half of
-    its steps repeat, or if only the first step repeats."""
+    repeated steps. A restart is assumed if repeated rows are rare, or if only the first step repeats. A restart is also
+    assumed if a counter goes back and fewer than half of the counter's steps repeat."""
     again = repeated[trains[repeated] & trains[repeated - 1]]
     moves = np.diff(steps)
     first = bool((steps[again] == steps[0]).all()) and np.count_nonzero(moves) > 1

@@ -35,8 +35,8 @@ COMPARED = (
 _ENOUGH = 3
 """Minimum number of shared values at which two files may be views of one run."""
 _BLOCK = 3
-"""Number of consecutive rows at or above which two files are separate runs. The rows differ, or only one file has them
-at its end."""
+"""Number of consecutive rows, which differ or are only at the end of one file, at or above which two files are separate
+runs."""
 TRAINING = frozenset(("rl", "supervised", "preference"))
 OF_WHOLE_BATCHES = frozenset(
     "groups zero_variance_groups live_groups group_size group_rewards advantage_mean advantage_std advantage_min "
@@ -308,8 +308,8 @@ def _fullness(run: Run) -> tuple[bool, int]:
 
 
 def same_run(one: Run, other: Run) -> bool:
-    """Return whether ``other`` shows the same run as ``one``. Both must have the same values at the same steps, or on
-    the same rows, and ``other`` must not continue after the end of ``one``."""
+    """Return whether ``other`` shows the same run as ``one``. The two runs must have the same values at the same steps,
+    or on the same rows. ``other`` must not continue after the end of ``one``."""
     if not len(one) or not len(other):
         return False
     steps, here, there = np.intersect1d(one.steps, other.steps, return_indices=True)
@@ -353,8 +353,8 @@ def _part(differ: np.ndarray) -> bool:
 
 
 def _broke(run: Run, name: str, rows: np.ndarray, others: np.ndarray) -> bool:
-    """Return whether a run has NaN or infinite values on rows on which another run has numbers. Such a run failed, and
-    is not a second view."""
+    """Return whether a run has NaN or infinite values on rows on which another run has numbers. A run with NaN or
+    infinite values failed, and is not a second view."""
     broken = {row for row, field in run.not_finite() if field == name}
     return bool(broken) and bool((np.isin(rows, list(broken)) & np.isfinite(others)).any())
 

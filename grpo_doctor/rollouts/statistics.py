@@ -38,7 +38,7 @@ PLAIN, SIGNED, CUT = 4, 3, 2000
 characters."""
 EXAMINED, EVERY = 128, 16
 """Number of first responses of a step whose texts are all examined, and the interval at which later texts are examined.
-With 128 and 16, the mean of a share over 5 steps has a standard error of at most 2 percentage points."""
+With these numbers, 128 and 16, the mean of a share over 5 steps has a standard error of at most 2 percentage points."""
 _COMPARED = 64
 """Number of first responses of a step that are compared with each other."""
 _SAMPLED = frozenset(
@@ -272,8 +272,8 @@ class _Step:
         return found | self._outcomes()
 
     def _outcomes(self) -> dict[str, float]:
-        """Return the fields that compare correct and wrong responses: lengths, answers, and rewards of responses
-        without a task."""
+        """Return the fields that compare correct and wrong responses: lengths, answers, and rewards of responses that
+        do not depend on their task."""
         reward, chars, agreed = self._column("reward"), self._column("chars"), self._column("agrees")
         known = reward[np.isfinite(reward)]
         low, high = (known.min(), known.max()) if len(known) else (math.nan, math.nan)
@@ -312,8 +312,8 @@ class _Step:
         return found | self._rewards() | self._advantages()
 
     def _failed(self) -> np.ndarray:
-        """Return a mask of the rollouts in which the environment failed. If it failed in any rollout, rollouts that
-        report nothing count as complete."""
+        """Return a mask of the rollouts in which the environment failed. If the environment failed in any rollout,
+        rollouts that report nothing count as complete."""
         failed = self._column("environment")
         return np.nan_to_num(failed) if (failed == 1).any() else failed
 

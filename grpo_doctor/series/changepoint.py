@@ -1,8 +1,8 @@
 """Finds the levels of a series: steps, and stretches between two steps, that explain the series much better than
 autocorrelated noise does.
 
-Autocorrelated noise looks like a change of level, and fitting a step to it hides the autocorrelation. Two likelihoods
-are therefore compared: noise with any lag-1 autocorrelation up to `ALONG`, with and without the step (Picard, Adv.
+Autocorrelated noise looks like a change of level, and fitting a step to it hides the autocorrelation. Two likelihoods,
+with and without the step, are therefore compared for noise with any lag-1 autocorrelation up to `ALONG` (Picard, Adv.
 Appl. Probab. 1985). Terms are added one by one, each at the place where it explains most. A stretch is one term (Olshen
 et al., circular binary segmentation, Biostatistics 2004). The number of terms with the best score is kept, because a
 dip may be visible only together with the step that follows the dip. Slow changes are slopes: a fall may be a slope
@@ -25,9 +25,9 @@ ALONG = 0.6
 ten training rewards of 53 public repositories, the autocorrelation is below 0.27."""
 STEP, MORE, SLOPE = 23.0, 4.0, 22.0
 """The minimum evidence n log(S0/S1), where S0 and S1 are the sums of the squared innovations without and with the term.
-The first limit is for a step, the second for each additional parameter, and the third for a slope. Additional
-parameters are the second end of a stretch, and the separate noise of the last level. The limits were chosen on
-simulated runs and validated on labelled logs (`benchmarks/trajectory.md`)."""
+`STEP` is the limit for a step, `MORE` for each additional parameter, and `SLOPE` for a slope. Additional parameters are
+the second end of a stretch, and the separate noise of the last level. The limits were chosen on simulated runs and
+validated on labelled logs (`benchmarks/trajectory.md`)."""
 RISING, ONCE = 8.0, 14.0
 """The minimum evidence for the slope or step of a gain. The minimum is lower than `STEP` and `SLOPE` because a gain
 must also pass a t-test, and counts only at the end of the run. Fewer than one in a hundred flat runs with a lag-1
@@ -118,7 +118,7 @@ def _slope(n: int) -> np.ndarray:
     return np.arange(n) - (n - 1) / 2
 
 
-@np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow and show nothing
+@np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow and give no evidence
 def rise(x: np.ndarray, least: int) -> tuple[int, float]:
     """Return the position of the best single rise between levels of at least ``least`` values, and the evidence for the
     rise."""
@@ -128,7 +128,7 @@ def rise(x: np.ndarray, least: int) -> tuple[int, float]:
     return begin, _worth(rest, (np.arange(n) >= begin) - (n - begin) / n, tiny)
 
 
-@np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow and show nothing
+@np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow and give no evidence
 def climbed(x: np.ndarray, least: int) -> float:
     """Return the evidence for a rise as a multiple of its cost, or 0 if the series does not rise. A rise is a slope, or
     a step between levels of at least ``least`` values."""
@@ -136,7 +136,7 @@ def climbed(x: np.ndarray, least: int) -> float:
     return max(slope / RISING, rise(x, least)[1] / ONCE)
 
 
-@np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow and show nothing
+@np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow and give no evidence
 def sunk(x: np.ndarray, least: int) -> bool:
     """Return whether the series falls overall, or the last level is below another level. A level has at least ``least``
     values."""
@@ -179,7 +179,7 @@ class Departures(NamedTuple):
     noise: Noise
 
 
-@np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow and show nothing
+@np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow and give no evidence
 def departures(d: np.ndarray, least: int) -> Departures:
     """Find the places at which a difference departs from 0. A departure is a step or a ramp up to the end, or a
     stretch, with at least ``least`` values. A departure must explain the difference much better than noise about 0."""
@@ -199,8 +199,8 @@ def departures(d: np.ndarray, least: int) -> Departures:
 
 
 def _shapes(rest: np.ndarray, least: int) -> Iterator[tuple[int, int, np.ndarray, float]]:
-    """Yield the step, the ramp and the stretch about 0 that explain most. Each has a start, an end, a term of length 1
-    and a cost."""
+    """Yield the step, the ramp and the stretch about 0 that explain most. Each shape has a start, an end, a term scaled
+    to length 1, and a cost."""
     n, at = len(rest), np.arange(len(rest) + 1)
     sums = np.concatenate(([0.0], np.add.accumulate(rest)))
     left = n - at[:-1]

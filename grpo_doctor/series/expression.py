@@ -26,8 +26,8 @@ class ColumnError(TypeError):
 
 
 class Argument(NamedTuple):
-    """An argument column, by its position. Row by row, a ``late`` argument is the attribute ``late`` of the given
-    object. Reading the attribute may be slow, so it is read only when its value is needed."""
+    """An argument column, by its position. For a live run, the argument is the attribute ``late`` of the given object,
+    if ``late`` is set. Reading the attribute may be slow, so it is read only when its value is needed."""
 
     place: int
     late: str = ""
@@ -93,7 +93,7 @@ def _made(step: Operation, x: Any, y: Any) -> Expression:
     if step.code in _COUNTING and is_condition(x) and is_condition(y):
         raise ColumnError("a sum of conditions is numpy's `or`: write where(condition, 1, 0) for each of them")
     if step.code == _CODES["pow"] and type(y) in (int, float) and y == 2:
-        return _made(Operation(operator.mul, operator.mul, _CODES["mul"]), x, x)  # as in numpy, without a call
+        return _made(Operation(operator.mul, operator.mul, _CODES["mul"]), x, x)  # numpy also squares by multiplication
     return Expression(step, x, y)
 
 
@@ -103,7 +103,7 @@ def is_condition(x: Any) -> bool:
 
 
 def _operators() -> None:
-    """Give `Expression` Python's operators, in both orders."""
+    """Add Python's operators to `Expression`, for both orders of the operands."""
     for name, code in _CODES.items():
         function = getattr(operator, name)
         step, plain = Operation(_numpys(function) if name in _RAISING else function, function, code), name.rstrip("_")
@@ -222,7 +222,7 @@ def numpys(value: Any) -> Any:
 
 
 def each(function: Callable[..., float], *columns: Column) -> Column:
-    """Apply ``function`` to the row's values, row by row: for lists, dictionaries and events."""
+    """Return a column of ``function`` of each row's values, for fields that contain lists, dictionaries or events."""
 
     def by_row(*values: Any) -> Any:
         return float(function(*map(numpys, values)))
@@ -248,7 +248,7 @@ def several(number: int, function: Callable[..., tuple[float, ...]], *columns: C
 
 
 def is_any(declared: Column, *names: str | float) -> Column:
-    """Whether a declared setting is one of these values; false if it is not declared."""
+    """Whether a setting is declared with one of these values."""
 
     def named(value: Any) -> bool:
         return value == value and value in names
@@ -279,7 +279,7 @@ class Words(NamedTuple):
 
 
 def words(function: Callable[..., str], *columns: Column) -> Column:
-    """Return a column of texts for messages: ``function`` of each row's values."""
+    """Return a column with the text that ``function`` returns for each row's values, for messages."""
 
     def text(*values: Any) -> Words:
         return Words(function, tuple(map(numpys, values)))

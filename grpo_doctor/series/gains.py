@@ -46,8 +46,8 @@ class Noise(Struct, frozen=True):
 
 @cache
 def _spans(rows: int) -> tuple[tuple[int, float, float], ...]:
-    """Return the lengths of the short and the long window. Each comes with two factors of the noise: the error of the
-    difference between its mean and a single value, and between two means."""
+    """Return the lengths of the short and the long window. Each length comes with two factors of the noise: for a
+    window's mean minus a single value, and for the difference between two means."""
     return tuple((n, math.sqrt(1 + 1 / n), math.sqrt(2 / n)) for n in (rows, 4 * rows))
 
 

@@ -32,7 +32,7 @@ def unchanged(learning_rate: Column) -> Column:
 
 
 SUDDEN = 1.0
-"""Growth of k3 in one step, nats per token, that is too large to be due to an update."""
+"""Growth of k3 in one step, in nats per token, above which an update cannot be the cause."""
 
 
 def sudden(mismatch: Column, step: Column) -> Column:

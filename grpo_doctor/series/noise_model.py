@@ -1,12 +1,13 @@
 """Estimates the noise of a series after fitting a level, a slope and steps, and the error of means of the series.
 
-The residuals of a level, a slope and some steps (ordinary least squares) are noise. The variance of the innovations is
-used as the variance of the noise, because the steps absorb slow changes. The lag-1 autocorrelation is corrected for the
-bias -f/n of f fitted terms in n bins of white noise (Marriott and Pope, Biometrika 1954). Variance and autocorrelation
-give the error of a mean of k bins under an AR(1) model. The squared error is the long-run variance divided by k, and at
-most the variance of one bin. The remaining bias for autocorrelated noise is not corrected, because there are too few
-bins. Of the training rewards of 53 public repositories, half have an autocorrelation below 0.01, and nine in ten have
-an autocorrelation below 0.27. If a row is the mean of many steps, its noise is measured without correction.
+The residuals after fitting a level, a slope and some steps by ordinary least squares count as noise. The variance of
+the innovations is used as the variance of the noise, because the steps absorb slow changes. The lag-1 autocorrelation
+is corrected for the bias -f/n of f fitted terms in n bins of white noise (Marriott and Pope, Biometrika 1954). Variance
+and autocorrelation give the error of a mean of k bins under an AR(1) model. The squared error is the long-run variance
+divided by k, and at most the variance of one bin. The remaining bias for autocorrelated noise is not corrected, because
+there are too few bins. Of the training rewards of 53 public repositories, half have an autocorrelation below 0.01, and
+nine in ten have an autocorrelation below 0.27. If a row is the mean of many steps, its noise is measured without
+correction.
 """
 
 from __future__ import annotations
@@ -149,7 +150,7 @@ def _unexplained(x: np.ndarray) -> tuple[np.ndarray, int]:
         step = _step(n, at)
         known = basis[:terms]
         along = known.dot(step)
-        size = at * (n - at) / n - float(along.dot(along))  # squared projection of the step left by earlier terms
+        size = at * (n - at) / n - float(along.dot(along))  # squared length of the step's unexplained part
         shared = float(step.dot(rest))
         gain = shared * shared / size if size > 1e-12 else 0.0  # otherwise the step has already been fitted
         if number >= free and not square - gain <= DECISIVE * square:  # both values may be infinite

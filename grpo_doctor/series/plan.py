@@ -64,7 +64,7 @@ class Plan:
         self.told = [self._number(x) for x in told or ()]
         self._placed = [i for i, step in enumerate(self.steps) if step.place]
         self.places = sorted(step.operation.place for step in self.steps if isinstance(step.operation, Argument))
-        """The positions of the arguments that the function uses: a row contains only these."""
+        """The positions of the arguments that the function uses: a row contains only these arguments."""
 
     @classmethod
     def of(cls, function: Callable[..., Any], arguments: int) -> Plan:
@@ -146,8 +146,8 @@ class Plan:
         return [f"{''.join(names)} = a"] if names else []
 
     def _tests(self) -> Iterator[tuple[Sequence[int], str]]:
-        """Yield the steps to compute, in order. Each comes with a test without which no condition can be true on the
-        row.
+        """Yield the steps to compute, in order. Each step comes with a test without which no condition can be true on
+        the row.
 
         Cells come first, because they process every row. The conditions of ``shown`` come next, the cheapest first.
         """

@@ -12,7 +12,7 @@ RANKED = 2.85
 """Number of standard errors of Kendall's S at or above which held-out scores count as falling since the highest score.
 At least seven scores in a row, each below the previous score, reach this limit. The limit accounts for a test after
 every score. Of 6,000 flat runs with an autocorrelation of 0.3, 0.8% are reported as fallen after any of 16 scores (1.5%
-with a limit of 2.7). At the end of the run, 0.3% are reported."""
+with a limit of 2.7). At the end of the run, 0.3% of the flat runs are reported."""
 
 
 def climb(x: np.ndarray) -> float:

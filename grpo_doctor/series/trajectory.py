@@ -23,9 +23,9 @@ BINS = 128
 LONGEST = 60
 """Maximum length of a component's name in reports, in characters."""
 MEANT, VALID = "reward_meant", "valid_rate"
-"""The task reward without formatting rewards, and the share of valid responses. Both series are judged like success but
-do not count as success. Checks use both to decide whether a gain is only a gain in formatting, or comes at the expense
-of valid responses."""
+"""The task reward without formatting rewards, and the share of valid responses. The two related series are judged like
+success but do not count as success. Checks use the related series to decide whether a gain is only a gain in
+formatting, or comes at the expense of valid responses."""
 FOLLOWED = {"reward": "reward_mean", "success": "success_rate", "eval": "eval_score", "meant": MEANT, "valid": VALID}
 """Series that are judged at every row, by the prefix of the corresponding check parameters."""
 STANDING = {
@@ -98,8 +98,8 @@ class Trajectory:
             begun = end
 
     def _take(self, rows: int, total: float, lowest: tuple[float, int], high: float, top: float, step: float) -> None:
-        """Add values of one bin, given their number, the new total, the smallest value with its count, the largest
-        value, the largest single reward, and the first step."""
+        """Add values of one bin: number, new total, smallest value with its count, largest value, largest single
+        reward, and first step."""
         if self.rows % self.width == 0:
             self.begins += (step,)
         self.total = total
@@ -120,7 +120,7 @@ class Trajectory:
             self.full, self._standing = (self.rows, self.low, self.high, self.lowest, self.top), None
 
     def copy(self) -> Trajectory:
-        """An independent copy."""
+        """Return an independent copy."""
         other = Trajectory.__new__(Trajectory)
         other.__dict__ = self.__dict__.copy()  # no part is changed in place; `copy.copy` takes ten times as long
         return other
@@ -156,7 +156,7 @@ class Parts:
         self.series: dict[str, Trajectory] = {}
 
     def copy(self) -> Parts:
-        """An independent copy."""
+        """Return an independent copy."""
         other = Parts()
         other.series = {name: series.copy() for name, series in self.series.items()}
         return other

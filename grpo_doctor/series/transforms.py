@@ -25,11 +25,11 @@ NEAR_START = 3
 """Maximum number of rows between step 0 and the first row of a log that contains the start of its run. The first rows
 may be missing."""
 MISSED = 0.05
-"""Share of its length that may be missing at the start of a log that counts as the whole run."""
+"""Share of a log's length that may be missing at its start if the log counts as the whole run."""
 
 
 def from_start(step: Column) -> Column:
-    """Whether the log contains the start of its run. If it does not, the first row is not a baseline."""
+    """Whether the log contains the start of its run. Without the start of the run, the first row is not a baseline."""
     first = baseline(step, 1)
     return (first <= maximum(1, NEAR_START * baseline(step - previous(step), 1))) | (first <= MISSED * (step - first))
 
@@ -115,7 +115,8 @@ def recent_mean(x: Column, rows: int = 5) -> Column:
 
 
 def lately(x: Column, responses: Column) -> Column:
-    """`recent_mean`, or the value itself if a row of many ``responses`` is the whole run."""
+    """`recent_mean`, or the value itself on rows with a number of ``responses``, because a row of many responses may be
+    the whole run."""
     return where(isnan(responses), recent_mean(x), x)
 
 
@@ -144,7 +145,7 @@ def fold(function: Callable[..., tuple[Any, float]], start: Callable[[], Any], *
     express.
 
     If the function changes its state in place, the state must have a ``copy`` method that returns a copy without shared
-    mutable parts. The function receives such a copy.
+    mutable parts. The function receives the copy.
     """
     if not isinstance(start(), _VALUES) and not hasattr(start(), "copy"):
         raise ColumnError(f"fold: the state {start()!r} needs a copy(), because checks look ahead on a copy")
@@ -158,8 +159,8 @@ def gained(x: Column, rows: int = 5) -> Column:
     """Whether the recent mean is 2.5 standard errors above the first value, or above the first mean of as many values.
 
     The first row precedes any update, but may be an outlier of a small batch. The first mean is stable, but hides the
-    effect of the first updates. A gain over either is sufficient. Means are over ``rows`` rows or, to detect a slow
-    gain, over four times as many.
+    effect of the first updates. A gain over the first value or over the first mean is sufficient. Means are over
+    ``rows`` rows or, to detect a slow gain, over four times as many.
     """
     return _remembered(gains.Gained(rows), x)
 
@@ -186,8 +187,8 @@ as collapsed."""
 
 
 def collapse(invalid: Column, reward: Column) -> tuple[Column, Column]:
-    """``(healthy, collapsed)`` by the share of invalid responses, or by the run's reward range if that share is
-    unknown."""
+    """Return ``(healthy, collapsed)``, judged by the share of invalid responses, or by the run's reward range if that
+    share is unknown."""
     known = invalid == invalid
     top, floor = best(reward), lowest(reward)
     span = top - floor
@@ -205,7 +206,8 @@ def rms_on_ties(std: Column, mean: Column, rms_live: Column, dead: Column, n: Co
     groups.
 
     The result follows from the identity mean(A^2) = (1 - dead) rms_live^2 + dead rms_tied^2. ``std`` may be computed
-    with ddof 1 for ``n`` advantages. It is reduced to the value with ddof 0, so the result is a lower bound.
+    with ddof 1 for ``n`` advantages. The value of ``std`` is reduced to the value with ddof 0, so the result is a lower
+    bound.
     """
     square = std**2 * (n - 1) / n + mean**2
     excess = maximum(square - (1 - dead) * where(dead >= 1, 0.0, rms_live) ** 2, 0.0)

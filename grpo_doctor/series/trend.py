@@ -40,8 +40,8 @@ RISE, FALL = 2.9, 4.6
 MATTERS, LOST = 0.15, 0.3
 """Share of the best level above which a fall is reported, and share above which a fall is a failure."""
 PART, HALF = 0.25, 0.5
-"""The limits of `MATTERS` and `LOST` as shares of the run's own range, because a series that always varies that much
-has not fallen."""
+"""Limits like `MATTERS` and `LOST`, as shares of the run's own range, because a drop within the usual variation is not
+a fall."""
 LEAST_FALL = 0.05
 """Share of its absolute value that a reward must lose to have fallen, because a reward fixed at -0.1 changes by
 rounding."""
@@ -55,13 +55,12 @@ PARTS, WIDEST = (16, 8, 4), 3
 only for a fall, because a fall may be slow."""
 SINGLES, APART = 24, 0.87
 """Number of values below which the noise of held-out scores counts as independent, and below which the last two values
-can show a collapse. The second constant reduces the critical drop of these held-out scores, which need not show
-levels."""
+can show a collapse. `APART` reduces the critical drop for few held-out scores, which need not show levels."""
 SURE = 2.0
 """Multiple of the noise range above which a drop need not show levels, because almost no flat run drops that far."""
 OWN, HINT = 5, 0.5
 """Minimum number of bins for a separate estimate of a window's noise, and share of the critical drop above which the
-estimate is computed. Most drops are smaller."""
+estimate is computed. The estimate is skipped for smaller drops, which are most drops."""
 SOLVED = 0.9
 """Share of the maximum at or above which a task is solved."""
 SETTLED = 2.0
@@ -91,8 +90,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         lean: the rise of the series as a share of the smallest detectable gain. The share is above 1 only if a rise
             explains the series better than autocorrelated noise does.
         gained: whether the last level is above the first level by more than noise.
-        risen: whether the series gained, or was not solved at first and now is. In the second case, levels or ranks
-            must rise by half of what a gain needs. A series that is always at its maximum shows no learning.
+        risen: whether the series gained, or was not solved at first and now is. For a newly solved series, levels or
+            ranks must rise by half of what a gain needs. A series that is always at its maximum shows no learning.
         fallen: 0 (no fall), 1 (a reported fall) or 2 (a failure, because most of the gain is lost).
         unit: whether the scale is assumed to be from 0 to 1, because all values are in this range.
         solved: whether the last level is near the maximum of a known scale.
@@ -200,9 +199,9 @@ class Standing:
             return 0.0
         first, shown = self._start, self.shown
         if now - self._chance <= shown / 2:
-            return 0.0  # up to the level of guessing is not a gain
+            return 0.0  # a rise to the level of guessing is not a gain
         far = (now - first) / shown
-        if self._apart:  # whichever of the two is not NaN
+        if self._apart:  # ``far`` is ignored if it is NaN
             return max(climb(self._means) / RISE, far) if self._bins <= FEW else far
         return min(far, math.sqrt(_climbed(self._means.tobytes()))) if far > 1 else far
 
@@ -458,5 +457,5 @@ def _lengths(bins: int) -> tuple[int, ...]:
 
 
 def at_floor(rows: int, low: float, lowest: int) -> bool:
-    """Return whether almost every value equals the smallest one, which must be 0 or less."""
+    """Return whether almost every value equals the smallest value, and the smallest value is 0 or less."""
     return lowest >= UNPAID * rows and low <= 0

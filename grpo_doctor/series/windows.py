@@ -94,7 +94,7 @@ _OF_NUMBERS: dict[Callable[..., Any], Callable[[Sequence[float]], Any]] = {
     deviation: _deviation_of,
     tau: _tau_of,
 }
-"""The reductions above, for the known numbers of one window."""
+"""The reductions for the known numbers of one window."""
 
 
 class Slope(Struct, frozen=True, dict=True):

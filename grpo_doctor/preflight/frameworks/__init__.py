@@ -91,7 +91,7 @@ class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     Attributes:
         name, version: name and version as users write them. ``version`` is the version that the tables describe; it is
             empty for a snapshot.
-        source: the source of the facts in the tables.
+        source: where the facts in the tables come from.
         package: the package that a requirement pins, if keys are known for each version.
         modules: Python modules with the framework's configuration classes.
         launchers: the commands that the framework installs.
@@ -101,7 +101,8 @@ class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
             ``readers/settings.toml``.
         keys: ``flat`` if the last part of a key identifies the key, as in a dataclass; otherwise ``nested``.
         trained_section: the section of the trained policy, which evaluation-only pipelines lack.
-        settings: the framework's keys for each setting. The first of these keys that a configuration contains is used.
+        settings: the framework's keys for each setting. Of several keys for a setting, the first key that a
+            configuration contains is used.
         defaults: the value of each setting if its key is absent.
         largest_defaults: the largest default of each setting over all versions, if the default changed.
         fields: every key that any version of the trainer's configuration accepts; empty if unknown.
@@ -153,7 +154,7 @@ class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     def can(self, capability: str) -> bool:
         """Return whether the framework has a capability. ``[capabilities]`` in ``readers/settings.toml`` lists the
-        names."""
+        names of capabilities."""
         return self.capabilities.get(capability, False)
 
     def added_in(self, key: str) -> str:
@@ -255,8 +256,8 @@ def _wrong(path: Path, word: str, why: str) -> FrameworkError:
 
 
 def _extended(path: Path, framework: Framework, found: Mapping[str, tuple[Path, Framework]]) -> Framework:
-    """Return a framework with the settings of the base framework that it extends. If it lists fields, the base's fields
-    are added."""
+    """Return a framework with the settings of the base framework that it extends. The base's fields are added if the
+    framework lists fields."""
     if not framework.extends:
         return framework
     if framework.extends not in found:

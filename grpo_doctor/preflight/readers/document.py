@@ -225,12 +225,12 @@ def _bases(launch: Launch, path: Path, depth: int) -> None:
     if len(named) + len(hydra) > BUILT_ON:
         raise ReadError(f"includes more than {BUILT_ON} other files, so not a configuration")
     hydra = [(e, group.removeprefix("override ")) for e, group in hydra]
-    chosen = [one for one in hydra if "override " in one[0].key]  # these override the base configurations
+    chosen = [one for one in hydra if "override " in one[0].key]  # entries that override the base configurations
     for entry, group in (*chosen, *named, *(one for one in hydra if one not in chosen)):
         package = (
             "" if "@_global_" in group else f"{group.split('@')[-1].strip('/').replace('/', '.')}." if group else ""
         )
-        for word in reversed(entry.value) if isinstance(entry.value, list) else [entry.value]:  # the last one counts
+        for word in reversed(entry.value) if isinstance(entry.value, list) else [entry.value]:  # the last item counts
             if not isinstance(word, str) or word == "_self_" or group.startswith(("optional ", "hydra/")):
                 continue
             word = (f"{group.split('@')[0]}/{word}" if group else word).lstrip("/")  # absolute groups in Hydra

@@ -34,7 +34,7 @@ class Word:
 
 @dataclass
 class Statement:
-    """Words up to the end of a command. If the words are the elements of an array, ``array`` is its name.
+    """Words up to the end of a command. ``array`` is the name of an array if the words are its elements.
 
     ``document`` is the here-document that the command reads, ``line`` is its first line, and ``literal`` is whether its
     variables stay unexpanded. ``target`` is the file to which the output is written. ``function`` is the name of a

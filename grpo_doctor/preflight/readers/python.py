@@ -35,10 +35,10 @@ _GENERATES = re.compile(r"(?:CausalLM|LanguageModel|ImageTextToText|ConditionalG
 MANY = 20
 """Maximum number of configurations per script."""
 _TRAINS = re.compile(r"(?i)(?:^|_)(?:train|main|run|fit|learn)(?:er|ing)?(?:_|$)|(?:^|_)(?:grpo|ppo|rloo)$")
-"""Functions whose parameters configure a training rather than one step."""
+"""Names of functions whose parameters configure a whole training, not one step."""
 _LOOPS = (ast.GeneratorExp, ast.ListComp)
 _HELD_OUT = re.compile(r"(?i)(?:^|_)(?:val|valid|validation|test|eval|dev)(?:_|$)")
-"""Names of held-out examples."""
+"""Words in the names of held-out examples."""
 DEEPEST = 20
 """Maximum nesting of a dictionary that contains the settings of a document."""
 BESIDE, ALONE = NAMES["calls_beside"], NAMES["calls_alone"]
@@ -59,7 +59,7 @@ DOCUMENTS_OF = ("config", "cfg", "config_path", "config_file", "config_name")
 
 def read_python(text: str, path: Path | None = None) -> tuple[list[Launch], list[Command]]:
     """Return a launch for every configuration that a script creates, and the commands that the script starts. Names are
-    also resolved in imported modules; the commands must still be read.
+    also resolved in imported modules. The caller must read the commands.
 
     Raises `ReadError`.
     """
@@ -168,7 +168,7 @@ class _Script(Definitions):
         started = copy(self)
         started.said = dict(values)
         for read in ("documents", "_loads"):
-            started.__dict__.pop(read, None)  # these depend on the options
+            started.__dict__.pop(read, None)  # values that depend on the options
         told = {name: (ast.Constant(value=value), 0) for name, value in values.items() if name in self.options}
         started.options = {**self.options, **told}
         return started
@@ -238,7 +238,7 @@ class _Script(Definitions):
         return launch
 
     def _library(self, call: ast.Call) -> bool:
-        """Return whether a class comes from a trainer library. A class without an import counts as such."""
+        """Return whether a class comes from a trainer library. A class without an import also counts."""
         giver = call.func.value if isinstance(call.func, ast.Attribute) else None
         come_as = giver.id if isinstance(giver, ast.Name) and giver.id in self.origins else name_of(call.func)
         origin = self.origins.get(come_as, "").split(".")[0]
@@ -248,7 +248,7 @@ class _Script(Definitions):
     def imports(self) -> str:
         """Return the names of the trainer libraries in the script's text."""
         named = [name for name in sorted(modules()) if re.search(rf"\b{name}\b", self.text)]
-        names = [name for name in named if not any(f.starts(name) for f in frameworks())]  # they name no program
+        names = [name for name in named if not any(f.starts(name) for f in frameworks())]  # without names of programs
         if not names and {"gym", "gymnasium"} & self.modules and not _OF_LANGUAGE.search(self.text):
             names.append("gym")
         return " ".join(names)
@@ -329,7 +329,7 @@ class _Script(Definitions):
         return True
 
     def add(self, launch: Launch, key: str, node: ast.expr, line: int) -> None:
-        """Add a setting. If its expression cannot be evaluated, its value is `Unresolved`."""
+        """Add a setting. The value of a setting is `Unresolved` if its expression cannot be evaluated."""
         self.steps = 0
         told, value = known(node, self.lookup)
         if isinstance(node, ast.Dict) and key.count(".") < DEEPEST:
@@ -426,7 +426,7 @@ class _Script(Definitions):
 
     def _parameters_of_functions(self, launch: Launch) -> None:
         """Add the defaults of parameters: first of training functions, then of constructors, then of other functions.
-        The last are marked as vague."""
+        The defaults of other functions are marked as vague."""
         said = {entry.key for entry in launch.entries}
         for function, name, value, line in sorted(self.defaults, key=lambda default: _standing(default[0])):
             key = name.lower()

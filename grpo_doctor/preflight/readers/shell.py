@@ -120,7 +120,7 @@ class _Context:
     spent: list[str] = field(default_factory=list)
 
     def affords(self, what: str) -> bool:
-        """Return whether another script may be read for this file. Nested scripts count too."""
+        """Return whether another script may be read for this file. Nested scripts also count."""
         self.spent.append(what)
         return len(self.spent) <= OTHERS
 
@@ -299,8 +299,8 @@ def _run(words: Words, context: _Context, launches: list[Launch]) -> None:
 
 
 def _other(words: Words, context: _Context, launches: list[Launch]) -> bool:
-    """Read the script that a command starts or sources, if the script is found. The remaining words are its arguments.
-    Return whether a script was read."""
+    """Read the script that a command starts or sources, if the script is found. The remaining words are the arguments
+    of the script. Return whether a script was read."""
     first = words[0][0]
     at = next((n for n, (word, _) in enumerate(words) if _SCRIPT.search(word)), None)
     if at is None or (at and not _SHELL.fullmatch(first)) or context.depth == SCRIPTS or len(context.spent) >= OTHERS:

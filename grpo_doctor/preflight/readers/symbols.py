@@ -237,7 +237,7 @@ class Gathered:
             default = _default_of_field(value)
             self.parameters.setdefault(argument.arg, []).append((function.name, default))
             nothing = isinstance(default, ast.Constant) and _says_nothing(argument.arg, default.value)
-            if not ELSEWHERE.search(function.name) and argument.arg != "k" and not nothing:  # k: the number of lookups
+            if not ELSEWHERE.search(function.name) and argument.arg != "k" and not nothing:  # ``k`` may count lookups
                 self.defaults.append((function.name, argument.arg, default, value.lineno))
 
     def _flag(self, call: ast.Call) -> None:

@@ -93,7 +93,7 @@ class Variables:
         return out
 
     def again(self, words: Words) -> Words:
-        """Return the words that ``eval`` runs, which splits its input and fills in escaped variables."""
+        """Return the words that ``eval`` runs. ``eval`` splits its input again and fills in escaped variables."""
         out: Words = []
         for text, line in words:
             for statement in Lexer(text).statements():

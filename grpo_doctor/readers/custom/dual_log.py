@@ -18,7 +18,7 @@ _ABSURD = re.compile(r"\d{19}")
 _OPEN_ARRAY = re.compile(r"(?:Top-5 probs|Before scale|After scale):\s*\[[^\]]*$")
 _LONGEST_ARRAY = 1 << 13
 _OF_FAIRNESS = frozenset({"reward_mean", "reward_std", "response_length_mean", "truncated_rate"})
-"""Fields whose values for the fairness samples are used for the whole run if the trainer prints no others."""
+"""Fields whose values for the fairness samples are used for the whole run if the trainer prints no other values."""
 
 
 def mean(values: list[float]) -> float:

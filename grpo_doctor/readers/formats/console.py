@@ -266,7 +266,7 @@ class _Console:
         return rank[1] != self._rank
 
     def _mapping(self, line: int, text: str, body: str, before: str) -> bool:
-        """Read a mapping as a row of metrics or as settings. Return False if it cannot be parsed."""
+        """Read a mapping as a row of metrics or as settings. Return False if the mapping cannot be parsed."""
         step, of_rollout = self._step(line, body, before)
         if text == self.last or ("epoch" in body and self.last.endswith(body)):
             return True  # each process prints the same row, perhaps after its rank

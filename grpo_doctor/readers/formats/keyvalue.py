@@ -294,8 +294,8 @@ class General:
             self._path.clear()
 
     def _see_start(self, words_only: bytes) -> None:
-        """Record lines that a program prints before its first row. If such lines are repeated later, the program was
-        restarted there."""
+        """Record lines that a program prints before its first row. If the lines are repeated later, the program was
+        restarted."""
         if self._rowed:
             if words_only in self._startup:
                 self._starting.add(words_only)
@@ -303,8 +303,8 @@ class General:
             self._startup.add(words_only)
 
     def _rows_begin(self) -> None:
-        """Record that a row begins. If enough lines of the program's start were repeated before it, the program was
-        restarted."""
+        """Record that a row begins. If enough lines of the program's start were repeated before the row, the program
+        was restarted."""
         self._rowed = True
         if len(self._starting) >= max(_STARTS, _SAME_START * len(self._startup)):
             self._starts.append(self._order)
@@ -575,8 +575,8 @@ class General:
 
     @staticmethod
     def _part(shape: Shape, timeline: Timeline) -> _Part:
-        """Return the rows of a shape, each with its step. If a step has several lines that do not contain it, their
-        values are averaged."""
+        """Return the rows of a shape, each with its step. The values of several lines at one step are averaged if the
+        lines do not contain the step."""
         table, places, lines = shape.table(), np.array(shape.order), np.array(shape.lines)
         (at, counted), own = timeline.at(places), np.isin(places, timeline.places)
         if shape.counter is not None and own.any():

@@ -43,7 +43,7 @@ _SAY_LITTLE = frozenset(
     "sequences share size std stop strict sum target task tasks that the time to total true type unique use v value "
     "values version vs wall was weight where with wrong zero".split()
 )
-"""Words of everyday language. A name that contains such a word is recognised by its other words."""
+"""Words of everyday language. A name that contains a word of everyday language is recognised by its other words."""
 
 
 def _telling() -> frozenset[str]:

@@ -89,7 +89,7 @@ def _holds_rows(store: sqlite3.Connection, name: str) -> bool:
 
 
 def _over() -> bool:
-    """Return whether the input has used up its budget. If so, SQLite interrupts the query."""
+    """Return whether the input has used up its budget, so that SQLite interrupts the query."""
     try:
         spent()
     except OverBudgetError:

@@ -1,10 +1,10 @@
-"""Reads repeatedly printed lines in a second way. The result is compared with the result of the first way.
+"""Reads repeatedly printed lines in a second way, whose result is compared with the result of the first way.
 
-This reading uses only structure. Lines of one shape are a template. The template with the most information about a
-training is the main template, and a number that counts up in its lines counts the rows. Without such a number, a
-heading is used if it advances with nearly every row, or if it encloses several lines, which are averaged. The numbers
-of other templates are added to the rows. Lines whose words vary are generated text; without a counter, they give no
-row.
+This second way uses only structure. Lines of one shape are a template. The template with the most information about a
+training is the main template, and a number that counts up in its lines counts the rows. Without a number that counts
+up, a heading is used if it advances with nearly every row or encloses several lines. Lines below one heading are
+averaged. The numbers of other templates are added to the rows. Lines whose words vary are generated text, which gives
+no row without a counter.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from .repeated_lines import Shape, backs, counts_up
 _ASTRAY = 0.2
 """Maximum share of the rows of a shape that have a lower step than the row above."""
 _FEWEST_COUNTS, _AT_THEIR_PACE = 3, 0.8
-"""Minimum number of printed counts for a comparison with the number of lines. The second constant is the share of
-counts that must match the number of lines (within 1)."""
+"""Minimum number of printed counts that are compared with the number of lines, and minimum share of counts that must
+match (within 1)."""
 _OFTEN_ABOVE = 0.05
 """Share of the steps above which lines before the line with the step belong to that step."""
 
@@ -73,7 +73,7 @@ class Timeline:
         ):
             return None
         ends = np.searchsorted(places, marks)
-        begins = np.flatnonzero(np.diff(steps, prepend=math.inf) < 0)  # of the runs
+        begins = np.flatnonzero(np.diff(steps, prepend=math.inf) < 0)  # the first row of each run
         first = begins[np.searchsorted(begins, np.arange(len(marks)), side="right") - 1]
         counted = steps[first] + ends - ends[first]
         if np.diff(steps).max() < 2 or np.mean(np.abs(counted - steps) <= 1) < _AT_THEIR_PACE:

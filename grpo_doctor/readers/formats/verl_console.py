@@ -124,7 +124,7 @@ class _Shape(Shape):
 
 
 class Config:
-    """A mapping that is printed over many lines. Either every line has the prefix of its process, or only the first
+    """A mapping that is printed over many lines. The prefix of the process is on every line, or only on the first
     line."""
 
     def __init__(self) -> None:
