@@ -67,7 +67,7 @@ def test_help_of_a_command_lists_its_parts(command: str) -> None:
 
 def test_help_has_no_line_breaks_of_the_source_and_lists_formats_and_severities() -> None:
     text = CliRunner().invoke(cli.app, ["analyze", "--help"], terminal_width=200, env={"COLUMNS": "200"}).output
-    assert "3 an input could not be judged, 4 internal error of grpo-doctor." in text
+    assert "3 input not judged, 4 internal error." in text
     words = " ".join(text.replace("│", " ").split())
     assert "info, warning, error or critical" in words
     assert "gitlab, html, json" in words
