@@ -240,7 +240,7 @@ def _brought_back(cells: Cells) -> str:
     lost = [fault for fault in fixed if cells[fault, FIXED][0].verdict != "recovers"]
     back = [fault for fault in lost if any(row.verdict == "recovers" for row in cells.get((fault, ROLLED_BACK), []))]
     never = [fault for fault in lost if fault not in back]
-    told = [f"Fixed in place, {len(fixed) - len(lost)} of {len(fixed)} harmful faults recover."]
+    told = [f"A fix in place restores {len(fixed) - len(lost)} of {len(fixed)} runs with a harmful fault."]
     if back:
         told.append(f"Exceptions: {_listed(back)}. Only a rollback restores runs whose weights stay damaged.")
     if never:
