@@ -158,7 +158,7 @@ class Ending(msgspec.Struct, kw_only=True):
 
     @property
     def ended_by(self) -> str:
-        """Return the cause of the process's end, and whether training had finished."""
+        """Return what ended the process, and whether training had finished."""
         return f"{self.what}{' after training had finished' if self.after_training else ''}"
 
     @property

@@ -52,8 +52,8 @@ def stated(lines: Iterable[str]) -> dict[str, str]:
 
 
 def applicable(versions: Mapping[str, str], framework: str | None) -> dict[str, str]:
-    """Return the versions that affect a framework: its own version, and those of libraries and of trainers between
-    which one builds on the other.
+    """Return the versions that affect a framework: its own version, the versions of libraries, and the version of a
+    trainer that it builds on or that builds on it.
 
     Without a known framework, the trainer counts if exactly one trainer is printed.
     """

@@ -92,7 +92,7 @@ def _sums(logits: Tensor, size: int, all_drawable: bool = True) -> tuple[Tensor,
 
 def group_maxima(rows: Tensor, out: Tensor) -> None:
     """Return the largest value of each 128 columns of ``rows`` [R, V] as [R, V/128]; the last group includes the
-    rest."""
+    remaining columns."""
     count, width = rows.shape
     whole = width // GROUP
     if whole:

@@ -166,7 +166,7 @@ INVALID = Score(0.0, False, False, {"operators": 0.0, "tail": 0.0})
 
 class WorkflowTask:
     """The embedded task: write a workflow for a kind of problem. Answers are graded; a default replaces invalid
-    ones."""
+    answers."""
 
     first_words: frozenset[str] | None = frozenset(pieces[0] for pieces in OPERATORS.values())
     bounds: tuple[float, float] | None = (0.0, 1.0)
