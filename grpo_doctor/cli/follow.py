@@ -132,7 +132,7 @@ class InPlace:
 
 
 def follow(path: Path, folder: Path) -> Follower | InPlace:
-    """Return the reader for a path: follow text files, read everything else as a whole."""
+    """Return the reader for a path: follow text files, and read all other inputs as a whole."""
     if path.is_dir() or path.suffix in WHOLE:
         return InPlace(path)
     try:

@@ -153,7 +153,7 @@ def _built_in(family: str = "") -> list[Check]:
 class Catalogue:
     """All checks, by code.
 
-    ``preview``: whether checks that have never fired on real data count like the others. Without ``compiled``, the
+    ``preview``: whether checks that have never fired on real data count like other checks. Without ``compiled``, the
     checks are not traced, because tracing fails on a check with an ``if``. ``selected``: the words that selected the
     checks; empty if all are selected.
     """

@@ -362,7 +362,7 @@ class Check:
             raise self._fail(f"the docstring lacks the heading '## {missing[0]}'; see .github/CONTRIBUTING.md")
 
     def take_predicate(self, function: Callable[..., Any]) -> None:
-        """Read needs and thresholds from the signature: required fields, optional ones, keyword-only numbers."""
+        """Read needs and thresholds from the signature: required fields, optional fields, keyword-only numbers."""
         needs, arguments = [], []
         self.thresholds = _keyword_only(function)
         for name, (needed, default) in _positional(function).items():

@@ -286,7 +286,7 @@ class Examination:
         """The values of a row on which nothing is known."""
         self.known: frozenset[str] = frozenset()
         self.full: dict[str, Any] = {}
-        """The known values of the newest row, and `blank` for the rest."""
+        """The known values of the newest row, and the values of `blank` for all other fields."""
         self.plans: dict[frozenset[str], list[_Seen]] = {}
         self.ever: frozenset[str] = frozenset()
         """Fields known on any row so far."""

@@ -87,7 +87,7 @@ def worse(o: Outcome) -> bool:
 def together(success: Mapping[str, Outcome]) -> list[str]:
     """Return the reward (or the success rate) and the held-out score, if both together improved but neither alone.
 
-    Reward and held-out score are measured on different responses. Their gains, as shares of the detectable gain, are
+    Reward and held-out score are measured on different responses. The two gains, as shares of the detectable gain, are
     therefore combined like the quantiles of independent tests. The sum of the gains is divided by the root of their
     number (Stouffer et al., The American Soldier, 1949). Each gain counts as at most one detectable gain, and must
     reach half of that; a smaller reward gain is reported as flat.

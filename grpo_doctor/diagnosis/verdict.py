@@ -50,7 +50,7 @@ cause the fall."""
 ENDING = "ending"
 """Family of the checks that report how a run ended."""
 TOLD_FIRST = "LEN003 REW001 STL006 STL008 STL001 GRD001 REW015 REW016 REW002 REW009 SUP001".split()
-"""The outcomes that come first among equally severe ones, in reverse order. Outcomes about success come first.
+"""The outcomes that come first among equally severe outcomes, in reverse order. Outcomes about success come first.
 Truncation precedes outcomes about success, because metrics of truncated responses do not describe whole responses. NaN
 or infinity precedes a reward that has not risen."""
 
@@ -283,7 +283,7 @@ def _assign_roles(findings: list[Finding], active: list[Finding]) -> tuple[Findi
     if not able or any(f.sureness is Confidence.HIGH for f in defects):
         able |= {f.code: f for f in defects if not f.explained_by}
     mechanisms = [f for f in able.values() if f.role == "cause"]
-    holding = [f for f in able.values() if not f.cleared]  # active findings come before past ones
+    holding = [f for f in able.values() if not f.cleared]  # active findings come before past findings
     choice = [f for f in mechanisms if not f.cleared] or holding or mechanisms or list(able.values())
     cause = max(choice, key=_strength, default=None)
     if cause is not None and cause is not outcome:

@@ -1,6 +1,6 @@
-"""OpenRLHF: reads the metrics that its TensorBoard and W&B loggers receive in the Ray worker that trains.
+"""OpenRLHF: reads the metrics that OpenRLHF's TensorBoard and W&B loggers receive in the training Ray worker.
 
-OpenRLHF trains in an actor, so the hook is Ray's own for its workers:
+OpenRLHF trains in an actor, so the hook uses Ray's setup hook for workers:
 
     ray job submit --runtime-env-json='{"worker_process_setup_hook": "grpo_doctor.integrations.openrlhf.connect"}' \\
       -- python3 -m openrlhf.cli.train_ppo_ray --logger.tensorboard_dir tb …
@@ -33,7 +33,7 @@ def connect() -> None:
 
 
 class _Hook:
-    """The single run of this process; both loggers report to it."""
+    """The single run of this process, to which both loggers report."""
 
     def __init__(self) -> None:
         self.config: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""SkyRL: reads the metrics that its tracker receives.
+"""SkyRL: reads the metrics that SkyRL's tracker receives.
 
     class Exp(BasePPOExp):
         def get_tracker(self):

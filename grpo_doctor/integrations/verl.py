@@ -1,13 +1,13 @@
 """verl: an additional logger. Set ``trainer.logger='["console","grpo_doctor"]'``.
 
-verl 0.9 and later load this module automatically, also in Ray actors: it is an entry point of ``verl.plugins``. For
-older versions set ``VERL_USE_EXTERNAL_MODULES=grpo_doctor.integrations.verl``. Options are part of verl's
+verl 0.9 and later load this module automatically, even in Ray actors, because it is an entry point of ``verl.plugins``.
+For older versions, set ``VERL_USE_EXTERNAL_MODULES=grpo_doctor.integrations.verl``. Options are part of verl's
 configuration:
 
     '+trainer.grpo_doctor.on="error=stop"' +trainer.grpo_doctor.out=runs/mine
 
-A stop raises `TrainingStopped` after the step's checkpoint and the other loggers. With ``trainer.rollout_data_dir``
-every step is checked together with its responses, one step later, when they are on disk.
+A stop raises `TrainingStopped` after the step's checkpoint and the other loggers. With ``trainer.rollout_data_dir``,
+every step is checked together with its responses, one step later, when the responses are on disk.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Backend:
         self.held: tuple[int, dict[str, Any]] | None = None
 
     def log(self, data: Mapping[str, Any], step: int) -> None:
-        """Log a step; verl calls it at every step. Raises `TrainingStopped` if a finding requires it."""
+        """Log a step; verl calls this method at every step. Raises `TrainingStopped` if a finding requires a stop."""
         self.newest = step
         if self.rollouts is None:
             self.examine(step, data)

@@ -18,8 +18,8 @@ from .intercept import Forward, watched
 
 
 class Remembering:
-    """Renders prompts and remembers the ids of each prompt, because composite entry points take prompts and
-    fine-grained ones take ids."""
+    """Renders prompts and remembers the ids of each prompt, because composite entry points take prompts, and
+    fine-grained entry points take ids."""
 
     def __init__(self, render: Callable[[Prompt], Any]) -> None:
         self.render = render

@@ -31,8 +31,8 @@ class Call(NamedTuple):
 
 @contextmanager
 def generations(model: Any, handle: Callable[..., Any], own: Callable[..., Any] | None = None) -> Iterator[None]:
-    """Redirect every transformers ``generate`` inside the block to ``handle(generate, module, *args, **kwargs)``. This
-    covers the adapter's model, the language model in it, and any other model.
+    """Redirect every transformers ``generate`` inside the block to ``handle(generate, module, *args, **kwargs)``.
+    Redirected are the adapter's model, the language model in it, and any other model.
 
     A model's own ``generate`` may have any arguments and results: it is a sampling loop over the model's forward
     passes, or calls another ``generate``. If ``own`` is given, a model's own ``generate`` is redirected to it.
@@ -321,7 +321,7 @@ class _Loop:
     A loop that begins at the shortest prompt replaces sampled tokens with the rest of the longer prompts; a row's
     response begins after its prompt. A loop that passes its sampled tokens through the model again, to store their
     log-probabilities, draws the same tokens. A forward pass over complete earlier responses only scores them, for
-    example for old log-probabilities. Such a scoring pass does not belong to the loop and is not changed.
+    example for old log-probabilities. A scoring pass does not belong to the loop and is not changed.
     """
 
     def __init__(

@@ -171,7 +171,7 @@ def structure(
     """Return how a loss uses these models for these samples."""
     known, key = _KNOWN.setdefault(loss, {}), (*map(id, models), repr((prompts, responses)))
     if key not in known:
-        some = spread(len(responses), models[0]) + 0.25  # both signs: clipping may stop one of them
+        some = spread(len(responses), models[0]) + 0.25  # both signs, because clipping may stop one sign
         fixed_chance()
         with without_dropout(models[0]), scripted_sampling() as sampling, watched(*models) as seen:
             back_to_logits(loss(prompts, responses, some), seen)

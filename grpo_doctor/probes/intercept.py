@@ -362,9 +362,9 @@ _AFTER_THE_HEAD = (
 
 
 def _ends_of(model: Any) -> tuple[Any, list[Any], Any] | None:
-    """Return the modules that take the ids, those that return the hidden states, and the head, if they may be called
-    separately. For a model that is not from transformers, these are the token embedding, every layer, and the layer
-    with the width of the vocabulary."""
+    """Return the modules that take the ids, the modules that return the hidden states, and the head, if they may be
+    called separately. For a model that is not from transformers, these are the token embedding, every layer, and the
+    layer with the width of the vocabulary."""
     if hasattr(model, "get_output_embeddings"):
         config = model.config.get_text_config() if hasattr(model.config, "get_text_config") else model.config
         if any(getattr(config, name, None) not in (None, 1.0) for name in _AFTER_THE_HEAD):

@@ -201,7 +201,7 @@ def without_critic(
 
 
 DIRECTION = 2_000_000
-"""Number of trainable weights that determine a direction well enough; a small model has fewer."""
+"""Number of trainable weights that determine a direction well enough; a small model has fewer weights."""
 
 
 @contextmanager
@@ -240,7 +240,7 @@ def _nearest_to_logits(model: torch.nn.Module) -> list[Tensor]:
 
 @contextmanager
 def _trained_alone(model: torch.nn.Module, kept: Sequence[Tensor]) -> Iterator[None]:
-    """Make these parameters the only trainable ones of the model inside the block."""
+    """Make these parameters the only trainable parameters of the model inside the block."""
     frozen = [p for _, p in trainable(model) if not any(p is own for own in kept)]
     for parameter in frozen:
         parameter.requires_grad_(False)

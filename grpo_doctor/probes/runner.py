@@ -144,7 +144,7 @@ CORE = {
 it."""
 
 NAMED = 4
-"""Maximum number of unjudged properties in the verdict; the report lists all of them."""
+"""Maximum number of unjudged properties in the verdict; the report lists all properties."""
 
 
 def _short_of(headline: str, results: list[Result], useless: list[str], adapter: Adapter) -> tuple[Verdict, str]:
@@ -324,7 +324,7 @@ def _tried(call: Callable[[], T], snapshot: Snapshot) -> T | None:
 
 
 def _refuse_unknown(catalogue: Catalogue) -> None:
-    """Raise `CheckError` if a probe needs something that no adapter can provide."""
+    """Raise `CheckError` if a probe has a parameter that no adapter can provide."""
     for check in catalogue.checks.values():
         for name in check.probe_arguments:
             if name not in SEAMS and name not in RESOURCES:

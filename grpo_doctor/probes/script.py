@@ -212,7 +212,7 @@ class Script:
         self._follow(own.node.body, own.file)
 
     def needed(self, names: Iterable[str], given: Iterable[str] = ()) -> list[Statement]:
-        """Return the statements that these names depend on, without those that only create given objects."""
+        """Return the statements that these names depend on, except statements that only create given objects."""
         wanted, have, taken = set(names), set(given), set[int]()
         while True:
             more = {
@@ -232,8 +232,8 @@ class Script:
         return wanted - made - {"__file__", "__name__"}
 
     def values(self) -> dict[str, ast.expr | None]:
-        """Return the names that statements of the sequence assign, in any branch of a condition. A name with a single
-        last value is returned with it."""
+        """Return the names that statements of the sequence assign, including names that both branches of a condition
+        assign. Each name is returned with its last value, or None if there is no single value."""
         found: dict[str, ast.expr | None] = {}
         for statement in self.line:
             node = statement.node
@@ -285,7 +285,7 @@ def writes(node: ast.AST) -> set[str]:
 
 
 def _outside_functions(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes of a statement without those inside functions and comprehensions."""
+    """Yield the nodes of a statement, except nodes inside functions and comprehensions."""
     yield node
     if not isinstance(node, _CLOSED):
         for child in ast.iter_child_nodes(node):

@@ -100,7 +100,7 @@ def _beyond(one: Any) -> Iterable[Any]:
 
 
 def _of_library(one: Any) -> bool:
-    """Return whether a module, class or function belongs to Python, an installed package or this one."""
+    """Return whether a module, class or function belongs to Python, an installed package or grpo-doctor."""
     kind = type(one)
     if kind is types.FunctionType:
         return _installed(one.__code__.co_filename)

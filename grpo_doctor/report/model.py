@@ -444,7 +444,7 @@ def fenced(text: str) -> str:
 
 
 def responses(diagnosis: Diagnosis) -> list[Sample]:
-    """Return a few responses from the step of detection, invalid ones first."""
+    """Return a few responses from the step of detection, with invalid responses first."""
     run = diagnosis.run
     main = diagnosis.finding(diagnosis.cause) if diagnosis.cause else None
     if main is None or not run.samples:
