@@ -27,8 +27,8 @@ def std_floor_dominates(
     else the standard deviation of the batch's advantages, corrected for zero-variance groups. With
     `normaliser = group`, the check fires if the root mean square is below 0.5 of the expected value on 5 of 10 rows.
     Without a declared normaliser, the limit is 0.1, and the advantages must have a larger standard deviation than the
-    rewards. An error requires a declared normaliser, a root mean square below 0.1 of the expected value, and a KL term
-    with more than half of the gradient norm.
+    rewards. An error requires a declared normaliser and a root mean square below 0.1 of the expected value. In
+    addition, the KL term must contribute more than half of the gradient norm.
 
     ## Thresholds
     - `small_share`: root-mean-square advantage, as a share of the expected value, below which it is too small with
