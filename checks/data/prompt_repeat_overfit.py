@@ -24,8 +24,8 @@ def prompt_repeat_overfit(
     - `passes`: epochs over the prompts after which the run is judged.
 
     ## Why it matters
-    The reward on prompts that were used ten times measures memorisation. The checkpoint with the best reward is then
-    not the best checkpoint.
+    The reward on prompts that were used ten times measures memorisation. After memorisation, the checkpoint with the
+    best reward is not the best checkpoint.
 
     ## Example
     ```text

@@ -35,8 +35,8 @@ def logged_loss_not_optimised_loss(
       equally.
 
     ## Why it matters
-    If the applied gradient differs, the logged loss and its terms describe a different objective. The log then cannot
-    show a flipped sign, a detached KL term or a lost micro-batch.
+    If the applied gradient differs, the logged loss and its terms describe a different objective. The log of a
+    different loss cannot show a flipped sign, a detached KL term or a lost micro-batch.
 
     ## Example
     ```python

@@ -27,8 +27,8 @@ def probe_seams(
     same tokens.
 
     ## What the probe does
-    The probe draws one sample in eval mode. It compares the log-probabilities under which the sampler drew its tokens,
-    after every processor, with those of the loss for the same tokens. If the loss is a single function, its
+    The probe draws one sample in eval mode. The probe compares the log-probabilities under which the sampler drew its
+    tokens, after every processor, with those of the loss for the same tokens. If the loss is a single function, its
     log-probabilities come from its logits, and its temperature from its gradient. A k3 KL above 1e-3 nats per token
     (1e-2 in half precision) is a warning, and a k3 KL above 0.1 is an error. At any precision, severity is warning if
     the sampler's filters exclude more than 1% of the probability on average, and error at 10%. A filter that excludes a

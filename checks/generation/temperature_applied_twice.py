@@ -20,8 +20,9 @@ def temperature_applied_twice(
 
     ## Why it matters
     With a setting of 1.5, the sampler uses 2.25, and answers become incoherent. With a setting of 0.5, the sampler uses
-    0.25, and the responses of a group become identical. The temperature reported in logs and papers is then wrong. The
-    log-probabilities of the loss, which apply the temperature once, no longer match the samples.
+    0.25, and the responses of a group become identical. If the temperature is applied twice, the temperature reported
+    in logs and papers is wrong. The log-probabilities of the loss, which apply the temperature once, no longer match
+    the samples.
 
     ## Example
     ```python

@@ -34,9 +34,9 @@ def nan_or_inf(
     """A loss, gradient, KL, entropy or reward is NaN or infinite.
 
     ## What it sees
-    The check looks for NaN or infinite values in the core metrics. These metrics are loss (also of the critic),
-    gradient norm, KL, entropy, reward, ratios, advantages, and the margin of preference pairs. The first NaN is
-    critical. Infinite gradients are a warning while they are isolated, and an error starting at the third.
+    The check looks for NaN or infinite values in the core metrics. Core metrics are loss (also of the critic), gradient
+    norm, KL, entropy, reward, ratios, advantages, and the margin of preference pairs. The first NaN is critical.
+    Infinite gradients are a warning while they are isolated, and an error starting at the third.
 
     Severity of a NaN in KL, entropy or margin is **info** if it does not enter the loss. A NaN does not enter the loss
     if the gradient norm of the same row (or else the loss) is finite and not 0. Without either metric, the NaN does not

@@ -57,8 +57,8 @@ def kl_reference_or_prompt_mismatch(
     ## Why it matters
     At the start, the policy **is** the reference, so the KL is 0 by definition (below 1e-6 in float32, 1e-4 in bf16).
     Causes of a larger KL are a different prompt format, a double BOS, dropout, a different mask, quantisation, or
-    different weights. An adapter that is left on in the reference also causes a larger KL. The penalty then pulls the
-    policy towards the wrong model.
+    different weights. An adapter that is left on in the reference also causes a larger KL. With a wrong reference, the
+    penalty pulls the policy towards the wrong model.
 
     ## Example
     ```text

@@ -56,7 +56,8 @@ def mismatch_grows(
 
     ## Remedy
     Compare a checksum of one layer on both sides after a transfer. If the checksums are equal, run a few steps at a
-    learning rate of 0. A difference from lag then stops growing, but a difference from drift does not.
+    learning rate of 0. At a learning rate of 0, a difference from lag stops growing, but a difference from drift does
+    not.
 
     ## Sources
     vllm-project/vime#64 (mean difference 0.011 to 0.036 over 30 steps with one engine, 0.011 throughout with another);
