@@ -33,8 +33,8 @@ def prompt_repeat_overfit(
     reward_mean: 0.2->0.78x30
     eval_score: 0.3x30
     ```
-    Warning at step 21: After 14 passes over the prompts, the reward has risen, but the held-out score has not (0.3 at
-    the start, 0.3 now).
+    Warning at step 21: After 14 passes over the prompts, the reward has risen, but the held-out score has not risen
+    beyond its noise (0.3 at the start, 0.3 now).
 
     ```text
     epoch: 0->14.5x30
@@ -55,8 +55,8 @@ def prompt_repeat_overfit(
     flat = (eval_shown == eval_shown) & ~eval_gained & ~eval_solved
     return fires(
         (epoch >= passes) & reward_gained & flat,
-        "After {epoch:.0f} passes over the prompts, the reward has risen, but the held-out score has not "
-        "({first:.3g} at the start, {level:.3g} now).",
+        "After {epoch:.0f} passes over the prompts, the reward has risen, but the held-out score has not risen beyond "
+        "its noise ({first:.3g} at the start, {level:.3g} now).",
         epoch=epoch,
         first=eval_first,
         level=eval_now,
