@@ -31,10 +31,10 @@ def std_floor_dominates(
     addition, the KL term must contribute more than half of the gradient norm.
 
     ## Thresholds
-    - `small_share`: root-mean-square advantage, as a share of the expected value, below which it is too small with
-      `normaliser = group`.
-    - `tiny_share`: root-mean-square advantage, as a share of the expected value, below which it is too small without a
-      declared normaliser; also required for an error.
+    - `small_share`: root-mean-square advantage, as a share of the expected value, below which advantages are too small
+      with `normaliser = group`.
+    - `tiny_share`: root-mean-square advantage, as a share of the expected value, below which advantages are too small
+      without a declared normaliser; also required for an error.
     - `kl_share`: share of the KL term in the gradient norm (median of three records), 0 to 1, above which advantages
       below `tiny_share` are an error.
 

@@ -22,8 +22,9 @@ def generator_frozen(
 
     ## What it sees
     The check uses the mean negative log-probability of the sampled tokens on both sides. The check compares medians
-    over 5 rows with the medians of the first rows. The check fires on 3 of 5 rows if the trainer's median has changed
-    by more than 0.05 nats. The engine's median must have changed by less than a fifth as much.
+    over 5 rows with the medians of the first rows. The check fires on 3 of 5 rows if the trainer's negative
+    log-probability has changed by more than 0.05 nats. The engine's negative log-probability must have changed by less
+    than a fifth as much.
 
     ## Thresholds
     - `rows`: number of rows over which each median is computed.

@@ -44,7 +44,8 @@ def reference_differs(
     A reference that differs by design, or that was just reset to the policy.
 
     ## Remedy
-    Load the reference from the checkpoint where training starts; with an adapter, disable it for the reference pass.
+    Load the reference from the checkpoint from which training starts. With an adapter, disable the adapter for the
+    reference pass.
 
     ## Sources
     huggingface/trl#3500; derived; batch `reference` of benchmarks/mismatch.md.
