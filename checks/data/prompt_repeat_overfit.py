@@ -17,16 +17,15 @@ def prompt_repeat_overfit(
     """The policy memorises its training prompts.
 
     ## What it sees
-    The check fires after 10 passes over the prompts if the reward has gained, but the held-out score has not gained
-    beyond its noise (over at least 6 scores). A held-out score of at least 0.9 (of 1) has little room to rise, so it is
-    not judged.
+    The check fires after 10 passes over the prompts if the reward has gained, but the held-out score (at least 6
+    evaluations) has not. A held-out score of at least 0.9 (of 1) has little room to rise, so it is not judged.
 
     ## Thresholds
     - `passes`: epochs over the prompts after which the run is judged.
 
     ## Why it matters
-    The reward on prompts that were used ten times measures memorisation. The checkpoint with the best reward is then
-    not the best checkpoint.
+    The reward on prompts that were used ten times measures memorisation. After memorisation, the checkpoint with the
+    best reward is not the best checkpoint.
 
     ## Example
     ```text
@@ -34,8 +33,8 @@ def prompt_repeat_overfit(
     reward_mean: 0.2->0.78x30
     eval_score: 0.3x30
     ```
-    Warning at step 21: After 14 passes over the prompts, the reward has risen, but the held-out score changed from
-    0.3 to 0.3.
+    Warning at step 21: After 14 passes over the prompts, the reward has risen, but the held-out score has not risen
+    beyond its noise (0.3 at the start, 0.3 now).
 
     ```text
     epoch: 0->14.5x30
@@ -56,8 +55,8 @@ def prompt_repeat_overfit(
     flat = (eval_shown == eval_shown) & ~eval_gained & ~eval_solved
     return fires(
         (epoch >= passes) & reward_gained & flat,
-        "After {epoch:.0f} passes over the prompts, the reward has risen, but the held-out score changed from "
-        "{first:.3g} to {level:.3g}.",
+        "After {epoch:.0f} passes over the prompts, the reward has risen, but the held-out score has not risen beyond "
+        "its noise ({first:.3g} at the start, {level:.3g} now).",
         epoch=epoch,
         first=eval_first,
         level=eval_now,

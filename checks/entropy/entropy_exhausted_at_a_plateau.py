@@ -32,8 +32,8 @@ def entropy_exhausted_at_a_plateau(
     - `share`: minimum length of the plateau, as a share of the steps, 0 to 1.
 
     ## Why it matters
-    Rewards are compared within a group. A policy without entropy gives the same response K times. Groups then have no
-    variance, and the policy never solves the prompts that it gets wrong. More steps do not help.
+    Rewards are compared within a group. A policy without entropy gives the same response K times. Groups of identical
+    responses have no variance, and the policy never solves the prompts that it gets wrong. More steps do not help.
 
     ## Example
     ```text

@@ -30,9 +30,9 @@ def entropy_spent_without_gain(
     - `rows`: number of rows below which the check is silent.
 
     ## Why it matters
-    Reward gains cost entropy. The formula R = b - a exp(H), with reward R and entropy H, fits many runs: with little
-    entropy, a policy can gain little more. If entropy falls without a gain, entropy was lost to noise, a wrong sign or
-    formatting.
+    Reward gains cost entropy. The formula R = b - a exp(H), with reward R and entropy H, fits many runs. According to
+    this formula, a policy with little entropy can gain little more. If entropy falls without a gain, entropy was lost
+    to noise, a wrong sign or formatting.
 
     ## Example
     ```text

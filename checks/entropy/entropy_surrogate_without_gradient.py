@@ -17,7 +17,7 @@ def entropy_surrogate_without_gradient(
     """The entropy term lacks the entropy gradient: it is detached, or uses only sampled log-probabilities.
 
     ## What it sees
-    As in ENT006, the probe sets the advantages to zero. It fires if the remaining gradient is that of the mean
+    As in ENT006, the probe sets the advantages to zero. The probe fires if the remaining gradient is that of the mean
     log-probability of the responses (|cosine| above 0.95). The |cosine| with the entropy gradient must be lower by 0.1
     or more. The probe also fires if no gradient remains although `settings["entropy_coef"]` declares a coefficient,
     because the entropy is then detached.

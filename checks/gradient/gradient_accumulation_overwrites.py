@@ -43,7 +43,7 @@ def gradient_accumulation_overwrites(
     `p.grad.copy_(g)` keeps only the gradient of the last micro-batch, so most of every batch is silently discarded. A
     wrong divisor changes the size of the gradient relative to clipping and weight decay. If the loss of every
     micro-batch is divided by its own token count, tokens in micro-batches of short responses have more weight. The
-    result then depends on the micro-batch size that fits into memory.
+    gradient therefore depends on the micro-batch size that fits into memory.
 
     ## Example
     ```python

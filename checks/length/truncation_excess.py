@@ -83,10 +83,10 @@ def truncation_excess(
 
     Severity is **error** in two cases:
 
-    - after 10 steps, if more than half of the responses in the last 10 rows are truncated and the reward has fallen. A
-      constant reward is also an error if more than 80% are truncated.
-    - after 60 steps, if more than 80% of the responses are truncated, over the whole run and recently, and the reward
-      has not gained. The share of truncated responses must be logged, or all mean lengths must be equal.
+    - After 10 steps, a fall in reward is an error if more than half of the responses in the last 10 rows are truncated.
+      A constant reward is an error if more than 80% of the responses are truncated.
+    - After 60 steps, a missing gain in reward is an error if more than 80% of the responses are truncated, over the
+      whole run and recently. The share of truncated responses must be logged, or all mean lengths must be equal.
 
     Severity is not error if the reward has gained, or if it is at 80% of its maximum and differs within a batch.
     Severity is also not error if truncation is falling, which means that Kendall's tau of the share over 10 rows is
@@ -96,10 +96,10 @@ def truncation_excess(
     the required gain is 0.25 on a scale of 0 to 1, and any detectable gain on another scale.
 
     Severity is **info** if truncation has no visible cost, because the reward has gained. Severity is also info if the
-    reward has not fallen and at most half of the responses are truncated, recently and over the whole run. If over 80%
-    of the responses are truncated according to a logged share, recently and over the whole run, severity is info only
-    for a solved task. Many runs that learn start with half of their responses truncated; STL001 reports a reward that
-    stays flat.
+    reward has not fallen and at most half of the responses are truncated, recently and over the whole run. If a logged
+    share shows that over 80% of the responses are truncated, recently and throughout, severity is info only for a
+    solved task. Many runs that learn start with half of their responses truncated; STL001 reports a reward that stays
+    flat.
 
     If the share of truncated responses is not logged, the check estimates it from the mean length over 10 rows. If the
     mean length is a fraction r of the limit, and r is at least 0.95, the estimated share is 2r - 1. The limit is the
