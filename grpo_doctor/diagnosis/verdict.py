@@ -38,7 +38,7 @@ SLACK, BLUR = 4, 1 / 64
 """Rows, and share of all rows, by which the onset of a cause may come after that of its effect. An alarm needs some
 rows to fire, and a fall is dated to a bin."""
 LASTS = 10
-"""Rows before the onset of an effect up to which its cause must have lasted."""
+"""Number of rows before the onset of an effect up to which its cause must have lasted."""
 OF_REWARD = frozenset(
     "reward_mean reward_std reward_min reward_max dead_share zero_variance_share zero_variance_groups live_groups "
     "groups advantage_max advantage_min advantage_std success_rate".split()
@@ -193,7 +193,7 @@ def _link(
     catalogue: Catalogue, findings: list[Finding], within: tuple[float, float], well: tuple[float, float]
 ) -> None:
     """Fill ``explained_by``. Finding A explains finding B if the check of A declares B, A does not begin after B, and B
-    began while A lasted. A past finding explains nothing that an active finding with higher confidence accounts for.
+    began while A lasted. A past finding explains nothing that an active finding with higher confidence explains.
 
     ``well`` contains the first step and the step at which success began to fall. A threshold that was crossed early
     between these steps does not explain the fall; a proven mechanism may.

@@ -35,7 +35,8 @@ class TrainingStopped(RuntimeError):  # noqa: N818 - requested by the user, not 
 
 
 class LoggedRun:
-    """Checks a training by its logged metrics. After its construction, it raises no errors: a failure is reported once.
+    """Checks a training by its logged metrics. After its construction, a `LoggedRun` raises no errors: a failure is
+    reported once.
 
     Args:
         config: the trainer's configuration (nested or flat), from which the checks read their settings.

@@ -128,7 +128,7 @@ class Folder:
             raise ConfigError(f"{self.path}: cannot be written: {error.strerror}") from None
 
     def declare(self, settings: Mapping[str, Any]) -> None:
-        """Write the settings. Raises OSError."""
+        """Write the settings. Raises OSError if writing fails."""
         text = json.dumps(portable(dict(settings)), indent=1, ensure_ascii=False)
         output.replace(self.path / "config.json", text + "\n", named=False)
 

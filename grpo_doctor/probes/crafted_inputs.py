@@ -173,8 +173,8 @@ def complete(words: Ids, lengths: Sequence[int], eos: int | None) -> list[Ids]:
 def endings(lengths: Sequence[int], eos: int | None, limit: int | None = None) -> list[list[tuple[int, bool]]]:
     """Return response lengths, each with whether the response ends with EOS, as generation returns them.
 
-    A response without EOS was truncated at the limit, so it is as long as the longest one. The cases are: all ended,
-    the longest truncated, all truncated.
+    A response without EOS was truncated at the limit, so it is as long as the longest one. The three cases are: all
+    responses ended, the longest is truncated, and all are truncated.
     """
     longest = max([*lengths, limit or 0])
     cut = [(longest, False)] * len(lengths)

@@ -53,7 +53,7 @@ class Pass:
     advantages: Tensor | None = None
     copies: int = 1
     whole: bool = False
-    """Whether batches keep the trainer's own size: the samples then repeat."""
+    """Whether batches keep the trainer's own size, in which case the samples repeat."""
     drawn: int = 0
     texts: list[str] = field(default_factory=list)
     """The texts that the tokenizer decoded after the first generation."""
@@ -129,7 +129,7 @@ class Hooks:
         return _different(rewards, self.now.scored[function])
 
     def advantages(self, value: Any, place: int) -> Any:
-        """Return the advantages of the pass in the form of the trainer's own."""
+        """Return the advantages of the pass in the form of the trainer's advantages."""
         if self.now is None:
             return value
         if self.now.advantages is None:

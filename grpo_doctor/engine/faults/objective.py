@@ -71,7 +71,7 @@ class KlDominates(Fault):
 
 
 class ReferenceMismatch(Fault):
-    """Uses a reference that differs from the initial policy: KL is not 0 at the first step.
+    """Uses a reference that differs from the initial policy, so that KL is not 0 at the first step.
 
     Origin: a reference loaded from another checkpoint (verl and TRL issue threads in the catalogue, KL006).
     """
@@ -105,7 +105,7 @@ class KlOnUnformattedPrompt(Fault):
 class LrTooHigh(Fault):
     """Sets the learning rate a hundred times too high: the policy is destroyed within a few steps.
 
-    Origin: the most common mistake: LoRA rates used for full fine-tuning.
+    Origin: LoRA rates used for full fine-tuning, the most common mistake.
     """
 
     named_by = ("STL003", "UPD004")
