@@ -297,7 +297,7 @@ class RecordError(ValueError):
 
 
 def portable(value: Any) -> Any:
-    """The value with non-finite floats as strings, so JSON keeps them."""
+    """Return the value with non-finite floats as strings, so JSON keeps them."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, list):
@@ -308,7 +308,7 @@ def portable(value: Any) -> Any:
 
 
 def encode(record: StepRecord) -> bytes:
-    """One JSON line without its newline; unknown fields are omitted."""
+    """Return one JSON line without its newline; unknown fields are omitted."""
     known = {
         name: value if name == "events" else portable(value)
         for name in record.__struct_fields__
@@ -322,7 +322,7 @@ def encode(record: StepRecord) -> bytes:
 
 
 def decode(line: bytes | str) -> StepRecord:
-    """The record of one JSON line. Raises `RecordError`."""
+    """Return the record of one JSON line. Raises `RecordError`."""
     try:
         return _decoder.decode(line)
     except msgspec.DecodeError as failed:
@@ -354,7 +354,8 @@ class RecordWriter:
 
 
 def read_records(path: Path) -> Iterator[StepRecord]:
-    """The records of a file that `RecordWriter` wrote; an incomplete last line is skipped. Raises `RecordError`."""
+    """Yield the records of a file that `RecordWriter` wrote; an incomplete last line is skipped. Raises
+    `RecordError`."""
     with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
             if not line.endswith(b"\n"):

@@ -51,12 +51,12 @@ BROADCAST = frozenset(
 
 
 def non_finite(name: str, value: float, line: int | None = None) -> Event:
-    """The event of a core field recorded as NaN or infinite."""
+    """Return the event of a core field recorded as NaN or infinite."""
     return Event(kind="nan", message=f"{name} is {'NaN' if math.isnan(value) else 'infinite'}", line=line)
 
 
 def restarted(before: int, after: int, line: int | None = None) -> Event:
-    """The event of a step counter that goes back: a resumed run, or two runs in one log."""
+    """Return the event of a step counter that goes back: a resumed run, or two runs in one log."""
     said = f"step goes back from {before} to {after}" if after < before else f"step {after} comes again"
     return Event(kind="restart", message=said, line=line)
 
@@ -241,13 +241,13 @@ class Run:
         return None
 
     def all_events(self) -> Iterable[tuple[int, Event]]:
-        """Every event with the step at which it happened."""
+        """Yield every event with the step at which it happened."""
         for row in sorted(self.events):
             for event in self.events[row]:
                 yield int(self.steps[row]), event
 
     def not_finite(self) -> set[tuple[int, str]]:
-        """Rows and core fields with a recorded NaN or infinity; unknown values do not count."""
+        """Return rows and core fields with a recorded NaN or infinity; unknown values do not count."""
         return {
             (row, event.message.split(" ", 1)[0])
             for row, events in self.events.items()
@@ -256,7 +256,7 @@ class Run:
         }
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """The known values of each step; includes a recorded NaN of a core field, but no unknown values."""
+        """Yield the known values of each step; includes a recorded NaN of a core field, but no unknown values."""
         recorded = self.not_finite()
         for row, step in enumerate(self.steps.tolist()):
             found: dict[str, Any] = {"step": step}
@@ -271,13 +271,13 @@ class Run:
             yield found
 
     def records(self) -> Iterator[StepRecord]:
-        """The rows as records."""
+        """Yield the rows as records."""
         for row, values in enumerate(self.rows()):
             events = [e for e in self.events.get(row, ()) if e.kind != "nan"]
             yield StepRecord(**values, events=events or None)
 
     def to_frame(self) -> pandas.DataFrame:
-        """The columns as a pandas frame indexed by step, for notebooks."""
+        """Return the columns as a pandas frame indexed by step, for notebooks."""
         import pandas
 
         return pandas.DataFrame(self.columns, index=pandas.Index(self.steps, name="step"))
@@ -299,7 +299,7 @@ def not_finite_any_longer(run: Run) -> str:
 
 
 def figure(value: float) -> float:
-    """A number as a float; an integer too large for a float becomes infinite."""
+    """Return a number as a float; an integer too large for a float becomes infinite."""
     try:
         return float(value)
     except OverflowError:
@@ -336,7 +336,7 @@ class RunBuilder:
         self._again: list[int] = []
 
     def add(self, row: Mapping[str, Any] | StepRecord, line: int = 0) -> None:
-        """Adds one row: record fields to values, including ``step``. Unknown fields are an error of the reader."""
+        """Add one row: record fields to values, including ``step``. Unknown fields are an error of the reader."""
         values = msgspec.structs.asdict(row) if isinstance(row, StepRecord) else row
         index = len(self._steps)
         self._steps.append(int(values["step"]))
@@ -361,7 +361,7 @@ class RunBuilder:
             self._pending_events = []
 
     def add_records(self, records: Sequence[StepRecord], lines: Sequence[int]) -> None:
-        """Adds many records at once."""
+        """Add many records at once."""
         columns: dict[str, np.ndarray] = {}
         recorded: dict[str, list[int]] = {}
         for name in (*NUMBER_FIELDS, *TEXT_FIELDS, *OBJECT_FIELDS):
@@ -391,7 +391,7 @@ class RunBuilder:
         events: Mapping[int, list[Event]] | None = None,
         again: Iterable[int] = (),
     ) -> None:
-        """Adds many rows at once: columns of record fields, NaN (None in object columns) if unknown.
+        """Add many rows at once: columns of record fields, NaN (None in object columns) if unknown.
 
         ``recorded`` names for each field the rows, counted from 0, with a recorded non-finite value. ``events``
         contains the events of these rows. A row in ``again`` starts a new row for the same step.
@@ -424,15 +424,15 @@ class RunBuilder:
             self._recorded.setdefault(name, []).append(index)
 
     def event(self, kind: str, message: str, line: int | None = None) -> None:
-        """Adds an event between rows: it belongs to the next row, or to the last row if there is none."""
+        """Add an event between rows: it belongs to the next row, or to the last row if there is none."""
         self._pending_events.append(Event(kind=kind, message=message, line=line))
 
     def sample(self, sample: Sample) -> None:
-        """Adds a response to the last row of its step, which must exist."""
+        """Add a response to the last row of its step, which must exist."""
         self._samples.setdefault(len(self._steps) - 1, []).append(sample)
 
     def finish(self) -> Run:
-        """The run, with rows of one step merged and non-finite values of core fields as events."""
+        """Return the run, with rows of one step merged and non-finite values of core fields as events."""
         run, n = self.run, len(self._steps)
         if self._pending_events and n:
             self._events.setdefault(n - 1, []).extend(self._pending_events)
@@ -498,12 +498,12 @@ _NUMBERS = frozenset(NUMBER_FIELDS)
 
 
 def continues(record: StepRecord, before: StepRecord) -> bool:
-    """Whether a record belongs to the row of the previous record: same step and no restart."""
+    """Return whether a record belongs to the row of the previous record: same step and no restart."""
     return record.step == before.step and not any(event.kind == "restart" for event in record.events or ())
 
 
 def merged(records: Sequence[StepRecord]) -> StepRecord:
-    """Merges the records of one step, by the rules of `RunBuilder`."""
+    """Merge the records of one step, by the rules of `RunBuilder`."""
     run = run_of(records)
     known = {name: column[0] for name, column in run.columns.items()}
     said = {name: run.settings[name] for name in TEXT_FIELDS if name in run.settings}
@@ -512,7 +512,7 @@ def merged(records: Sequence[StepRecord]) -> StepRecord:
 
 
 def run_of(records: Iterable[StepRecord], source: str = "", settings: Mapping[str, Any] | None = None) -> Run:
-    """The run of these records."""
+    """Return the run of these records."""
     builder = RunBuilder(source)
     builder.run.settings.update(settings or {})
     for record in records:

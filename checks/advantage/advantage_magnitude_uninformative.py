@@ -26,19 +26,19 @@ def advantage_magnitude_uninformative(
 
     ## What it sees
     The check needs at least 20 groups with differing rewards over ten rows. The reward gap of a group is its largest
-    reward minus its smallest. The check fires if the reward gaps have a coefficient of variation above 0.5, but all |A|
-    are within 2% of each other. Severity is info, or warning for groups of two or three.
+    reward minus its smallest reward. The check fires if the reward gaps have a coefficient of variation above 0.5, but
+    all |A| are within 2% of each other. Severity is info, or warning for groups of two or three.
 
     ## Thresholds
     - `rows`: rows over which groups are counted.
-    - `least_groups`: minimum number of groups with differing rewards in those rows.
+    - `least_groups`: minimum number of groups with differing rewards over `rows` rows.
     - `variation`: coefficient of variation of the reward gaps above which the gaps count as different.
     - `equal_factor`: ratio of the largest to the smallest |A| up to which all |A| count as equal.
 
     ## Why it matters
     Dividing by the group's standard deviation removes the scale of the rewards. A gap of 0.001, which may be the noise
-    of a judge, moves the policy as much as a gap of 1.0. With two samples, the z-score keeps only the sign. Dr. GRPO
-    calls the same effect question-level difficulty bias.
+    of a judge, moves the policy as much as a gap of 1.0. With two samples, the z-score keeps only the sign. arXiv
+    2503.20783 calls the same effect of the division question-level difficulty bias.
 
     ## Example
     ```text
@@ -59,13 +59,13 @@ def advantage_magnitude_uninformative(
     ## Known false alarms
     Standardisation has this effect by design. Advantages of equal size are a defect only if the size of the reward is
     meaningful. No run is known to have collapsed because its advantages had equal sizes. Runs with K = 2 learn, but
-    more slowly, because they have fewer samples. After the same number of steps, their score is 0.27 to 0.50, compared
-    with 0.63 for K = 8.
+    more slowly, because they have fewer samples. After the same number of steps, runs with K = 2 score 0.27 to 0.50,
+    and runs with K = 8 score 0.63.
 
     ## Remedy
-    Remove the division by the standard deviation (TRL `scale_rewards="none"`, verl
-    `algorithm.norm_adv_by_std_in_grpo=False`, OpenRLHF `--algo.advantage.estimator dr_grpo`, custom trainer
-    `A = r - r.mean()`), or use groups of eight.
+    Remove the division by the standard deviation, or use groups of eight. The settings are TRL `scale_rewards="none"`,
+    verl `algorithm.norm_adv_by_std_in_grpo=False`, OpenRLHF `--algo.advantage.estimator dr_grpo`, and
+    `A = r - r.mean()` in a custom trainer.
 
     ## Sources
     arXiv 2503.20783 (Dr. GRPO); BoBaCai/grpo-dual, option A; TRL documentation of `scale_rewards`.

@@ -21,9 +21,8 @@ def advantage_not_centred(
     ## What it sees
     The check fires if all advantages have the same sign, which is impossible in centred groups. It also fires if the
     mean of the advantages is further from 0 than their standard deviation. Finally, the check fires if the mean and
-    standard deviation of the advantages are within 2% of those of the rewards, so that A = r. One of the three
-    conditions must hold on 3 of 5 rows. Severity is error if the run declares a group-relative normaliser, and warning
-    otherwise.
+    standard deviation of A are within 2% of those of the rewards, so that A = r. One of the three conditions must hold
+    on 3 of 5 rows. Severity is error if the run declares a group-relative normaliser, and warning otherwise.
 
     ## Thresholds
     - `same`: relative difference up to which the mean and standard deviation of A count as equal to those of the
@@ -32,8 +31,8 @@ def advantage_not_centred(
     ## Why it matters
     If every sample is its own group, the group mean is the reward of that sample. For a group of one response, verl
     uses a mean of 0 and a standard deviation of 1, so the raw reward becomes the advantage. Every response with a
-    positive reward is then reinforced, whether correct or not. In Search-R1 v0.1, the group ids had this bug ("GRPO
-    degrades"). The variance of the gradient grows with the square of the mean reward.
+    positive reward is then reinforced, whether correct or not. In Search-R1 v0.1, wrong group ids made every response
+    its own group ("GRPO degrades"). The variance of the gradient grows with the square of the mean reward.
 
     ## Example
     ```text

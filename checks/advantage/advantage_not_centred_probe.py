@@ -27,8 +27,8 @@ def probe_centring(advantages: Any, *, limit: float = 0.05) -> Fires | None:
     lost = int((found.abs().amax(1) == 0).sum())
     return fires(
         not off <= limit or backwards > 0 or lost > 0,
-        "The mean advantage of a group differs from 0 by {off:.0%} of the largest advantage. Response pairs ranked "
-        "in reverse: {backwards}. Groups without advantages: {lost} of 3.",
+        "The mean advantage of a group differs from 0 by {off:.0%} of the largest advantage. Response pairs whose "
+        "advantages contradict their rewards: {backwards}. Groups with only zero advantages: {lost} of 3.",
         off=off,
         backwards=backwards,
         lost=lost,

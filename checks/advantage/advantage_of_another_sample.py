@@ -18,13 +18,13 @@ def advantage_of_another_sample(
     scripted `verify` replaces the reward function, records the prompt and the response of each call, and returns a
     different reward for each response. The gradient on the logits then shows the advantage applied to each response.
     Every response must be scored for the prompt that it was sampled for. Of two responses to one prompt, the one with
-    the lower reward must not become more likely while the other becomes less likely. If the advantages of a group all
-    have the same sign, and signs do not follow the rewards of the whole batch either, groups contain responses to other
-    prompts.
+    the lower reward must not become more likely while the other becomes less likely. Groups contain responses to other
+    prompts if the advantages of a group all have one sign, and signs do not follow the rewards of the whole batch
+    either.
 
     ## Why it matters
-    A wrong `repeat_interleave`, a `view` with swapped axes, or a shuffle of only one of two lists trains the policy on
-    the advantages of other responses. Reward and loss curves look normal, but the reward does not rise.
+    A wrong `repeat_interleave`, a `view` with swapped axes, or a shuffle of one of two lists trains the policy on the
+    advantages of other responses. Reward and loss curves look normal, but the reward does not rise.
 
     ## What this certifies, and what it does not
     The probe certifies the path from prompt and response to the applied advantage, for a few prompts in one batch. The
@@ -64,10 +64,10 @@ def _of_signs(applied: list[tuple[float, float]], given: list[tuple[int, ...]]) 
     mixed = one_sided and all(weight for _, weight in applied) and _against([applied])[0] > 0
     return fires(
         wrong > 0 or mixed,
-        "In {wrong} of {pairs} pairs of responses to one prompt, the one with the lower reward becomes more likely and "
-        "the other less likely."
+        "In {wrong} of {pairs} pairs of responses to one prompt, the response with the lower reward becomes more "
+        "likely, and the other becomes less likely."
         if wrong
-        else "The advantages are centred over groups that contain responses to other prompts.",
+        else "The advantages are centred over groups that mix responses to different prompts.",
         wrong=wrong,
         pairs=pairs,
     )

@@ -16,7 +16,7 @@ def k2_sign_only_advantage(
     """With two responses per prompt, every advantage is reduced to its sign.
 
     ## What it sees
-    The check applies to runs that sample two responses per prompt, starting at eight steps with differing rewards. It
+    The check applies to runs that sample two responses per prompt, once eight steps have had differing rewards. It
     fires if every nonzero |A| is 1 or 0.7071 (within 0.02) on at least 95% of the steps with differing rewards.
     Dividing by the standard deviation gives 1 with ddof 0, and 0.7071 with ddof 1 (TRL, verl and OpenRLHF).
 
@@ -28,8 +28,8 @@ def k2_sign_only_advantage(
 
     ## Why it matters
     With two samples, the z-score keeps only the sign: a reward gap of 0.001 has the same weight as a gap of 1. With
-    graded rewards, signal is lost. The lost signal is **not** a cause of collapse: the bound on |A| increases with K.
-    If a K=2 run collapses, look for another cause.
+    graded rewards, signal is lost. A group size of two is **not** a cause of collapse: the bound on |A| increases with
+    K. If a K=2 run collapses, look for another cause.
 
     ## Example
     ```text
@@ -37,7 +37,7 @@ def k2_sign_only_advantage(
     advantage_abs_values: [0.7071]x8
     ```
     Warning at step 8: With two responses per prompt, advantages keep only their sign (in 8 of 8 steps with differing
-    rewards). The lost signal does not by itself cause a collapse.
+    rewards). A group size of two does not by itself cause a collapse.
 
     ```text
     settings.group_size: 4
@@ -60,7 +60,7 @@ def k2_sign_only_advantage(
     return fires(
         (group_size == 2) & (live >= hold) & (alike >= sign_only_share * live),
         "With two responses per prompt, advantages keep only their sign (in {alike} of {live} steps with differing "
-        "rewards). The lost signal does not by itself cause a collapse.",
+        "rewards). A group size of two does not by itself cause a collapse.",
         hold=(1, 1),
         alike=alike,
         live=live,

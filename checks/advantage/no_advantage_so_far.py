@@ -36,7 +36,7 @@ def no_advantage_so_far(
     nonzero advantages.
 
     ## Thresholds
-    - `rows`: number of rows without any advantage at or above which the severity is warning; the first rows of a hard
+    - `rows`: number of rows without any advantage at or above which the severity is warning. The first rows of a hard
       task may have no advantages.
     - `mostly_share`: share of rows without any advantage, 0 to 1, at or above which the severity is warning even if
       some rows had advantages.

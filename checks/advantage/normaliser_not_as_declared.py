@@ -8,10 +8,9 @@ def normaliser_not_as_declared(advantages: Any, settings: Any = None, *, limit: 
     """Advantages are normalised over a different scope than declared.
 
     ## What it sees
-    The probe passes one group to the trainer's own function twice: first with a second group of similar rewards, then
-    with one of widely spread rewards. If `settings["normaliser"]` or `settings["scale_rewards"]` is `group` or `none`,
-    the second group must not change the advantages of the first. If the setting is `batch`, the second group must
-    change the advantages of the first.
+    The probe passes one group to the trainer's own function twice: next to a group of similar rewards, and next to a
+    group of widely spread rewards. If `settings["normaliser"]` or `settings["scale_rewards"]` is `group` or `none`, the
+    other group must not change the advantages. If the setting is `batch`, the other group must change the advantages.
 
     ## Thresholds
     - `limit`: change of an advantage, as a share of the group's largest advantage, above which the advantage counts as

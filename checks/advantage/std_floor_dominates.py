@@ -22,13 +22,13 @@ def std_floor_dominates(
     """Advantages are far smaller than standardisation would give, because a floor on the standard deviation dominates.
 
     ## What it sees
-    The check computes the root-mean-square advantage of groups with differing rewards. Division by the group's standard
-    deviation would give sqrt((K-1)/K). The root mean square is `advantage_rms_live`, or else the standard deviation of
-    the batch's advantages, corrected for zero-variance groups. If the run declares `normaliser = group`, the check
-    fires if the root mean square is below 0.5 of the expected value on 5 of 10 rows. Without a declaration, the limit
-    is 0.1, and the advantages must have a larger standard deviation than the rewards. Severity is error if a declared
-    normaliser gives less than 0.1 of the expected value and the KL term contributes more than half of the gradient
-    norm.
+    The check computes the root-mean-square advantage of groups with differing rewards. With division by the group's
+    standard deviation, the expected root mean square is sqrt((K-1)/K). The root mean square is `advantage_rms_live`, or
+    else the standard deviation of the batch's advantages, corrected for zero-variance groups. With
+    `normaliser = group`, the check fires if the root mean square is below 0.5 of the expected value on 5 of 10 rows.
+    Without a declared normaliser, the limit is 0.1, and the advantages must have a larger standard deviation than the
+    rewards. An error requires a declared normaliser, a root mean square below 0.1 of the expected value, and a KL term
+    with more than half of the gradient norm.
 
     ## Thresholds
     - `small_share`: root-mean-square advantage, as a share of the expected value, below which it is too small with
@@ -41,8 +41,8 @@ def std_floor_dominates(
     ## Why it matters
     `clamp(std, min=0.1)`, or a large epsilon, turns z-scores into centred rewards divided by 0.1. Lever-Plus logged
     advantages with a standard deviation of 0.0062: a raw standard deviation of 6e-4 divided by a floor of 0.1. Adam
-    cancels the scale, so small advantages alone do no harm. The KL gradient is not scaled down with the advantages, so
-    it pulls the policy back to the reference and stalls the run (fault `std-floor` of the built-in engine).
+    cancels the scale, so small advantages alone do no harm. The KL gradient is not scaled down, so it pulls the policy
+    back to the reference and stalls the run (fault `std-floor` of the built-in engine).
 
     ## Example
     ```text
@@ -57,9 +57,9 @@ def std_floor_dominates(
     No finding.
 
     ## Known false alarms
-    Estimators that do not divide by the standard deviation, such as Dr. GRPO: declare `normaliser = none`. Rewards
+    Estimators that do not divide by the standard deviation, such as `dr_grpo`: declare `normaliser = none`. Rewards
     whose differences are only noise: the floor is then correct, and the rewards need fixing. Rank normalisation cannot
-    give advantages this small: their standard deviation is at least 0.577.
+    give advantages this small, because ranks have a standard deviation of at least 0.577.
 
     ## Remedy
     First make the rewards more fine-grained, and set the floor to at most 1e-4. If the floor must stay, lower the KL
@@ -97,5 +97,7 @@ def _unless(live: float) -> str:
     """Return the share of groups with differing rewards that would explain the value, unless it is logged."""
     if live != live:
         return ""
-    share = f"{live:.1%} of the groups have differing rewards"
-    return f". Zero-variance groups explain the small value only if at most {share}"
+    return (
+        f". Zero-variance groups explain the small value only if at most {live:.1%} of the groups have "
+        "differing rewards"
+    )

@@ -19,9 +19,9 @@ def variance_lost_at_a_plateau(
 
     ## What it sees
     The check averages the share of zero-variance groups (all rewards equal) over 10 rows. It fires if the share is
-    above 70% after starting below 50%, in a run whose reward has gained and then settled. Severity is **info**, or
-    **warning** above 85% if neither the success rate nor the reward components other than formatting are near their
-    maximum.
+    above 70% after starting below 50%, in a run whose reward has gained and then settled. Severity is **info**. Above
+    85%, the severity is **warning** if neither the success rate nor the reward components other than formatting are
+    near their maximum.
 
     ## Thresholds
     - `rows`: rows over which the share is averaged.
@@ -52,7 +52,7 @@ def variance_lost_at_a_plateau(
     A solved task whose reward scale is unknown.
 
     ## Remedy
-    Use prompts that the model solves some of the time (10% to 90%): filter zero-variance groups and sample again
+    Use prompts that the model solves some of the time (10% to 90%). Filter zero-variance groups and sample again
     (dynamic sampling), or move on to harder prompts.
 
     ## Sources

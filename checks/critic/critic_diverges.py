@@ -23,11 +23,11 @@ def critic_diverges(
 
     ## What it sees
     The check uses means over the last 5 rows. Severity is **warning** if the explained variance fell from 0.1 or more
-    to below 0, and **error** if the value loss is also more than twice its lowest value. Severity is also **warning**
-    if the value loss is more than ten times its value on the first rows.
+    to below 0. Severity is **error** if, in addition, the value loss is more than twice its lowest value. Severity is
+    also **warning** if the value loss is more than ten times its value on the first rows.
 
     ## Thresholds
-    - `fitted`: explained variance, at most 1, at or above which the critic had learned.
+    - `fitted`: explained variance, at most 1, at or above which the critic counts as having learned.
     - `times`: ratio of the value loss to its first value above which the severity is warning.
     - `with_loss`: ratio of the value loss to its lowest value above which a fall of the explained variance is an error.
 

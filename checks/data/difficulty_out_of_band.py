@@ -19,9 +19,9 @@ def difficulty_out_of_band(
 
     ## What it sees
     The check counts the groups with all responses correct and with all responses wrong over the last 20 steps. It fires
-    if the two kinds together exceed 60% of the groups and each kind reaches at least 15%. Their sum must also be 20
-    points above the share expected at uniform difficulty (p^K + (1-p)^K at the mean success p). Groups of fewer than 4
-    responses are not judged, because their rewards are often equal at any difficulty.
+    if the two kinds together exceed 60% of the groups and each kind reaches at least 15%. The sum of both shares must
+    also be 20 points above the share expected at uniform difficulty (p^K + (1-p)^K at the mean success p). Groups of
+    fewer than 4 responses are not judged, because their rewards are often equal at any difficulty.
 
     ## Thresholds
     - `rows`: rows over which groups are counted.
@@ -41,7 +41,7 @@ def difficulty_out_of_band(
     all_correct_groups: 6x24
     all_wrong_groups: 7x24
     ```
-    Warning at step 20: 30% of the prompts are always solved and 35% are never solved, so few provide signal
+    Warning at step 20: 30% of the prompts are always solved and 35% are never solved, which leaves few with a signal
     (expected at uniform difficulty: 1% together).
 
     ```text
@@ -73,7 +73,7 @@ def difficulty_out_of_band(
         & (wrong >= each_side)
         & (tied > expected + excess)
         & (group_size >= least_group),
-        "{right:.0%} of the prompts are always solved and {wrong:.0%} are never solved, so few provide signal "
+        "{right:.0%} of the prompts are always solved and {wrong:.0%} are never solved, which leaves few with a signal "
         "(expected at uniform difficulty: {expected:.0%} together).",
         right=right,
         wrong=wrong,

@@ -10,8 +10,8 @@ def rl_prompts_seen_in_supervision(
     """Most RL prompts were already answered in the supervised stage.
 
     ## What it sees
-    The probe computes the share of the adapter's prompts whose ids also occur in its supervised pairs. It fires if this
-    share is above 80%.
+    The probe computes the share of the adapter's prompts whose ids also occur in its supervised pairs. The probe fires
+    if more than 80% of the prompts occur in the pairs.
 
     ## Thresholds
     - `shared_prompts`: share of the prompts that also occur in the supervised pairs, 0 to 1, above which the probe

@@ -31,9 +31,10 @@ def invalid_output_share(
     ## What it sees
     The check averages the share of invalid or replaced responses over 10 steps. The severity is warning above 0.1,
     error above 0.3, and critical above 0.8. The share must exceed its value at the start of the run (median of 5 rows)
-    by at least 0.1 (0.2 for an error). If the number of responses per step is known, the share must also exceed that
-    value by three standard errors. If a share above 0.3 has neither grown nor fallen by 0.05 after 40 steps, the format
-    is not being learned. Severity is then warning, or error if the share is above 0.8.
+    by at least 0.1 (0.2 for an error). If the number of responses per step is known, the share must also exceed its
+    value at the start by three standard errors. If a share above 0.3 has neither grown nor fallen by 0.05 after 40
+    steps, the format is not being learned. Severity is warning for a format that is not being learned, or error if the
+    share is above 0.8.
 
     ## Thresholds
     - `rows`: rows over which the share is averaged.

@@ -21,7 +21,7 @@ def responses_ignore_the_prompt(
     recovery is scaled so that 0 is the share under a random permutation of the prompts, and 1 means always. Prompt
     recovery is computed on the first 64 responses of a step, provided that several responses answer one prompt.
     Severity is **warning** if the mean of the last 5 rows is at most a quarter of the mean of the first rows. The mean
-    of the first rows must be 0.4 or more. Severity is **error** if the reward has not gained either.
+    of the first rows must be 0.4 or more. Severity is **error** if, in addition, the reward has not gained.
 
     ## Thresholds
     - `before`: prompt recovery of the first rows at or above which responses are known to have depended on their

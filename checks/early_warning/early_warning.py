@@ -21,10 +21,10 @@ def early_warning(
     """Several early indicators of a collapse have moved at the same time.
 
     ## What it sees
-    The check compares the mean of the last 10 rows with the mean of the 20 rows before. An indicator has moved if this
-    mean changed by more than 2 standard deviations of the noise from row to row. Three indicators must fall: reward
-    spread, entropy and distinct responses. Three indicators must rise: zero-variance groups, the mismatch between
-    rollout engine and trainer, and the gradient norm. If three of the six have moved and the reward does not rise, the
+    The check compares the mean of the last 10 rows with the mean of the 20 rows before. An indicator has moved if its
+    mean changed by more than 2 standard deviations of the noise from row to row. Reward spread, entropy and distinct
+    responses are indicators if they fall. Zero-variance groups, the mismatch between rollout engine and trainer, and
+    the gradient norm are indicators if they rise. If three of the six have moved and the reward does not rise, the
     severity is info. Severity is warning while the reward also falls by more than 2 standard deviations of its noise.
     The check fires on 3 of 5 rows.
 
@@ -60,8 +60,8 @@ def early_warning(
     rise. The lead time of ten to fifty steps is a heuristic.
 
     ## Remedy
-    Save a checkpoint now. Then look at the first indicator that moved. Mismatch and gradient norm point to the update,
-    entropy and duplicates to the policy, and zero-variance groups to the data.
+    Save a checkpoint now. Then look at the first indicator that moved. Mismatch and gradient norm point to the update.
+    Entropy and duplicates point to the policy, and zero-variance groups point to the data.
 
     ## Sources
     RAGEN (arXiv 2504.20073: reward spread falls before the mean; gradient spikes mark the point of no return).

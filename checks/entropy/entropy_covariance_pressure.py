@@ -18,10 +18,10 @@ def entropy_covariance_pressure(
     """High-probability tokens receive more and more of the advantage, which predicts an entropy collapse.
 
     ## What it sees
-    The check fires if the covariance of token log-probability and advantage is positive on 8 of the last 10 rows and
-    rises over the last 20 rows (Kendall's tau above 0.4). Entropy must still be above half of its first value. The
-    check extrapolates entropy over the next 50 rows from its current slope. A forecast below a tenth of the first
-    entropy is a warning, unless the reward gains. The check fires on 3 of 5 rows.
+    The check uses the covariance of token log-probability and advantage. The covariance must be positive on 8 of the
+    last 10 rows and rise over the last 20 rows (Kendall's tau above 0.4). Entropy must still be above half of its first
+    value. The check extrapolates entropy over the next 50 rows from its current slope. A forecast below a tenth of the
+    first entropy is a warning, unless the reward gains. The check fires on 3 of 5 rows.
 
     ## Thresholds
     - `rows`: rows over which the trend of the covariance and the slope of the entropy are computed.

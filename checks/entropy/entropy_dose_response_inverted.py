@@ -18,7 +18,7 @@ WAIT = 20
     severity="warning",
     confidence="medium",
     explains=("ENT004",),
-    withholds={"entropy-bonus": "raising the coefficient did not increase entropy; check its sign first"},
+    withholds={"entropy-bonus": "raising the coefficient did not increase entropy; check the term's sign first"},
 )
 def entropy_dose_response_inverted(entropy_mean: Column, entropy_coef: Column, *, raises: int = 2) -> Fires:
     """The entropy coefficient was raised repeatedly, but entropy did not increase.
@@ -94,8 +94,8 @@ def _watch(state: list[Any], entropy: float, coef: float) -> tuple[list[Any], fl
 @across("ENT005")
 def dose_and_response(found: Comparison, *, factor: float = 1.5) -> Fires | None:
     """## Across runs
-    The check fires if two runs differ only in the entropy coefficient, by a factor of 1.5 or more, and the run with the
-    larger coefficient has lower entropy, beyond noise. The severity is error. A working bonus raises entropy.
+    The comparison covers two runs that differ only in the entropy coefficient, by a factor of 1.5 or more. Severity is
+    error if the run with the larger coefficient has lower entropy, beyond noise. A working bonus raises entropy.
 
     ## Thresholds across runs
     - `factor`: minimum ratio of the larger to the smaller coefficient.

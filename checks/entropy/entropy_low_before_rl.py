@@ -35,10 +35,10 @@ def entropy_low_before_rl(
     """Entropy was already low before the first update, so RL did not cause it.
 
     ## What it sees
-    The check fires if the log starts at step 0 or 1 with an entropy below 0.15 nats, and entropy is below 0.1 nats on 3
-    of 5 rows. Severity is info, or warning while the reward has not gained and is not near its maximum. Severity stays
-    info if, after ten rewards, more than half of the groups are known to have differing rewards. Rows that are means
-    over an epoch are not judged, because they include updates.
+    The check fires if a log that starts at step 0 or 1 begins with an entropy below 0.15 nats. Entropy must also be
+    below 0.1 nats on 3 of 5 rows. Severity is info, or warning while the reward has not gained and is not near its
+    maximum. Severity stays info if, after ten rewards, more than half of the groups are known to have differing
+    rewards. Rows that are means over an epoch are not judged, because they include updates.
 
     ## Thresholds
     - `low_start_nats`: entropy of the first row, nats per token, below which the run started low.
@@ -47,9 +47,9 @@ def entropy_low_before_rl(
     - `live_below_share`: share of groups with equal rewards, 0 to 1, below which responses are known to differ.
 
     ## Why it matters
-    The first rollout shows the policy before RL. Problems in that rollout come from the supervised stage, the template
-    or the sampling. The entropy coefficient, K, the learning rate and the clip bounds have had no effect yet, so
-    changing them does not help.
+    The first rollout shows the policy before RL. Problems in the first rollout come from the supervised stage, the
+    template or the sampling. The entropy coefficient, K, the learning rate and the clip bounds have had no effect yet,
+    so changing them does not help.
 
     ## Example
     ```text

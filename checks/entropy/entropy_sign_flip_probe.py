@@ -26,11 +26,11 @@ def entropy_sign_flip_probe(
 
     ## What it sees
     The probe takes the gradient that the trainer passes to the optimizer, including gradient surgery. At advantages of
-    zero, only the entropy term remains. To cover every branch of the loss, the probe also takes the part of the
-    gradient that does not change sign with the advantages, for each sample alone and for all samples together. The
-    descent direction must align with the gradient of the mean token entropy of the responses. Their cosine must be at
-    least 0.5, and at least 0.8 for a single sample (1 is correct, -1 is a flipped sign). To remove the KL term, the
-    probe copies the policy's weights into the reference model.
+    zero, only the entropy term remains. The probe also takes the part of the gradient that does not change sign with
+    the advantages. To cover every branch of the loss, it does so for each sample alone and for all samples together.
+    The descent direction must align with the gradient of the mean token entropy of the responses. The cosine of the two
+    must be at least 0.5, and at least 0.8 for a single sample (1 is correct, -1 is a flipped sign). To remove the KL
+    term, the probe copies the policy's weights into the reference model.
 
     ## Thresholds
     - `least_cosine`: minimum cosine of the descent direction with the entropy gradient, for all samples together.
@@ -68,9 +68,9 @@ def entropy_sign_flip_probe(
     No finding.
 
     ## What this certifies, and what it does not
-    The probe certifies the direction of the entropy term at the current weights, for the branches that it reaches with
-    zero, positive and negative advantages and with single samples. It does not certify that the coefficient has a
-    sensible size (ENT008). Branches for other settings need a separate adapter.
+    The probe certifies the direction of the entropy term at the current weights, for the branches that its advantages
+    and single samples reach. The probe does not certify that the coefficient has a sensible size (ENT008). Branches for
+    other settings need a separate adapter.
 
     ## Known false alarms
     Entropy terms that cover only some tokens by design (selected by quantile or covariance). A coefficient of 0, which

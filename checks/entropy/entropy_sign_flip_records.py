@@ -28,12 +28,12 @@ def entropy_sign_flip_records(
     """Entropy falls despite a strong entropy bonus, as if the bonus had the wrong sign.
 
     ## What it sees
-    The check fires if the entropy coefficient is at least 0.05, and above 0 on at least 8 rows, but entropy falls over
+    The entropy coefficient must be at least 0.05, and above 0 on at least 8 rows. The check fires if entropy falls over
     the last 12 rows (Kendall's tau below -0.6). In addition, the logit gap or the top-1 probability must rise over the
     same rows (tau above 0.4). The policy loss is not used, because it is about 0 in on-policy training. Severity is
     warning, or error if entropy has also fallen below 30% of its first value. Severity is also error if the logged
-    entropy term equals +coef x H within 5%, because a term that is added to the loss must be -coef x H. The check fires
-    on 3 of 5 rows.
+    entropy term equals +coef x H within 5%. A term that is added to the loss must be -coef x H. The check fires on 3 of
+    5 rows.
 
     ## Thresholds
     - `rows`: rows over which the trends are judged.
@@ -44,7 +44,7 @@ def entropy_sign_flip_records(
 
     ## Why it matters
     With a flipped sign, every step reduces entropy, and the usual remedy, a larger coefficient, makes entropy fall
-    faster. In grpo-dual, the coefficient was raised from 0.2 to 6.0 for this reason.
+    faster. In grpo-dual, the coefficient was raised from 0.2 to 6.0 although its sign was flipped.
 
     ## Example
     ```text
@@ -63,10 +63,10 @@ def entropy_sign_flip_records(
     No finding.
 
     ## Known false alarms
-    A log cannot prove a sign. With a small coefficient, the log of one run cannot distinguish a flipped sign from a
-    normal fall of entropy, so the absence of a finding proves nothing. TRL, verl and OpenRLHF subtract coef x H and log
-    `entropy_loss` = +H. A logged term counts as a loss term only if it matches coef x H and the coefficient is not 1. A
-    minus sign in the source proves nothing either: -H.mean() is correct if it is added to the loss.
+    A log cannot prove a sign. With a small coefficient, a flipped sign looks like a normal fall of entropy, so the
+    absence of a finding proves nothing. TRL, verl and OpenRLHF subtract coef x H and log `entropy_loss` = +H. A logged
+    term counts as a loss term only if it matches coef x H and the coefficient is not 1. A minus sign in the source
+    proves nothing either: -H.mean() is correct if it is added to the loss.
 
     ## Remedy
     Run probe ENT006 on the applied gradient. Do not raise the coefficient before the probe has passed.

@@ -23,8 +23,8 @@ def entropy_surrogate_without_gradient(
     because the entropy is then detached.
 
     ## Why it matters
-    On-policy, the expected gradient of log-probabilities is zero, so the term adds noise and drift but no entropy.
-    The true gradient is -E[log p · grad log p].
+    In on-policy training, the expected gradient of log-probabilities is zero, so the term adds noise and drift but no
+    entropy. The true gradient is -E[log p · grad log p].
 
     ## Example
     ```python

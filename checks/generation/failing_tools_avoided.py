@@ -28,14 +28,14 @@ def failing_tools_avoided(
 
     ## Why it matters
     Failed calls cost reward, whatever the reason for the failure. If the tool or its parser is broken, the policy
-    learns to avoid a tool that it needs, and does not use the tool again after it is fixed.
+    learns to avoid the tool, and does not use the tool again after it is fixed.
 
     ## Example
     ```text
     tool_calls_per_response: 2x10 0.9x10
     tool_failure_rate: 0.4x20
     ```
-    Warning at step 11: Tool calls per response fell from a maximum of 2 to 0.9 after 40% of them failed.
+    Warning at step 11: Tool calls per response fell from a maximum of 2 to 0.9 after 40% of the calls failed.
 
     ```text
     tool_calls_per_response: 2x20
@@ -59,7 +59,8 @@ def failing_tools_avoided(
     avoided = (most >= used) & (now <= left * most) & (at_most >= failing)
     return fires(
         avoided,
-        "Tool calls per response fell from a maximum of {most:.2g} to {now:.2g} after {at_most:.0%} of them failed.",
+        "Tool calls per response fell from a maximum of {most:.2g} to {now:.2g} after {at_most:.0%} of the calls "
+        "failed.",
         hold=(1, 1),
         onset=began(avoided, tool_calls_per_response <= left * most, step),
         most=most,

@@ -6,7 +6,7 @@ from grpo_doctor.diagnosis.lab_results import of_lab
 from grpo_doctor.series import COLLAPSED, Column, baseline, each, latest, row, total, where
 
 _WARNING = "Caching is incompatible with gradient checkpointing"
-_PROOF = "the generation mode breaks the rollouts, not the optimisation"
+_PROOF = "the generation mode, not the optimisation, breaks the rollouts"
 
 
 @check(
@@ -55,13 +55,12 @@ def generation_in_train_mode_with_checkpointing(
     """Responses are generated in train mode with gradient checkpointing on, which drops the KV cache.
 
     ## What it sees
-    The check fires if the log proves the cause in one of two ways. (1) The log contains the warning of transformers
-    that caching is incompatible with gradient checkpointing and that `past_key_values` was dropped. In addition, the
-    rollout of the same step or of the next two steps is collapsed (at least 90% invalid). (2) The log shows that the
-    model was in train mode with checkpointing on during generation. In addition, the rollout engine's raw
-    log-probabilities disagree with the trainer's (or were not recorded). Without a proof, the check infers the cause
-    with medium confidence from UPD001 (collapse follows updates), UPD003 (recovery without an update) and UPD007
-    (collapse even after an update that changed no weight).
+    The check fires if the log contains the warning of transformers that gradient checkpointing drops `past_key_values`.
+    The rollout of the same step or of the next two steps must also be collapsed (at least 90% invalid). The check also
+    fires if the model was logged in train mode with checkpointing on during generation. The rollout engine's raw
+    log-probabilities must then disagree with the trainer's, or be unrecorded. Without either proof, the check infers
+    the cause from UPD001, UPD003 and UPD007, with medium confidence. These checks report that collapses follow updates,
+    that rollouts recover without an update, and that an update without a weight change preceded a collapse.
 
     ## Thresholds
     - `agrees`: k3 KL between the raw log-probabilities of rollout engine and trainer, nats per token, up to which they
@@ -133,8 +132,8 @@ def generation_mode_from_alternation(UPD001: Finding, UPD003: Finding, UPD007: F
     weight."""
     return fires(
         True,
-        "Rollouts collapse after an update, even one that changed no weight, and recover without one. Generation "
-        "most likely runs in train mode with gradient checkpointing on.",
+        "Rollouts collapse after updates, even after an update that changed no weight, and recover without an "
+        "update. Generation most likely runs in train mode with gradient checkpointing on.",
         confidence="medium",
         updates=UPD001.evidence["updates"],
         collapses=UPD001.evidence["collapses"],

@@ -31,8 +31,8 @@ def rollouts_aborted(
     - `mostly`: share of aborted rollouts, 0 to 1, above which the severity is error, because the batch is mostly empty.
 
     ## Why it matters
-    An aborted rollout has no tokens to train on. Its reward of 0 lowers the mean of its group, so the other responses
-    get an undeserved positive advantage.
+    An aborted rollout has no tokens to train on. The aborted rollout's reward of 0 lowers the mean of the group, so the
+    other responses get an undeserved positive advantage.
 
     ## Example
     ```text

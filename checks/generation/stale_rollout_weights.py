@@ -61,7 +61,7 @@ def stale_rollout_weights(
     No finding.
 
     ## Known false alarms
-    Asynchronous training with a constant lag has a constant mismatch, not a growing one. Quantised engines already
+    Asynchronous training with a constant lag has a constant mismatch, not a growing mismatch. Quantised engines already
     disagree on the first row and are not judged.
 
     ## Remedy

@@ -15,7 +15,8 @@ def temperature_applied_twice(
     the declared temperature, but not within 12% of the declared temperature.
 
     ## Thresholds
-    - `slack`: tolerated relative error of the measured temperature.
+    - `slack`: relative error of the measured temperature up to which it counts as equal to the declared temperature or
+      to its square.
 
     ## Why it matters
     With a setting of 1.5, the sampler uses 2.25, and answers become incoherent. With a setting of 0.5, the sampler uses
@@ -52,7 +53,7 @@ def temperature_applied_twice(
 
     ## What this certifies, and what it does not
     The probe certifies the sampler's temperature within 12%. The probe does not certify that the loss uses the same
-    temperature (GEN004), and it cannot judge a declared temperature of 1, which equals its square.
+    temperature (GEN004). A declared temperature of 1 is not judged, because it equals its square.
 
     ## Known false alarms
     Repetition penalties, which reduce the differences between the scripted tokens; switch off these penalties for the

@@ -30,10 +30,10 @@ def tool_calls_fail(
 
     ## What it sees
     The check fires if the share of failed calls over the last 5 rows is above 50%. In addition, the share over the
-    whole run must be above 50%, or the recent share must be 50 points above that of the first rows. Severity is info on
-    the first row and **warning** starting at the second. If the share is above 90%, the severity is **error** starting
-    at row 10, provided that the reward is recorded and has not gained. Up to 90%, the severity stays info in a run
-    whose reward has gained. Rows without tool calls are skipped.
+    whole run must be above 50%, or the share must have risen by 50 points since the first rows. Severity is info on the
+    first row and **warning** starting at the second. If the share is above 90%, the severity is **error** starting at
+    row 10, provided that the reward is recorded and has not gained. Up to 90%, the severity stays info in a run whose
+    reward has gained. Rows without tool calls are skipped.
 
     ## Thresholds
     - `most`: share of failed calls, 0 to 1, above which the check fires.
@@ -58,7 +58,7 @@ def tool_calls_fail(
     No finding.
 
     ## Known false alarms
-    Hard tasks whose tools count a wrong program as a failed call. A policy that has just started to call tools.
+    Hard tasks whose tools count a failing program as a failed call. A policy that has just started to call tools.
 
     ## Remedy
     Count the failures by message. Run one known-good call before the first rollout, and abort if it fails.

@@ -7,7 +7,7 @@ from grpo_doctor.series import Column, began, best, known_median
     severity="warning",
     confidence="medium",
     explains=("REW009", "REW015", "DIV008"),
-    invalidates=("checkpoints saved since step {onset}, where tool use matters",),
+    invalidates=("checkpoints saved since step {onset}, if the task needs the tools",),
 )
 def tool_use_dies(
     tool_calls_per_response: Column,
@@ -31,7 +31,7 @@ def tool_use_dies(
     ## Thresholds
     - `rows`: number of rows with recorded calls over which the median is computed; many trainers count calls only at
       evaluations.
-    - `used`: calls per response (median) at or above which the policy counts as using the tool; with fewer calls, a
+    - `used`: calls per response (median) at or above which the policy counts as using the tool. With fewer calls, a
       small batch may contain no calls by chance.
     - `left`: ratio of the median to the highest median up to which calls count as stopped.
 
@@ -55,7 +55,7 @@ def tool_use_dies(
 
     ## Remedy
     Roll back to a checkpoint from before the fall in calls. Read the responses without calls. Check the failure rate of
-    the calls and whether the tool's output is masked out of the loss.
+    the calls, and check that the tool's output is masked out of the loss.
 
     ## Sources
     TiandaSun/KG_GRPO, results/task11_goodhart_data.json: 5 calls per response up to step 800, 0.07 at step 1000.

@@ -11,7 +11,7 @@ _OTHER_INPUT = "Rollout engine and trainer disagree before the first update: the
     severity="critical",
     confidence="medium",
     explains=("RAT004", "RAT005", "KL001", "KL006", "ADV003", "DIV004", "REW001", "REW009", "REW015", "STL001"),
-    withholds={"lower-learning-rate": "the update uses different tokens than those sampled"},
+    withholds={"lower-learning-rate": "the tokens in the update differ from the sampled tokens"},
     invalidates=("rewards and updates since step {onset}: they belong to different text than the policy generated",),
 )
 def trained_text_not_sampled_text(
@@ -29,11 +29,12 @@ def trained_text_not_sampled_text(
     """The scored or trained text is not the text that the policy sampled.
 
     ## What it sees
-    The check fires in two cases, on 3 of 5 rows. (1) The scored share of valid responses differs by more than 0.02 from
-    the share recomputed from the sampled ids. At most 5% of the texts may contain template tokens, because otherwise
-    PAD001 explains the difference. (2) The rollout engine's raw logits differ from the trainer's by more than 1e-2 nats
-    per token since the first row. Before the first update, the weights are equal, so the two forward passes used
-    different tokens, positions or masks. Rollouts in train mode with checkpointing are excluded.
+    The check fires if the scored share of valid responses differs by more than 0.02 from the share recomputed from the
+    sampled ids. At most 5% of the texts may contain template tokens, because otherwise PAD001 explains the difference.
+    The check also fires if the rollout engine's raw logits differ from the trainer's by more than 1e-2 nats per token
+    since the first row. Before the first update, the weights are equal, so the two forward passes used different
+    tokens, positions or masks. Either condition must hold on 3 of 5 rows. Rollouts in train mode with checkpointing are
+    excluded.
 
     ## Thresholds
     - `gap`: difference between the scored and the recomputed share of valid responses, 0 to 1, above which the check

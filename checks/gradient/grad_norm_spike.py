@@ -44,17 +44,17 @@ def grad_norm_spike(
     exceed the median of the previous 20 rows plus 8 median absolute deviations. Finally, the norm must exceed the
     clipping limit (1.0, the default of the trainers, if no limit is declared). An infinite norm is also a spike. A
     spike alone is a warning, or info while the reward has gained. Severity is error if a second infinite norm follows
-    within 100 rows, or if the reward falls (by five standard errors and 30% of its range) within five rows of a spike.
-    The first 20 rows are not judged for spikes. The check also fires without spikes if the median norm over 10 rows is
-    above 20, or if at least two rows are recorded and every norm is above a million. While the reward has gained, the
-    severity of a huge norm is info. Severity is always warning if the median is more than five times that of the first
-    20 rows, because the scale of a loss does not grow.
+    within 100 rows. A fall in reward (by five standard errors and 30% of its range) within five rows of a spike is also
+    an error. The first 20 rows are not judged for spikes. Without spikes, the check fires if the median norm over 10
+    rows is above 20, or if every norm of two or more rows is above a million. While the reward has gained, the severity
+    of a huge norm is info. Severity is always warning if the median is more than five times that of the first 20 rows:
+    the scale of a loss does not grow.
 
     ## Thresholds
     - `rows`: number of previous rows that a norm is compared with.
     - `mads`: number of median absolute deviations by which a spike must exceed the median of the previous rows.
-    - `times`: ratio of a norm to the largest previous norm above which the norm is a spike; also the ratio of the
-      current level to that of the first rows above which the level has grown.
+    - `times`: ratio of a norm to the largest previous norm above which the norm is a spike. It is also the ratio of the
+      median to that of the first rows above which the median has grown.
     - `again_within_rows`: number of rows within which a second infinite norm is an error.
     - `after`: number of rows after a spike within which a fall in reward is attributed to the spike.
     - `huge`: median gradient norm above which the check fires without a spike.
@@ -65,8 +65,8 @@ def grad_norm_spike(
     ## Why it matters
     A single step along an exploded gradient can undo all previous learning. Adam's second moment then stays large for
     hundreds of steps. Repeated infinite norms precede NaN. A public run had infinite norms at steps 113, 184, 193 and
-    194, NaN at step 195, and a reward of exactly 0 after step 195. The RAGEN paper reports gradient spikes before an
-    irreversible collapse.
+    194, NaN at step 195, and then a reward of exactly 0. The RAGEN paper reports gradient spikes before an irreversible
+    collapse.
 
     ## Example
     ```text

@@ -30,8 +30,8 @@ def gradient_accumulation_overwrites(
     gradients match only for samples of equal length. In the trainer's own `step`, the gradient that the optimizer
     receives must not contain the previous step's gradient. Other changes of the gradient between two steps, for example
     because a critic or running statistics were updated, are accepted. Some losses split their batch into packs of
-    tokens or parts of a fixed size. Severity is warning if the weight of a response then depends on the other samples
-    in its part.
+    tokens or parts of a fixed size. Severity is warning if the weight of a response depends on the other samples in the
+    same part of the batch.
 
     ## Thresholds
     - `limit`: minimum cosine between the gradients with one and with several micro-batches.
@@ -42,8 +42,8 @@ def gradient_accumulation_overwrites(
     ## Why it matters
     `p.grad.copy_(g)` keeps only the gradient of the last micro-batch, so most of every batch is silently discarded. A
     wrong divisor changes the size of the gradient relative to clipping and weight decay. If the loss of every
-    micro-batch is divided by its own token count, tokens in micro-batches of short responses have more weight, and the
-    result depends on the available memory.
+    micro-batch is divided by its own token count, tokens in micro-batches of short responses have more weight. The
+    result then depends on the micro-batch size that fits into memory.
 
     ## Example
     ```python
@@ -95,8 +95,8 @@ def gradient_accumulation_overwrites(
         if kept is not None and kept < limit:
             return fires(
                 True,
-                "The gradient of a step still contains the previous step's gradient (cosine {cosine:.3f} with its "
-                "own gradient).",
+                "The gradient of a step still contains the previous step's gradient (cosine {cosine:.3f} with the "
+                "gradient of the step alone).",
                 cosine=kept,
             )
     token_mean_meant = (settings or {}).get("loss_type") == "bnpo"

@@ -14,7 +14,7 @@ def gradient_leaps_again(
     again: int = 3,
     within: int = 100,
 ) -> Fires:
-    """The gradient norm repeatedly spikes to 100 times its level and recovers.
+    """The gradient norm repeatedly spikes to 100 times its recent median and recovers.
 
     ## What it sees
     A spike is a norm above 20 and above a hundred times the median of the 20 rows before. The check fires at the third

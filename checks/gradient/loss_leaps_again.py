@@ -14,13 +14,13 @@ def loss_leaps_again(
     within: int = 100,
     often: int = 10,
 ) -> Fires:
-    """The loss repeatedly spikes to 100 times its level and recovers.
+    """The loss repeatedly spikes to 100 times its recent median and recovers.
 
     ## What it sees
     A spike is a loss whose absolute value is above 20 and above a hundred times the median absolute value of the 20
-    rows before. The check fires at the third spike within 100 rows. If the reward has not gained, the severity is
-    **warning**, or **error** starting at the tenth spike. If the reward has gained, the severity is info. GRD009 covers
-    spikes of the gradient norm.
+    rows before. The check fires at the third spike within 100 rows. Without a gain in reward, the severity
+    is **warning**, or **error** starting at the tenth spike. If the reward has gained, the severity is info. GRD009
+    covers spikes of the gradient norm.
 
     ## Thresholds
     - `times`: ratio of the absolute loss to the median of the previous rows above which the loss is a spike.
@@ -32,7 +32,7 @@ def loss_leaps_again(
 
     ## Why it matters
     With ratios near 1 and advantages of size 1, the absolute surrogate loss is at most 1. A loss of thousands, and its
-    gradient, come from a few tokens whose ratio or KL term is unbounded. A step along this gradient undoes earlier
+    gradient, come from a few tokens whose ratio or KL term is unbounded. A step along such a gradient undoes earlier
     learning.
 
     ## Example

@@ -34,21 +34,21 @@ def nan_or_inf(
     """A loss, gradient, KL, entropy or reward is NaN or infinite.
 
     ## What it sees
-    The check looks for NaN or infinite values in the core metrics: loss (also of the critic), gradient norm, KL,
-    entropy, reward, ratios, advantages, and the margin of preference pairs. A NaN is critical on the first row.
-    Infinite gradients are a warning while they are isolated, and an error starting at the third.
+    The check looks for NaN or infinite values in the core metrics. These metrics are loss (also of the critic),
+    gradient norm, KL, entropy, reward, ratios, advantages, and the margin of preference pairs. A NaN is critical on the
+    first row. Infinite gradients are a warning while they are isolated, and an error starting at the third.
 
     Severity of a NaN in KL, entropy or margin is **info** if it does not enter the loss. A NaN does not enter the loss
-    if the gradient norm of the same row (or the loss, if no norm is logged) is finite and not 0. Without either metric,
-    the NaN does not enter the loss if the KL coefficient is 0. Severity is also info if responses still get different
-    rewards after a NaN row, because NaN weights generate only garbage. Severity is **warning** if the loss is NaN but
-    the gradient norm of the row is finite and not 0, because the NaN was not trained on. Severity is critical if the
-    loss is NaN on more than half of all rows or of the last 10 rows.
+    if the gradient norm of the same row (or else the loss) is finite and not 0. Without either metric, the NaN does not
+    enter the loss if the KL coefficient is 0. Severity is also info if responses still get different rewards after a
+    NaN row, because NaN weights generate only garbage. Severity is **warning** if the loss is NaN but the gradient norm
+    is finite and not 0, because the NaN was not trained on. Severity is critical if the loss is NaN on more than half
+    of all rows or of the last 10 rows.
 
     If only the gradient norm was NaN, the severity becomes **info** once the norm is finite and above 0 again. Starting
     at the third NaN norm, the severity becomes **warning**. NaN weights give no finite gradient, so the trainer skipped
     the update. A later NaN has the same severity while it lasts no longer than the longest gap from which the run has
-    recovered. Severity stays critical if the norm was NaN on more than half of the rows, because most updates were then
+    recovered. Severity stays critical if the norm was NaN on more than half of the rows, because most updates were
     skipped.
 
     ## Thresholds
@@ -123,7 +123,7 @@ _GRADIENT = frozenset(("grad_norm",))
 
 def _aside(aside: bool, grad_norm: float, loss: float) -> str:
     finite = "gradient" if grad_norm == grad_norm else "loss" if loss == loss else ""
-    return f". The {finite} is finite, so the value is logged but not trained on" if aside and finite else ""
+    return f". The {finite} is finite, so the non-finite value is logged but not trained on" if aside and finite else ""
 
 
 def _only(events: Any, metrics: frozenset[str]) -> bool:

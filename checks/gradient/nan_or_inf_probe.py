@@ -22,8 +22,8 @@ def probe_extremes(
 
     ## What the probe does
     The probe uses four samples with advantages of both signs. The probe lowers the logits of the first token of every
-    response, or of every padding token. It does so in the forward passes with gradient, in the passes without gradient,
-    or in all passes. A trainer that rejects the batch with an exception also passes.
+    response, or of every padding token. The logits are lowered in the forward passes with gradient, in the passes
+    without gradient, or in all passes. A trainer that rejects the batch with an exception also passes.
     """
     made, responses = probes.gradient_effect.four(render, tokenizer, model, prompts)
 

@@ -9,14 +9,14 @@ def kl_beyond_text(kl: Column, step: Column, *, beyond: float = 100.0) -> Fires:
     ## What it sees
     Severity is **warning** if the KL is above 100 nats per token on the newest row, and was not on any earlier row. The
     next row clears the finding. KL001 covers a KL that stays high, KL008 covers repeated spikes, and KL006 covers the
-    first row of a log that starts at step 0 or 1.
+    first row of a log.
 
     ## Thresholds
     - `beyond`: KL, nats per token, above which the check fires. At 100, the reference gives each token about e^-100
       times the probability that the policy gives it.
 
     ## Why it matters
-    Many runs end at a row with an extreme KL, and often only the last row of a log or the summary of a tracker is
+    Many runs end at a row with an extreme KL. Often only the last row of a log or the summary of a tracker is
     available. One row is sufficient, because a policy so far from its reference no longer generates text.
 
     ## Example

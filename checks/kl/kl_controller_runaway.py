@@ -6,11 +6,11 @@ from grpo_doctor.series import Column, kendall_tau, previous
 def kl_controller_runaway(
     kl_coef: Column, kl: Column, *, rows: int = 20, throughout_tau: float = 0.9, rising: float = 0.4
 ) -> Fires:
-    """The adaptive KL controller keeps raising its coefficient, but the KL rises too.
+    """The adaptive KL controller keeps raising its coefficient, but the KL also rises.
 
     ## What it sees
     Over 20 rows, the coefficient must rise almost throughout (Kendall's tau above 0.9) and grow by more than a tenth.
-    The check fires on 3 of 5 rows if the KL also rises over these 20 rows (tau above 0.4).
+    The check fires on 3 of 5 rows if the KL also rises over the same 20 rows (tau above 0.4).
 
     ## Thresholds
     - `rows`: number of rows over which the trends of the coefficient and the KL are computed.

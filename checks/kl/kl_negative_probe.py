@@ -28,8 +28,8 @@ def probe_sign(
     direction. The probe does not certify the size of the coefficient (KL002). A KL in the reward
     (`settings["use_kl_in_reward"]`), or k1 in the loss, has no gradient towards the reference and is not judged. A
     declared `kl_coef` without any gradient at advantages of zero is an error. For an adapter with only an `objective`,
-    the probe computes the gradient of the objective on four tokens to which the reference gives a higher or lower
-    probability than the policy.
+    the probe computes the gradient of the objective on four tokens. The reference gives two of the four tokens a higher
+    probability than the policy, and two a lower probability.
 
     ## Thresholds of the probe
     - `least_cosine`: cosine of a step with the direction towards the reference; a cosine below the negative of this

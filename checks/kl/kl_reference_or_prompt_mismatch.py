@@ -44,10 +44,10 @@ def kl_reference_or_prompt_mismatch(
     0.02 nats per token, and error if it is above 10. If only the KL per response is logged, severity is warning above 1
     nat. Severity is info for a first KL of up to 1.5 once the reward has
     gained or the task is solved. If a row is the mean over an epoch (`rows = epochs`), the first row includes many
-    updates. Severity is then warning, with low confidence, once the KL falls below 90% of its first value: a policy
-    that starts at its reference would move away from the reference. In a log that starts at a later step, a first KL
-    above 1.5 is a warning if the KL then falls, and a first KL above 10 is an error. A log with a single row is not
-    judged if the row is more than a tenth of an epoch into the run. Single values without a step or an epoch
+    updates. For such rows, severity is warning, with low confidence, once the KL falls below 90% of its first value. A
+    policy that starts at its reference would move away from the reference. If the log starts at a later step and the KL
+    falls, a first KL above 1.5 is a warning, and a first KL above 10 is an error. A log with a single row is not judged
+    if the row is more than a tenth of an epoch into the run. Single values without a step or an epoch
     (`rows = unnumbered`) are not judged.
 
     ## Thresholds
@@ -61,8 +61,8 @@ def kl_reference_or_prompt_mismatch(
     - `into`: epoch, as a fraction, after which a single row is probably not the first row of its run.
 
     ## Why it matters
-    At the start, the policy **is** the reference, so their KL is 0 by definition (below 1e-6 in float32, 1e-4 in bf16).
-    A larger KL has a cause: a different prompt format, a double BOS, dropout, an adapter left on in the reference, a
+    At the start, the policy **is** the reference, so the KL is 0 by definition (below 1e-6 in float32, 1e-4 in bf16).
+    Causes of a larger KL are a different prompt format, a double BOS, dropout, an adapter left on in the reference, a
     different mask, quantisation, or different weights. The penalty then pulls the policy towards the wrong model.
 
     ## Example

@@ -20,10 +20,10 @@ def probe_reference(
     """## What this certifies, and what it does not
     The probe checks two properties before any update. First, in the batch of the loss, the ids before the response must
     be those of the prompt as rendered for the rollout. A loss on the raw prompt would score a text that was never
-    sampled. Second, the policy's log-probabilities of canary responses must equal the reference's, with a k3 KL of at
-    most 1e-4 nats/token (1e-2 if a module computes in half precision). With a declared `kl_coef` of 0, the reference is
-    not checked. The probe assumes that the adapter's model is a policy before RL. With a trained checkpoint and the
-    original reference, the probe fires; the finding is then correct but not a problem.
+    sampled. Second, policy and reference must give canary responses the same log-probabilities: the k3 KL must be at
+    most 1e-4 nats/token (1e-2 with half precision). With a declared `kl_coef` of 0, the reference is not checked. The
+    probe assumes that the adapter's model is a policy before RL. With a trained checkpoint and the original reference,
+    the probe fires; the finding is then correct but not a problem.
 
     ## Thresholds of the probe
     - `limit`: k3 KL between policy and reference, nats per token, up to which policy and reference count as equal.

@@ -15,9 +15,9 @@ def kl_warned_negative(events: Column) -> Fires:
     once, so one line is enough. If the KL is also recorded, KL004 judges its values.
 
     ## Why it matters
-    The true KL is never negative. An estimate is negative if the samples are less likely under the scored policy than
-    under the reference, because they were sampled with different settings or weights. A penalty on a negative estimate
-    rewards the policy for moving away from its reference.
+    The true KL is never negative. A negative estimate means that the samples, drawn with different settings or weights,
+    are less likely under the scored policy than under the reference. A penalty on a negative estimate rewards the
+    policy for moving away from its reference.
 
     ## Example
     ```log

@@ -53,12 +53,12 @@ def length_collapse(
     ## What it sees
     The check compares the response length (median, or else mean) with that of the first row, before any update.
     Severity is warning if the length is below a quarter of the first length on 3 of 5 rows. The difference must exceed
-    three standard errors of the noise of single rows on a log scale. Severity is error if, on 6 of the last 10 rows,
-    the reward has risen by less than half of the smallest detectable gain and is not near its maximum. If the reward
-    has not fallen and responses still have 8 tokens, an error requires 20 rewards. Severity is also error if the length
-    is at most 2 tokens, and critical if it is at most 1.5 tokens. Severity is info if the reward has gained and either
-    the task is solved, or the gain came before the collapse and has been kept. If the reward components are known, only
-    the gain of components other than formatting counts. Runs whose first row has fewer than 8 tokens are not judged,
+    three standard errors of the noise of single rows on a log scale. Severity is error if the reward is not near its
+    maximum and has risen by less than half of the smallest detectable gain, on 6 of 10 rows. If the reward has not
+    fallen and responses still have 8 tokens, an error requires 20 rewards. Severity is also error if the length is at
+    most 2 tokens, and critical if it is at most 1.5 tokens. Severity is info if the reward has gained and either the
+    task is solved, or the gain came before the collapse and has been kept. If the reward components are known, only the
+    gain of components other than formatting counts. Runs whose first row has fewer than 8 tokens are not judged,
     because their task requires short answers. The onset is the step at which the length fell below 90% of its first
     value. Once the reward has moved, the length at the best reward replaces the first length if it is smaller.
 

@@ -72,13 +72,13 @@ def truncation_excess(
 
     ## What it sees
     The check uses the share of truncated responses. Severity is **warning** if more than 10% of the responses in the
-    last 5 rows are truncated, on at least three rows (one truncated response of eight may be chance). Severity is also
+    last 5 rows are truncated, on at least three rows. One truncated response of eight may be chance. Severity is also
     warning if more than half of the responses are truncated on every row so far.
 
     Severity is **error** in two cases:
 
-    - after 10 steps, if more than half of the responses in the last 10 rows are truncated and the reward has fallen, or
-      if more than 80% are truncated and the reward is constant.
+    - after 10 steps, if more than half of the responses in the last 10 rows are truncated and the reward has fallen. A
+      constant reward is also an error if more than 80% are truncated.
     - after 60 steps, if more than 80% of the responses are truncated, over the whole run and recently, and the reward
       has not gained. The share of truncated responses must be logged, or all mean lengths must be equal.
 
@@ -91,16 +91,16 @@ def truncation_excess(
 
     Severity is **info** if truncation has no visible cost, because the reward has gained. Severity is also info if the
     reward has not fallen and at most half of the responses are truncated, recently and over the whole run. If over 80%
-    of the responses are truncated, recently and over the whole run according to a logged share, severity is info only
-    if the task is solved. Many runs that learn start with half of their responses truncated; STL001 reports a reward
-    that stays flat.
+    of the responses are truncated according to a logged share, recently and over the whole run, severity is info only
+    for a solved task. Many runs that learn start with half of their responses truncated; STL001 reports a reward that
+    stays flat.
 
     If the share of truncated responses is not logged, the check estimates it from the mean length over 10 rows. If the
     mean length is a fraction r of the limit, and r is at least 0.95, the estimated share is 2r - 1. The limit is the
     declared limit, a constant maximum length, or the longest mean length. The longest mean length counts as the limit
     only if other mean lengths have decimals. In addition, the longest mean length must be a multiple of 32 or 50 that
-    has occurred three times. A longest mean length that has occurred on ten rows and on a tenth of all rows also
-    counts; each row at exactly this length then counts as fully truncated. A mean length above 16 tokens that has been
+    has occurred three times. A longest mean length that has occurred on ten rows and on a tenth of all rows also counts
+    as the limit. Each row at exactly this length counts as fully truncated. A mean length above 16 tokens that has been
     exactly at its maximum for 10 rows is also the limit. Two rows are enough if the longest recorded response equals
     the mean length on both rows. A logged share counts as 0 if even the longest response is below 95% of the declared
     limit.
@@ -111,8 +111,8 @@ def truncation_excess(
     ## Thresholds
     - `warn`: share of truncated responses, 0 to 1, above which the severity is warning.
     - `bad`: share of truncated responses, 0 to 1, above which the severity is error if the reward has fallen.
-    - `rows`: number of rows over which the share for an error is averaged, and number of rows after which a constant
-      mean length counts as the limit.
+    - `rows`: number of rows over which the share for an error is averaged, and after which a constant mean length
+      counts as the limit.
     - `short_tokens`: mean length, tokens, up to which a constant length does not count as the limit.
     - `limit_share`: mean length, as a share of the limit, at or above which nearly all responses are truncated.
     - `outcome_share`: share of truncated responses, recently and over the whole run, 0 to 1, above which a missing gain
@@ -124,7 +124,7 @@ def truncation_excess(
       medium effect).
 
     ## Why it matters
-    A truncated response has no answer. If truncated responses are scored as wrong, groups get equal rewards. If their
+    A truncated response has no answer. If truncated responses are scored as wrong, groups get equal rewards. If the
     partial text is scored, the policy learns to write responses that are truncated.
 
     ## Example
@@ -145,7 +145,7 @@ def truncation_excess(
     truncated; the severity is then warning. Frameworks that check only one of several limits, and therefore log a share
     of 0 although responses are truncated. Frameworks that count responses that end with EOS exactly at the limit.
     Masking of truncated responses is disputed: Skywork-OR1 found training without masking to be better. Masking leaves
-    a group without a gradient if all of its responses are truncated.
+    a group without a gradient if all responses of the group are truncated.
 
     ## Remedy
     Raise the limit to the 95th percentile of the lengths of supervised answers. Give truncated responses no reward. Add

@@ -26,9 +26,9 @@ def engine_logprobs_not_as_sampled(
     ## What it sees
     The difference k1 minus k3 is 1 minus the mean importance weight. The difference is 0 if the engine sampled from the
     probabilities that it records. The check uses medians over 5 rows. If the difference is above 0.01 and k1 is more
-    than three times k3, the sampler excludes or penalises tokens that the loss does not. Severity is warning, and error
-    if this difference is above 0.05. If the difference is below -0.05 and k3 is more than three times |k1|, the
-    recorded log-probabilities belong to other tokens. Severity is then error.
+    than three times k3, the sampler excludes or penalises tokens that the loss does not. Severity is warning, or error
+    if the difference is above 0.05. If the difference is below -0.05 and k3 is more than three times |k1|, the recorded
+    log-probabilities belong to other tokens. Severity is then error.
 
     ## Thresholds
     - `excluded`: 1 minus the mean importance weight, above which the severity is warning.
@@ -46,8 +46,8 @@ def engine_logprobs_not_as_sampled(
     rollout_mismatch_k1: 0.064x10
     rollout_mismatch_kl: 0.013x10
     ```
-    Error at step 5: The sampler excludes or penalises tokens that the loss does not: their mean importance weight
-    is 0.949 instead of 1.
+    Error at step 5: The sampler excludes or penalises tokens that the loss does not: the mean importance weight is
+    0.949 instead of 1.
 
     ```text
     rollout_mismatch_k1: 0.001x10
@@ -56,8 +56,8 @@ def engine_logprobs_not_as_sampled(
     No finding.
 
     ## Known false alarms
-    Heavy-tailed weights from very stale rollouts have a sample mean below 1. Their k3 is also large, so the check does
-    not fire on them.
+    Heavy-tailed weights from very stale rollouts have a sample mean below 1. The k3 of heavy-tailed weights is also
+    large, so the check does not fire.
 
     ## Remedy
     Sample with `top_p=1.0, top_k=0, repetition_penalty=1.0`. Record the log-probabilities after temperature and
@@ -74,7 +74,7 @@ def engine_logprobs_not_as_sampled(
     other = (missing < -beyond) & (k3 > times * abs(k1))
     return fires(
         filters | other,
-        "{what}: their mean importance weight is {weight:.3g} instead of 1.",
+        "{what}: the mean importance weight is {weight:.3g} instead of 1.",
         error=other | (filters & (missing > much)),
         what=where(
             filters,

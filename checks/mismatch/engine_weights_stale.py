@@ -23,11 +23,11 @@ def engine_weights_stale(
     """The rollout engine samples with older weights than the trainer's.
 
     ## What it sees
-    The check fires if the log-probability differences in a token batch are aligned with the changes that training made,
-    either since the reference model or in the newest update. It also fires if the differences grow with the recorded
-    age of the weights. Some batches record no reference, no second forward pass and no weight versions. Weights then
-    count as stale if both sides agreed on the first batch (k3 KL below 1e-4) and most of the difference has no other
-    cause. Severity is error above a k3 of 0.01, or if the engine still has the initial weights.
+    The check fires if the log-probability differences in a token batch are aligned with the changes since the reference
+    model or in the newest update. It also fires if the differences grow with the recorded age of the weights. Some
+    batches record no reference, no second forward pass and no weight versions. Without them, weights count as stale if
+    both sides agreed on the first batch (k3 KL below 1e-4) and most of the difference has no other cause. Severity is
+    error above a k3 of 0.01, or if the engine still has the initial weights.
 
     ## Thresholds
     - `least`: share of the squared log-probability difference, 0 to 1, above which stale weights count as a cause.
@@ -38,8 +38,8 @@ def engine_weights_stale(
       attributed to stale weights.
 
     ## Why it matters
-    Samples of an old policy are scored as if the current policy had drawn them, so every importance weight is off by
-    the effect of the updates that the engine has not received. If the engine never receives the adapter, the difference
+    Samples of an old policy are scored as if the current policy had drawn them. Every importance weight is off by the
+    effect of the updates that the engine has not received. If the engine never receives the adapter, the difference
     grows until the run fails.
 
     ## Example

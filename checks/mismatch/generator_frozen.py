@@ -22,8 +22,8 @@ def generator_frozen(
 
     ## What it sees
     The check uses the mean negative log-probability of the sampled tokens on both sides. The check compares medians
-    over 5 rows with the medians of the first rows. It fires on 3 of 5 rows if the trainer's value has changed by more
-    than 0.05 nats, but the engine's value has changed by less than a fifth of the trainer's change.
+    over 5 rows with the medians of the first rows. It fires on 3 of 5 rows if the trainer's median has changed by more
+    than 0.05 nats, but the engine's median by less than a fifth as much.
 
     ## Thresholds
     - `rows`: number of rows over which each median is computed.

@@ -53,8 +53,8 @@ def analyze(
 ) -> None:
     """Diagnoses logs: what happened, when it began, why, how certain that is, and what to change.
 
-    Exit codes: 0 no finding at or above --fail-on, 1 findings, 2 wrong usage or unreadable input, 3 an input
-    could not be judged, 4 internal error of grpo-doctor.
+    Exit codes: 0 no finding at or above --fail-on, 1 findings, 2 wrong usage or unreadable input, 3 input not judged, 4
+    internal error.
     """
     with common.plain_errors():
         options = common.options(
@@ -92,7 +92,7 @@ class Outcome(NamedTuple):
 
 
 def diagnose_paths(paths: list[Path], config: Config, which: str | None = None) -> Outcome:
-    """Read and diagnose every run in the paths, or only that with this number or name; report files that fail."""
+    """Read and diagnose every run in the paths, or only the run with this number or name. Report unreadable files."""
     from ..readers import ReadError, survey
     from ..readers.mapping import refuse_unknown_keys
 
@@ -154,7 +154,7 @@ def _configures(path: Path) -> bool:
 
 
 def diagnose_runs(runs: list[Run], config: Config, catalogue: Catalogue) -> Outcome:
-    """Diagnose runs with the settings and thresholds of the command; report those that cannot be judged."""
+    """Diagnose runs with the settings and thresholds of the command. Report runs that cannot be judged."""
     from ..advisories.in_logs import diagnose_with_advisories
     from ..limits import OverBudgetError
 
@@ -174,8 +174,8 @@ def diagnose_runs(runs: list[Run], config: Config, catalogue: Catalogue) -> Outc
 
 
 def exit_code(outcome: Outcome, fail_on: Severity) -> int:
-    """Return the first exit code that applies: 1 if any run has findings, 4 after an internal error, 2 if any input was
-    unreadable, 3 if any input was unjudged or contained no run, and 0 otherwise."""
+    """Return the first exit code that applies: 1 for findings, 4 after an internal error, 2 for unreadable input, 3 for
+    unjudged input, else 0. An input without a run is unjudged."""
     diagnoses = outcome.diagnoses
     short = any(d.verdict == "unjudged" or (d.run_type == "probe" and d.verdict == "unproven") for d in diagnoses)
     return common.exit_code(

@@ -1,4 +1,4 @@
-"""Shared by all commands: exit codes, one-line errors, and common options."""
+"""Code that all commands share: exit codes, one-line errors, and common options."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ judged; internal error of grpo-doctor."""
 
 
 def exit_code(*, findings: object, broken: object = False, unreadable: object = False, unjudged: object) -> int:
-    """Return the exit code of the first of these outcomes that occurred."""
+    """Return the exit code of the first outcome that occurred."""
     occurred = ((findings, FINDINGS), (broken, BROKEN), (unreadable, WRONG), (unjudged, UNJUDGED))
     return next((code for outcome, code in occurred if outcome), CLEAN)
 
@@ -226,7 +226,8 @@ def plain_errors() -> Iterator[None]:
 
 
 def _own_mistake(error: OSError) -> bool:
-    """Return whether an OSError is an internal error: a file of the package itself, or a wrong system call."""
+    """Return whether an OSError is an internal error, caused by a file of the package itself or by a wrong system
+    call."""
     if error.filename is None:
         return error.errno in (errno.EBADF, errno.EINVAL, errno.ESPIPE)
     return isinstance(error.filename, str) and Path(error.filename).is_relative_to(Path(__file__).parents[1])
@@ -241,7 +242,7 @@ LIMITS = {"seconds": Seconds, "megabytes": Megabytes}
 
 
 def configured(*groups: Mapping[str, Any], without: str = "") -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command these groups of options, and pass it the `Config` that they yield as ``settings``."""
+    """Add these groups of options to a command, and pass the resulting `Config` to the command as ``settings``."""
     options = {name: option for group in groups for name, option in group.items() if name != without}
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -301,7 +302,7 @@ def settings(
 
 
 def _limit(where: str, name: str, *told: float | None) -> float:
-    """Return the first given limit. Raises `ConfigError` if it is negative or NaN."""
+    """Return the first given limit. Raises `ConfigError` if the limit is negative or NaN."""
     value = next(value for value in told if value is not None)
     if not value >= 0:
         raise ConfigError(f"{where}: {name} {value:g}: write a number of 0 or more")
@@ -313,7 +314,7 @@ SHORT_NAMES = {"gpus": "world_size", "batch_size": "per_device_train_batch_size"
 
 
 def _setting(name: str, value: Any) -> tuple[str, Any]:
-    """Return a setting under the name that checks use. Raises `ConfigError` for unknown names and wrong types."""
+    """Return the setting with the name that checks use. Raises `ConfigError` for unknown names and wrong types."""
     known = known_settings() | MEANINGS.keys() | {COUNT_OF_GPUS}
     name = SHORT_NAMES.get(name, name)
     found = name if name in known else setting_name(name)
@@ -332,12 +333,12 @@ def say_suppressions(config: Config) -> None:
 
 
 def settings_file(config: Config) -> list[Path]:
-    """Return the settings file, if there is one."""
+    """Return the settings file, or None."""
     return [] if config.origin == Config().origin else [Path(config.origin)]
 
 
 def tell(path: Path, found: Survey) -> None:
-    """Report on stderr how many files of an input were read, and which could not be read."""
+    """Report on stderr how many files of an input were read, and which files could not be read."""
     place = address_of(path) or path
     for answer in found.failed:
         say_bug(answer.why, answer.source)
@@ -372,7 +373,7 @@ def pair(option: str, word: str) -> tuple[str, str]:
 
 
 def report_file(word: str) -> tuple[str, Path]:
-    """Parse ``FORMAT=FILE`` of ``--report``. Raises `ConfigError`."""
+    """Parse ``FORMAT=FILE`` of ``--report``. Raises `ConfigError` for any other form."""
     kind, equals, path = word.partition("=")
     if not (kind and equals and path):
         ending = Path(word).suffix[1:]
@@ -386,7 +387,7 @@ def report_file(word: str) -> tuple[str, Path]:
 
 
 def assigned(option: str, words: list[str] | None) -> dict[str, Any]:
-    """Parse ``NAME=VALUE`` words; values are JSON if valid, else text. Raises `ConfigError`."""
+    """Parse ``NAME=VALUE`` words. A value that is not valid JSON is text. Raises `ConfigError`."""
     return {name: _value(value) for name, value in (pair(option, word) for word in words or [])}
 
 
@@ -440,7 +441,7 @@ def write_as(
     rendered = [(kind, path, rendering(kind, path)) for kind, path in jobs]
     for kind, path, text in rendered:
         if path is None:
-            # has escapes only if colours were requested, also in a pipe
+            # has escapes only if colours were requested, even in a pipe
             typer.echo(text if kind == "github" else inert(text), nl=bool(text), color=True)
         else:
             replace_file(path, text + "\n")
@@ -474,7 +475,7 @@ def replace_file(path: Path, text: str, *, named: bool = True) -> None:
 
 
 def new_file(path: Path, text: str, hint: str) -> None:
-    """Write a new file. Raises `ConfigError` with a hint if it already exists."""
+    """Write a new file. Raises `ConfigError` with a hint if the file already exists."""
     try:
         with plain_writing(path):
             output.create(path, text)
@@ -511,7 +512,7 @@ def everything(file: Path | None, trust_checks: bool, compiled: bool = True) -> 
 
 
 def chosen(config: Config, family: str = "") -> Catalogue:
-    """Return the checks that the settings select; only those of one family, if no setting refers to other families."""
+    """Return the checks that the settings select. Only one family is loaded if no setting refers to other families."""
     if family and not (config.select or config.ignore or config.checks or config.thresholds):
         return load_family(family).select(preview=config.preview)
     catalogue = load(trusted(config))

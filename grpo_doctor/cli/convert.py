@@ -109,7 +109,7 @@ def _write_settings(run: Run, path: Path) -> None:
 
 
 def _flat(run: Run) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return columns of plain numbers; lists and mappings become JSON text."""
+    """Return columns of plain values: lists and mappings become JSON text."""
     table = []
     for values in run.rows():
         table.append({k: v if isinstance(v, int | float) else redact(json.dumps(v)) for k, v in values.items()})

@@ -63,9 +63,9 @@ def lab(
 ) -> None:
     """Trains every fault of the engine, with and without fixes (editable install only); `lab faults` lists the faults.
 
-    Each run is a separate file, so an interrupted lab resumes where it stopped. One fault takes a few minutes; all
-    faults with all remedies on three seeds take about one core-hour. Runs of other models are stored in a subfolder
-    with the name of the model; a run of smollm2 takes at least one core-minute.
+    Each run is a separate file, so `lab` resumes after an interruption. One fault takes a few minutes; all faults with
+    all remedies on three seeds take about one core-hour. Runs of other models are stored in a subfolder with the name
+    of the model; a run of smollm2 takes at least one core-minute.
 
     Exit codes: 0 done, 1 a wrong cause was named with high confidence, 2 wrong usage.
     """
@@ -97,7 +97,7 @@ def lab(
 
 
 def _train(folder: Path, faults: Sequence[str], model: str, seeds: range, jobs: int, *, confirmed: bool) -> None:
-    """Train the faults untreated, and then those that harm a run with every treatment."""
+    """Train the faults untreated, and then harmful faults with every treatment."""
     from ..lab import arms, judge, train
 
     observed = [job for seed in seeds for job in arms.observed(faults, seed, model)]

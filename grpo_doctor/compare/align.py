@@ -1,5 +1,5 @@
-"""Aligns two arms on one axis, at the steps or token counts ("places") that all runs share, and returns the series of a
-metric at these places."""
+"""Aligns two arms on one axis, at the steps or token counts ("places") that all runs share. Returns the series of a
+metric at the shared places."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def places(run: Run, by: By) -> np.ndarray | None:
 
 
 def align(base: Sequence[Run], new: Sequence[Run], metric: str, by: By = "step") -> Aligned | None:
-    """Return the metric at the places of the run with the fewest places; None if a run lacks the metric, or the runs
-    share no place.
+    """Return the metric at the places of the run with the fewest places. Return None if a run lacks the metric, or the
+    runs share no place.
 
     A run with more places contributes the mean since the previous place, like a trainer that logs means over ten steps.
     """

@@ -1,18 +1,18 @@
 """Measures how much a metric differs between two arms, and computes the smallest detectable difference.
 
-**Compared values.** The ends of the runs are compared: the means over the last half of the shared places, or since the
-runs diverged if that is later.
+**Compared values.** The means over the last half of the shared places are compared. If the runs diverged later, the
+means since the divergence are compared.
 
 **Noise along a run.** This noise is the residual of the paired difference after fitting steps, ramps and stretches
-(`series.changepoint`), so that a change of level does not count as noise. Its autocorrelation is estimated
-(`series.noise_model`). A step, ramp or stretch must explain a difference better than autocorrelated noise does, and the
-level of the difference must exceed the noise.
+(`series.changepoint`). A change of level therefore does not count as noise. The autocorrelation of the noise is
+estimated (`series.noise_model`). A step, ramp or stretch must explain a difference better than autocorrelated noise
+does, and the level of the difference must exceed the noise.
 
 **Noise between seeds.** Runs with different seeds have different curves, which a single run cannot show. With one run
-per side, the standard deviation between seeds is assumed to be `SEED` times the change of the metric in the arm that
-changed less. With several runs per side, this assumption is combined with the measured variance, as a prior with
-`PRIOR` degrees of freedom (Smyth, Stat. Appl. Genet. Mol. Biol. 2004). A difference that exceeds the noise of both runs
-but may be due to seeds is inconclusive.
+per side, the standard deviation between seeds is assumed: `SEED` times the change of the metric in the arm that changed
+less. With several runs per side, this assumption is combined with the measured variance, as a prior with `PRIOR`
+degrees of freedom (Smyth, Stat. Appl. Genet. Mol. Biol. 2004). A difference that exceeds the noise of both runs but may
+be due to seeds is inconclusive.
 
 **Many metrics.** The critical values are for seven metrics at once. `benchmarks/compare.md` has the simulated error
 rates.
@@ -50,7 +50,7 @@ BINS = 128
 """Maximum number of bins into which the shared places are divided. The means of the bins are compared."""
 DIFFERS, SEEDS_DIFFER = 4.2, 2.69
 """Critical values for seven metrics together, two-sided 5%. The first value is for a level, in standard errors of the
-noise along the runs, and accounts for the search for the place of the change. The second value is for the difference
+noise along the runs. It accounts for the search for the place of the change. The second value is for the difference
 between seeds, in standard errors."""
 POWER = 1.9
 """Number of standard errors by which a true difference must exceed the critical value to be found in 80% of pairs. The
@@ -84,8 +84,8 @@ class Difference(msgspec.Struct, kw_only=True):
         scale: 1 for success scores between 0 and 1, otherwise the range of the values.
         places: number of averaged places.
         since: the place at which the difference begins; NaN if the runs do not differ.
-        better: 1 if ``new`` is better beyond noise, -1 if ``new`` is worse, otherwise 0. It is always 0 for metrics
-            without a direction.
+        better: 1 if ``new`` is better beyond noise, -1 if ``new`` is worse, otherwise 0. Metrics without a direction
+            always have 0.
     """
 
     metric: str

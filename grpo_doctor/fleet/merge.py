@@ -41,8 +41,8 @@ UNTOLD = ("unreadable", "broken")
 
 
 def _answer(answer: Answer, second: dict[str, str], beside: set[str], told: set[str]) -> Answer:
-    """Return the result for a file. It is changed if the run is also in another unit, or if the file is an evaluation
-    next to training logs."""
+    """Return the result for a file. The result changes if the run is also in another unit, or if the file is an
+    evaluation next to training logs."""
     if answer.fate != "read" or answer.source in told:
         return answer
     if answer.source in second:

@@ -3,7 +3,7 @@
 For each setting, a table of its values against failing and not failing is tested exactly. The test is Fisher's for two
 values, and Fisher-Freeman-Halton's for more values. The null hypothesis of both tests is that failing is independent of
 the setting, and their p-values are valid for small tables. Holm's method corrects the p-values for the number of tested
-settings: if no setting has an effect, no setting is named in 99 of 100 fleets. Rewards and onsets are compared with the
+settings. If no setting has an effect, no setting is named in 99 of 100 fleets. Rewards and onsets are compared with the
 Kruskal-Wallis rank test, corrected in the same way.
 
 Sources: Fisher, Statistical Methods for Research Workers, 1934; Freeman and Halton, Biometrika 38, 1951; Holm,
@@ -23,7 +23,7 @@ from ..compare.arms import SEEDS
 from .store import Store
 
 SURE = 0.01
-"""Largest corrected p-value at which a setting is named. It is small because a false positive costs a sweep."""
+"""Largest corrected p-value at which a setting is named. The limit is small because a false positive costs a sweep."""
 FEWEST = 6
 """Minimum number of runs to test a setting."""
 VALUES = 6
@@ -31,8 +31,8 @@ VALUES = 6
 equal numbers of runs. If it has more values and some are not numbers, the setting is not tested."""
 RANGES = 5
 DRAWS, MORE = 9_999, 99_999
-"""Number of random tables for a test with more than two values, and the larger number that is used if the p-value is
-close to the smallest p-value that so few tables can show."""
+"""Number of random tables for a test with more than two values, and a larger number for small p-values. The smallest
+possible p-value depends on the number of tables."""
 COMPARED = 3
 """Minimum number of runs per value for a comparison of rewards or onsets."""
 
@@ -221,8 +221,8 @@ def _strength(table: np.ndarray) -> float:
 
 
 def _ranked(values: np.ndarray, group: np.ndarray) -> float | None:
-    """Return the p-value of the Kruskal-Wallis test of whether values differ between groups; None if too few values are
-    known, or if all values are equal."""
+    """Return the p-value of the Kruskal-Wallis test of whether values differ between groups. Return None if too few
+    values are known, or if all values are equal."""
     from scipy import stats
 
     known = np.isfinite(values)

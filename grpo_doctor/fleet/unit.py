@@ -69,7 +69,7 @@ class Level(msgspec.Struct, frozen=True, array_like=True):
 
     Attributes:
         now: mean of the last ``rows`` values, which are the last quarter of the run.
-        best: the best mean of ``rows`` successive values: the highest, or the lowest for a loss.
+        best: the highest mean of ``rows`` successive values, or the lowest mean for a loss.
         error: standard error of ``now`` under an AR(1) model; NaN for fewer than `LEAST` values.
         rows: number of values in ``now``.
     """

@@ -113,7 +113,7 @@ def _end_with(parent: Any) -> None:
 
 
 def _on_ray(units: list[Unit], job: Job, address: str) -> Documents:
-    """Map `work` over a Ray cluster. Its nodes must have grpo-doctor installed and access to the paths."""
+    """Map `work` over a Ray cluster. The nodes must have grpo-doctor installed and access to the paths."""
     try:
         import ray
     except ImportError:

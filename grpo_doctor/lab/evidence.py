@@ -242,7 +242,7 @@ def _brought_back(cells: Cells) -> str:
     never = [fault for fault in lost if fault not in back]
     told = [f"Fixed in place, {len(fixed) - len(lost)} of {len(fixed)} harmful faults recover."]
     if back:
-        told.append(f"Exceptions: {_listed(back)}. Their weights stay damaged, and only a rollback restores the run.")
+        told.append(f"Exceptions: {_listed(back)}. Only a rollback restores runs whose weights stay damaged.")
     if never:
         told.append(f"Neither a fix nor a rollback restores {_listed(never)} within the run.")
     return " ".join(told)

@@ -72,8 +72,8 @@ def _costs(trainer: np.ndarray, engine: np.ndarray) -> np.ndarray:
 
 
 def _shift(cost: np.ndarray) -> int:
-    """Return the lag at which the beginnings of all responses agree more than twice as well as without a lag; 0 if
-    there is no such lag."""
+    """Return the lag at which the beginnings of all responses agree more than twice as well as without a lag. Return 0
+    if there is no such lag."""
     beginning = np.nansum(cost[:, :, : max(8, cost.shape[2] // 3)], axis=(1, 2))
     best = int(np.argmin(beginning))
     return LAGS[best] if beginning[best] < 0.5 * beginning[0] else 0
@@ -83,7 +83,7 @@ def _path(cost: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the lag of each token (B, T) on the cheapest path, and the responses (B,) that agree much better on this
     path.
 
-    The path is found by dynamic programming over the tokens: each token keeps the lag of the previous token, or changes
+    The path is found by dynamic programming over the tokens. Each token keeps the lag of the previous token, or changes
     the lag at the cost `SWITCH`.
     """
     lags, rows, length = cost.shape

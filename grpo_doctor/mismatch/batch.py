@@ -76,8 +76,8 @@ class TokenBatch(msgspec.Struct, kw_only=True):
         step: the trainer's step.
         responses: the responses; at most 64 responses are written to a file.
         weight_version: number of updates in the trainer's weights.
-        settings: declared settings of trainer and engine: ``temperature``, ``top_p``, ``top_k``, ``min_p``, and the
-            engine's ``quantization``.
+        settings: declared settings of trainer and engine, such as ``temperature``, ``top_p``, ``top_k``, ``min_p``, and
+            the engine's ``quantization``.
     """
 
     step: int
@@ -224,8 +224,8 @@ class Tokens:
     """The trained response tokens of a batch as arrays of length N. Unknown values are NaN.
 
     Attributes:
-        engine, trainer: log-probabilities (N,). The trainer's log-probability is the old one, or the new one if the old
-            one is unknown.
+        engine, trainer: log-probabilities (N,). For the trainer, the old log-probabilities are used, or the new
+            log-probabilities if the old are unknown.
         new, reference, entropy: as in `Response`.
         response, position: index of the response, and position of the token in the response.
         age: number of updates by which the engine's weights are older than the trainer's weights.

@@ -1,4 +1,4 @@
-"""Lists the advantage estimators that use a baseline from the responses to one prompt, and those that do not."""
+"""Lists the advantage estimators with and without a baseline from the other responses to a prompt."""
 
 from __future__ import annotations
 

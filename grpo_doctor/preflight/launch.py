@@ -89,7 +89,7 @@ class Launch:
         notes: sentences on what was not read.
         elsewhere: descriptions of other places that contain settings.
         absent: scripts that the launch starts, but that were not found.
-        severed: lines of arguments that the shell does not pass to the command above. They were read nevertheless.
+        severed: lines of arguments that were read, although the shell does not pass them to the command above.
         forced: keys that a command adds to the program's configuration (``+key=value``).
         vague: keys that are parameters of functions whose names do not suggest training.
         folder: the working folder of the script that starts the training.

@@ -13,7 +13,7 @@ TRAINED = 14
 """Additional bytes per trained weight for the gradient in bfloat16, and for a copy and Adam's two moments in
 float32."""
 VOCABULARY = 152_000
-"""The assumed vocabulary size: that of Qwen2.5 and Qwen3."""
+"""The assumed vocabulary size, which is the vocabulary size of Qwen2.5 and Qwen3."""
 LOGIT = 4
 """Bytes per logit in float32."""
 GIB = 2.0**30

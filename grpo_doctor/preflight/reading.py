@@ -32,7 +32,7 @@ from .versions import Pin, pinned
 LARGEST = 1 << 20
 """Maximum size of a configuration in bytes."""
 LARGEST_NOTEBOOK = 1 << 25
-"""Maximum size of a notebook in bytes. It is larger because notebooks contain pictures."""
+"""Maximum size of a notebook in bytes. The limit is larger because notebooks contain pictures."""
 LOGS = (".log", ".txt", ".out", ".err")
 """Suffixes of log files, which may contain the configuration of their run. Only the start of a log is read."""
 _COMMAND = re.compile(
@@ -58,7 +58,7 @@ SUFFIXES = (
 
 
 def files_below(folder: Path) -> Iterator[Path]:
-    """Yield the files of a folder that may be configurations, except those of environments, packages and caches."""
+    """Yield the files of a folder that may be configurations, excluding environments, packages and caches."""
     for parent, folders, files in os.walk(folder):
         folders[:] = sorted(
             name for name in folders if not (is_passed_over(name) or Path(parent, name, _ENVIRONMENT).exists())

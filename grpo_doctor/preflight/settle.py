@@ -197,8 +197,7 @@ def _of_fork(launch: Launch, found: Configuration) -> None:
 
 def _fork(launch: Launch, forks: Forks) -> str:
     """Return the module of another package that a command starts, or top-level sections about rollouts that the
-    framework does not have. Other sections, such as those of a judge or a logger, do not change the batch
-    arithmetic."""
+    framework does not have. Other sections, for example of a judge or a logger, do not change the batch arithmetic."""
     modules = _MODULE.findall(launch.program)  # the last program is the trainer; earlier programs start it
     if modules and not modules[-1].startswith(forks.modules):
         return str(modules[-1])

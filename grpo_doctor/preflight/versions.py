@@ -17,7 +17,7 @@ FILES = (
 """Names of files next to a configuration that may pin versions. For each library, the first file that pins its version
 counts."""
 LARGEST = 1 << 23
-"""Maximum size in bytes of a file that pins versions. It is large because lock files list every wheel."""
+"""Maximum size in bytes of a file that pins versions. The limit is large because lock files list every wheel."""
 LONGEST = 2_000
 """Maximum length of a line in characters, because notebooks contain pictures in one line."""
 _NUMBER = r"(\d{1,4}(?:\.\d{1,4}){1,3}(?:\.?post\d{1,3})?)(?![\w.*])"

@@ -260,8 +260,8 @@ def _message(turn: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def conversation(turns: list[Any]) -> tuple[str, str, list[Call], int, bool]:
-    """Return the prompt, the policy's text, the tool calls with their results, the number of the policy's turns, and
-    whether the environment failed on an action that is not a tool call."""
+    """Return the prompt, the policy's text, its tool calls with their results, its number of turns, and whether the
+    environment failed. A failure here is a failed action that is not a tool call."""
     asked: list[str] = []
     said: list[str] = []
     calls: list[Call] = []

@@ -50,8 +50,8 @@ _EQUAL = 1e-6
 _FEWEST = 3
 """Minimum number of responses for a mean over a subset of a step's responses."""
 _KNOWN = 0.05
-"""Minimum share of a step's responses with a known value at which their mean describes the step. It is lower than the
-share of examined responses."""
+"""Minimum share of a step's responses with a known value at which their mean describes the step. The minimum is lower
+than the share of examined responses."""
 _TEMPLATE = 3
 """Number of prompts with the same response at or above which the response does not depend on the prompt."""
 _RULE = 0.5
@@ -189,8 +189,8 @@ class _Step:
         return foreign(written, asked)
 
     def _taskless(self, text: str, group: int, identity: int, measured: dict[str, float]) -> float:
-        """Return 1 if a response does not depend on its task, because it is empty, copied from the prompt, or the same
-        for several prompts; otherwise 0."""
+        """Return 1 if a response does not depend on its task: it is empty, copied from the prompt, or the same for
+        several prompts. Otherwise, return 0."""
         if not _written(text) or measured["prompt_echo_rate"] == 1:
             return 1.0
         if len(text) <= _SHORT or len(self._first) > _COMPARED:

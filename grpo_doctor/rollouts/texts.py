@@ -14,8 +14,8 @@ times. Prose of this length does not repeat forty characters four times."""
 _GRAM, _WORDS = 8, 100
 """Number of words per sequence, and minimum number of words in a response at which repeated sequences are counted."""
 _MOSTLY = 0.5
-"""Share of repeated sequences above which a response repeats itself. It is below 1 because the passes of a loop may
-differ in a number or a word."""
+"""Share of repeated sequences above which a response repeats itself. The share is below 1 because the passes of a loop
+may differ in a number or a word."""
 _REFUSAL = any_word(WORDS["refusals"]["words"])
 _HINTS: list[str] = WORDS["refusals"]["hints"]
 _OPENING = 200

@@ -1,8 +1,8 @@
 """Cells: the state of columns that depend on earlier rows, with one class for each kind of state.
 
-A cell itself has no state. It creates the first state, and computes the next state and a value from a state and a row.
-For a block of rows, a cell returns the same results as row by row. A state is never changed in place, so a stored state
-is a snapshot. Cells with equal parameters are equal.
+A cell itself has no state. A cell creates the first state, and computes the next state and a value from a state and a
+row. For a block of rows, a cell returns the same results as row by row. A state is never changed in place, so a stored
+state is a snapshot. Cells with equal parameters are equal.
 """
 
 from __future__ import annotations
@@ -167,8 +167,8 @@ class Began(Struct, frozen=True):
     """Onset of an episode with pauses. A pause belongs to the episode if it is at most as long as the episode so far,
     or at most 10 rows.
 
-    State: the row number, the first and the last row of the episode, and whether the quantity was off its first level
-    on the last row. The step at which it left that level, and the onset, are also part of the state.
+    State: the row number, and the first and the last row of the episode. The state also contains whether the quantity
+    was off its first level on the last row, the step at which it left that level, and the onset.
     """
 
     code: ClassVar[str] = "{state} = {push}({state}, {0}, {1}, {2})"

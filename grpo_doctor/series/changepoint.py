@@ -45,8 +45,8 @@ almost no noise."""
 @lru_cache(maxsize=LENGTHS)
 def _weights(n: int, least: int) -> np.ndarray:
     """Return n divided by the product of the sizes inside and outside a term, by the start and end of the term. The
-    quotient is 0 if a level has fewer than ``least`` values. It is also 0 in the last column, because `_of_steps`
-    computes the quotient for steps."""
+    quotient is 0 if a level has fewer than ``least`` values, and in the last column, because `_of_steps` computes the
+    quotient for steps."""
     at = np.arange(n + 1)
     begin, size = at[:, None], at[None, :] - at[:, None]
     weights = np.zeros((n + 1, n + 1))
@@ -182,7 +182,7 @@ class Departures(NamedTuple):
 @np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow and show nothing
 def departures(d: np.ndarray, least: int) -> Departures:
     """Find the places at which a difference departs from 0. A departure is a step or a ramp up to the end, or a
-    stretch, with at least ``least`` values. It must explain the difference much better than noise about 0."""
+    stretch, with at least ``least`` values. A departure must explain the difference much better than noise about 0."""
     tiny, rest = _rounding(d)[1], d
     spans: list[tuple[int, int]] = []
     while len(spans) < TERMS:

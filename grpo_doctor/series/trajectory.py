@@ -1,10 +1,10 @@
 """Follows a success series and classifies it as learned, solved, fallen, always at its minimum, flat, or unknown.
 
-A `Trajectory` receives the values of one series (reward, success rate, held-out score, or a negated loss) row by row or
-block by block, with the same result. A trajectory needs bounded memory: it stores means over at most `BINS` bins of
-equal width, and doubles the width as the run grows. The series is judged whenever a bin is full, so a live run and a
-log have the same result at the same row. `series.trend` classifies the series, `series.noise_model` estimates the
-noise, and `series.changepoint` finds changes of level.
+A `Trajectory` receives the values of one series: reward, success rate, held-out score, or a negated loss. Values may be
+added row by row or block by block, with the same result. A trajectory needs bounded memory: it stores means over at
+most `BINS` bins of equal width, and doubles the width as the run grows. The series is judged whenever a bin is full, so
+a live run and a log have the same result at the same row. `series.trend` classifies the series, `series.noise_model`
+estimates the noise, and `series.changepoint` finds changes of level.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ at the row."""
 TRENDS = {f"{prefix}_trend": [f"{prefix}_{word}" for word in States._fields] for prefix in FOLLOWED}
 """The check parameters that are a `Trend`, by name: the parameters in `STANDING` that they replace."""
 SUCCESS = {"reward_mean": "reward", "success_rate": "success rate", "eval_score": "held-out score"}
-"""Fields that measure success, with their names; later ones are closer to the goal."""
+"""Fields that measure success, with their names. Later fields are closer to the goal of the training."""
 CHANCE = {"success_rate": 0.5, "eval_score": 0.5}
 """The accuracy of random guessing in a preference run, by field. The logged accuracy begins at 0, because ties count as
 wrong, and becomes 0.5 as soon as policy and reference differ."""
@@ -123,8 +123,8 @@ class Trajectory:
             begun = end
 
     def _take(self, rows: int, total: float, lowest: tuple[float, int], high: float, top: float, step: float) -> None:
-        """Add values of one bin: their number, the new total, the smallest value with its count, the largest value, the
-        largest single reward, and the first step."""
+        """Add values of one bin, given their number, the new total, the smallest value with its count, the largest
+        value, the largest single reward, and the first step."""
         if self.rows % self.width == 0:
             self.begins += (step,)
         self.total = total
@@ -175,7 +175,7 @@ class Trajectory:
 
 
 class Parts:
-    """The trajectory of every part of a reward (component or task) by name. It is a state for `fold`."""
+    """The trajectory of every part of a reward (component or task) by name, as a state for `fold`."""
 
     def __init__(self) -> None:
         self.series: dict[str, Trajectory] = {}

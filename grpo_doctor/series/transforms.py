@@ -29,7 +29,7 @@ MISSED = 0.05
 
 
 def from_start(step: Column) -> Column:
-    """Whether the log contains the start of its run. Otherwise its first row is not a baseline."""
+    """Whether the log contains the start of its run. If it does not, the first row is not a baseline."""
     first = baseline(step, 1)
     return (first <= maximum(1, NEAR_START * baseline(step - previous(step), 1))) | (first <= MISSED * (step - first))
 
@@ -204,8 +204,8 @@ def rms_on_ties(std: Column, mean: Column, rms_live: Column, dead: Column, n: Co
     """Root mean square advantage over the groups with equal rewards, which should be 0; NaN if there are no such
     groups.
 
-    It is computed from the identity mean(A^2) = (1 - dead) rms_live^2 + dead rms_tied^2. ``std`` may be computed with
-    ddof 1 for ``n`` advantages, so it is reduced to the value with ddof 0, and the result is a lower bound.
+    The result follows from the identity mean(A^2) = (1 - dead) rms_live^2 + dead rms_tied^2. ``std`` may be computed
+    with ddof 1 for ``n`` advantages. It is reduced to the value with ddof 0, so the result is a lower bound.
     """
     square = std**2 * (n - 1) / n + mean**2
     excess = maximum(square - (1 - dead) * where(dead >= 1, 0.0, rms_live) ** 2, 0.0)

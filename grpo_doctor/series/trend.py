@@ -2,8 +2,8 @@
 
 **Tests.** The tests use means of windows that span a quarter, an eighth and a sixteenth of the run, and at least three
 bins. The test for a gain compares the last quarter with the first window. The test for a fall compares the last window,
-or the last third of the run, with the best window. The critical values are those of Student's t, because few bins give
-an uncertain estimate of the noise. The critical value for a fall also accounts for a test after every row.
+or the last third of the run, with the best window. The critical values are quantiles of Student's t, because few bins
+give an uncertain estimate of the noise. The critical value for a fall also accounts for a test after every row.
 `benchmarks/trajectory.md` has the error rates. A gain and a fall must also appear as a slope or as levels that
 autocorrelated noise does not explain (`series.changepoint`).
 
@@ -65,8 +65,8 @@ estimate is computed. Most drops are smaller."""
 SOLVED = 0.9
 """Share of the maximum at or above which a task is solved."""
 SETTLED = 2.0
-"""Critical value of a gain within a plateau. It is lower than `RISE`, so that a series that may still be rising is not
-a plateau."""
+"""Critical value of a gain within a plateau. The value is lower than `RISE`, so that a series that may still be rising
+is not a plateau."""
 UNIT = 0.1
 """Mean reward above which rewards between 0 and 1 are assumed to have a maximum of 1. Lower rewards may have another,
 unknown scale."""
@@ -88,8 +88,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
             fell, the first window ends where the rise begins.
         first_value, last_value: the first and the last value; with many values, the mean of the first and the last bin.
         shown: the smallest detectable gain; NaN while unknown.
-        lean: the rise of the series as a share of the smallest detectable gain. It is above 1 only if a rise explains
-            the series better than autocorrelated noise does.
+        lean: the rise of the series as a share of the smallest detectable gain. The share is above 1 only if a rise
+            explains the series better than autocorrelated noise does.
         gained: whether the last level is above the first level by more than noise.
         risen: whether the series gained, or was not solved at first and now is. In the second case, levels or ranks
             must rise by half of what a gain needs. A series that is always at its maximum shows no learning.
@@ -248,8 +248,8 @@ class Standing:
     def settled(self) -> float:
         """Return the step at which the plateau of a series that gained begins; NaN if the series may still be rising.
 
-        The plateau begins after the last window that is clearly below the last quarter. Its second half is not above
-        its first half.
+        The plateau begins after the last window that is clearly below the last quarter. The second half of a plateau is
+        not above its first half.
         """
         if not (self._lengths and self.gained) or self.solved:
             return math.nan
@@ -362,8 +362,8 @@ class Standing:
 
     @cached_property
     def _collapsed(self) -> bool:
-        """Return whether the last two values of a short run are below all values before the last window by more than
-        the range of the earlier values."""
+        """Return whether the last two values of a short run are far below all values before the last window. The
+        distance must exceed the range of the earlier values."""
         before = self._means[:-WINDOW]
         if not LEAST <= len(before) < SINGLES:
             return False
@@ -397,8 +397,8 @@ class Standing:
 
     def _shows(self) -> bool:
         """Return whether neither noise nor its autocorrelation explains the drop. The lower median of the best window
-        must also drop by half of the detectable amount, because a few values among zeros are not a level. A recent
-        collapse need not show a level, and values that are measured far apart have no autocorrelation.
+        must also drop by half of the detectable amount. A few values among zeros are not a level. A recent collapse
+        need not show a level, and values that are measured far apart have no autocorrelation.
         """
         ratio, (best, end, peak, wide, _) = self._furthest[0]
         if ratio <= 1:
@@ -433,8 +433,8 @@ class Standing:
 
 @lru_cache(maxsize=64)
 def _measured(bins: bytes) -> Noise:
-    """Return the noise of bins. It is cached for the following rows, and for a success rate that is identical to the
-    reward."""
+    """Return the noise of bins. The result is cached for the following rows, and for a success rate that is identical
+    to the reward."""
     return noise_of(np.frombuffer(bins))
 
 

@@ -30,7 +30,7 @@ class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """A pattern for the commands and calls that start the framework.
 
     Attributes:
-        weight: weight of the evidence: 10 for a unique name; below 2 if other programs have the same name.
+        weight: weight of the evidence, which is 10 for a unique name, and below 2 if other programs have the same name.
     """
 
     pattern: str
@@ -59,7 +59,7 @@ class When(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """The consequences of a setting. The condition is that the setting is present, has a value (``is``), has another
     value (``is_not``), or was read from ``key``.
 
-    ``set`` sets other settings or capabilities to a value, ``take`` copies the value of an intermediate setting,
+    ``set`` sets other settings or capabilities to a value, and ``take`` copies the value of an intermediate setting.
     ``rename`` moves a setting to another name, and ``drop`` removes settings.
     """
 
@@ -175,11 +175,11 @@ HAND_WRITTEN = Framework(
         "lora_r": ("lora.r", "lora.rank", "qlora.r", "lora_config.r", "peft_config.r"),
     },
 )
-"""The framework that is used if none is recognised. Its keys are interpreted by common names."""
+"""The framework that is used if no framework is recognised. Keys are then interpreted by common names."""
 
 
 def load(folder: Path) -> list[Framework]:
-    """Return the frameworks in a folder, without those that exist only for others to extend. Raises
+    """Return the frameworks in a folder, excluding frameworks that exist only for others to extend. Raises
     `FrameworkError`."""
     found = {}
     for path in sorted(folder.glob("*.toml")):
@@ -248,7 +248,7 @@ def _read(path: Path) -> Framework:
 
 
 def _wrong(path: Path, word: str, why: str) -> FrameworkError:
-    """Return the error for a framework file. Its line is the first line that contains the word."""
+    """Return the error for a framework file, with the number of the first line that contains the word."""
     lines = path.read_text(encoding="utf-8").splitlines()
     line = next((number for number, text in enumerate(lines, 1) if word and word in text), 1)
     return FrameworkError(f"{path}:{line}: {why}")

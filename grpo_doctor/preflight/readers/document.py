@@ -157,8 +157,8 @@ def _below(node: yaml.Node, path: str, depth: int) -> Iterator[tuple[str, Any, i
 
 
 def _of_list(node: yaml.SequenceNode, path: str, depth: int) -> Iterator[tuple[str, Any, int]]:
-    """Yield the settings of a list. Its scalars are one setting, and the keys of other items contain the number of the
-    item."""
+    """Yield the settings of a list. The scalars of a list are one setting, and the keys of other items contain the
+    number of the item."""
     items = Items()
     for number, value in enumerate(node.value):
         if isinstance(value, yaml.ScalarNode):

@@ -77,8 +77,8 @@ def cannot_run(text: str) -> tuple[int, str] | None:
 
 
 def siblings(trees: list[ast.Module], path: Path) -> list[ast.Module]:
-    """Return the imported modules in the same folder, and the modules that these modules import. Their line numbers are
-    0."""
+    """Return the imported modules in the same folder, and the modules that they import in turn. All line numbers are
+    set to 0."""
     found: dict[Path, ast.Module] = {}
     waiting = [(path, tree) for tree in trees]
     looked_for = length = 0

@@ -37,7 +37,7 @@ def _parts(named: str) -> list[str]:
 
 
 def unrooted(named: str) -> str:
-    """Remove a leading variable or command substitution from a path, because it usually stands in for the project
+    """Remove a leading variable or command substitution from a path, because the result usually refers to the project
     folder."""
     if not named.startswith(("$(", "${")):
         return _ROOT.sub("", named, count=1)

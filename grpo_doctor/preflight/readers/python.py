@@ -73,8 +73,8 @@ def read_python(text: str, path: Path | None = None) -> tuple[list[Launch], list
 def read_modules(
     sources: list[tuple[str, int]], path: Path | None = None, texts: Sequence[tuple[str, int]] = ()
 ) -> tuple[list[Launch], list[Command]]:
-    """Return the launches and commands of one script. Its pieces come with the number of lines before each; a piece
-    that does not parse is reported in a note.
+    """Return the launches and commands of one script, given its pieces with the number of lines before each piece. A
+    piece that does not parse is reported in a note.
 
     ``texts`` contains the commands after ``!``.
     """
@@ -318,8 +318,8 @@ class _Script(Definitions):
                 self._passes(launch, prefix, value, value.lineno, depth + 1)
 
     def _telling(self, launch: Launch) -> bool:
-        """Guess the value of a ``**`` argument that cannot be read. It is the script's only dictionary with keys of
-        settings. Return whether there is exactly one."""
+        """Read the script's only dictionary with keys of settings instead of a ``**`` argument that cannot be read.
+        Return whether there is exactly one such dictionary."""
         held = [d for _, d in self.dicts if TELLING & {k.value for k in d.keys if isinstance(k, ast.Constant)}]
         if len(held) != 1:
             return False

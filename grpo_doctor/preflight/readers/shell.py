@@ -363,8 +363,8 @@ def _environment(shared: dict[str, tuple[Any, int]]) -> Launch:
 def _command(words: Words, launches: list[Launch], shared: dict[str, tuple[Any, int]]) -> None:
     """Add a launch for a command that passes settings.
 
-    A line that consists of arguments is added to the previous command, as intended by its author, although the shell
-    does not pass these arguments to it.
+    A line of arguments is added to the previous command, as its author intended, although the shell does not pass the
+    arguments to the command.
     """
     first, line = words[0]
     if (first.startswith("--") or _OVERRIDE.match(first)) and launches:
