@@ -1,16 +1,12 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column
+from grpo_doctor.series import Column, Trend
 
 
 @check("DAT002", severity="warning", confidence="medium")
 def prompt_repeat_overfit(
     reward_gained: Column,
     epoch: Column,
-    eval_gained: Column,
-    eval_solved: Column,
-    eval_first: Column,
-    eval_now: Column,
-    eval_shown: Column,
+    eval_trend: Trend,
     *,
     passes: float = 10,
 ) -> Fires:
@@ -52,12 +48,12 @@ def prompt_repeat_overfit(
     ## Sources
     A convention, not a measurement: ten passes over the prompts.
     """
-    flat = (eval_shown == eval_shown) & ~eval_gained & ~eval_solved
+    flat = (eval_trend.shown == eval_trend.shown) & ~eval_trend.gained & ~eval_trend.solved
     return fires(
         (epoch >= passes) & reward_gained & flat,
         "After {epoch:.0f} passes over the prompts, the reward has risen, but the held-out score has not risen beyond "
         "its noise ({first:.3g} at the start, {level:.3g} now).",
         epoch=epoch,
-        first=eval_first,
-        level=eval_now,
+        first=eval_trend.first,
+        level=eval_trend.now,
     )

@@ -118,6 +118,8 @@ def entropy_collapse(
     suffered = spent & idle & (reward_mean == reward_mean) & (reward_fallen | (lasting & begun))
     alive = (total(reward_mean == reward_mean) >= rows) & (recent_mean(dead_share) < live_below_share)
     untrained = begun & ~is_any(rows_are, "epochs")
+    since = where(untrained, ", before any update", ", after updates that are not in the log")
+    outcome = where(reward_fallen, ", and the reward fell from its best level", ", and the reward has not increased")
     return fires(
         low_born | (spent & idle),
         "Entropy is {entropy:.3g} nats/token ({first:.3g} on the first row{begun}){outcome}.",
@@ -127,12 +129,6 @@ def entropy_collapse(
         onset=began(spent, entropy < 3 * spent_below_share * first, step),
         entropy=entropy,
         first=first,
-        begun=where(
-            low_born & ~suffered, where(untrained, ", before any update", ", after updates that are not in the log"), ""
-        ),
-        outcome=where(
-            suffered,
-            where(reward_fallen, ", and the reward fell from its best level", ", and the reward has not increased"),
-            "",
-        ),
+        begun=where(low_born & ~suffered, since, ""),
+        outcome=where(suffered, outcome, ""),
     )

@@ -110,23 +110,16 @@ def grad_norm_spike(
     high = (level > huge) | (least > absurd)
     tall = high & (grown | ~reward_gained)
     hurt = (moving_sum(spike, after) > 0) & reward_fallen & ~(previous(reward_fallen, after) > 0)
-    serious = hurt | again | tall | (spike & ~reward_gained)
+    norm, median = latest(where(spike, grad_norm, np.nan)), latest(where(spike, middle, np.nan))
     return fires(
-        serious,
+        hurt | again | tall | (spike & ~reward_gained),
         "{what}",
         info=spike | high,
         error=again | hurt,
         hold=(1, 1),
-        what=words(
-            _what,
-            latest(where(spike, grad_norm, np.nan)),
-            latest(where(spike, middle, np.nan)),
-            where(high, where(isnan(level), least, level), np.nan),
-            row(grad_norm),
-            clip,
-        ),
-        norm=latest(where(spike, grad_norm, np.nan)),
-        median=latest(where(spike, middle, np.nan)),
+        what=words(_what, norm, median, where(high, where(isnan(level), least, level), np.nan), row(grad_norm), clip),
+        norm=norm,
+        median=median,
         level=level,
         rows=rows,
     )

@@ -5,6 +5,7 @@ from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.diagnosis.wording import listed, number
 from grpo_doctor.series import (
     Column,
+    Trend,
     baseline,
     best,
     isnan,
@@ -34,11 +35,7 @@ def pairs_not_told_apart(
     known: Column = any_of("loss", "success_rate", "reward_margin"),
     loss: Column = None,
     learning_rate: Column = None,
-    success_gained: Column = None,
-    success_solved: Column = None,
-    success_first: Column = None,
-    success_now: Column = None,
-    success_shown: Column = None,
+    success_trend: Trend = None,
     reward_margin: Column = None,
     chosen_logp: Column = None,
     *,
@@ -111,12 +108,12 @@ def pairs_not_told_apart(
     """
     seen = total(known == known)
     long = (step - baseline(step, 1) >= early_rows - 1) & (seen >= rows)
-    room = success_now - success_first + success_shown
-    flat = room < headroom_share * (1 - success_first)
+    flat = success_trend.possible_gain < headroom_share * (1 - success_trend.first)
     level, margin = recent_mean(loss, rows), recent_mean(reward_margin, rows)
     losses, scatter = total(loss == loss), noise(loss)
     fell = baseline(level, 1) - level > fallen * scatter * math.sqrt(2 / rows)
-    learns = fell | success_gained | success_solved | (success_now - success_shown > CHANCE["success_rate"])
+    beats_chance = success_trend.now - success_trend.shown > CHANCE["success_rate"]
+    learns = fell | success_trend.gained | success_trend.solved | beats_chance
     apart = where(isnan(margin), 0.0, abs(margin)) > 2 * untouched
     rate = latest(learning_rate)
     warm = where(isnan(rate), step - baseline(step, 1) >= warm_up, rate <= previous(rate))
@@ -133,11 +130,11 @@ def pairs_not_told_apart(
         hold=(1, 1),
         clear=1,
         onset=baseline(step, 1),
-        what=words(_what, level, success_now, margin, best(abs(chosen_logp)), seen),
+        what=words(_what, level, success_trend.now, margin, best(abs(chosen_logp)), seen),
         cause=words(_cause, too_low, best(abs(reward_margin)), best(rate)),
         too_low=too_low,
         loss=level,
-        accuracy=success_now,
+        accuracy=success_trend.now,
         margin=margin,
         rows=seen,
     )

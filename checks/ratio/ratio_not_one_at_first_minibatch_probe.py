@@ -40,20 +40,9 @@ def probe_ratio(
     mode = _mode_of_update(model, step, loss, made, responses)
     composite = old_logprobs is None and probes.from_loss.derived(logprobs)
     if composite:  # before the search for old scores, because those of a sampler need no separate forward pass
-        stopped, tokens = _stopped(loss, model, render, tokenizer, prompts)
-        if stopped:
-            return fires(
-                True,
-                "Before the first update, the clip removes the gradient of {stopped} of {tokens} tokens, so their "
-                "ratio is not 1.",
-                error=True,
-                stopped=stopped,
-                tokens=tokens,
-            )
-
-        uneven = _uneven(loss, model, render, tokenizer, prompts)
-        if uneven is not None:
-            return uneven
+        inputs = loss, model, render, tokenizer, prompts
+        if (found := _stopped(*inputs) or _uneven(*inputs)) is not None:
+            return found
 
     def off_one() -> tuple[float, bool]:
         """Return mean |ratio - 1|, and whether the precision explains less than that."""
@@ -70,14 +59,7 @@ def probe_ratio(
     if off:
         with probes.model_modes.without_dropout(model):
             drops = not off_one()[1]
-        return fires(
-            True,
-            "Before any update, the ratio differs from 1 by {ratio:.3g} on average"
-            + (": dropout acts in the loss." if drops else "."),
-            warning=True,
-            error=mode is not None and not drops,
-            ratio=ratio,
-        )
+        return _not_one(ratio, drops, mode is not None)
     if not composite or not probes.from_loss.old_is_own(logprobs):
         return None
     probes.loss_trials.move(model)  # at first the reference equals the policy, and may serve as the old policy
@@ -135,9 +117,20 @@ def _mode_of_update(model: Any, step: Any, loss: Any, prompts: Any, responses: A
     return True if model.training else (False if own else None)
 
 
-def _stopped(loss: Any, model: Any, render: Any, tokenizer: Any, prompts: Any) -> tuple[int, int]:
-    """Return how many of the tokens are lowered by a negative advantage but not raised by a positive one, which only a
-    ratio above the clip bound explains; or the reverse, in samples whose other tokens move both ways."""
+def _not_one(ratio: float, drops: bool, mode_is_known: bool) -> Fires:
+    return fires(
+        True,
+        "Before any update, the ratio differs from 1 by {ratio:.3g} on average"
+        + (": dropout acts in the loss." if drops else "."),
+        warning=True,
+        error=mode_is_known and not drops,
+        ratio=ratio,
+    )
+
+
+def _stopped(loss: Any, model: Any, render: Any, tokenizer: Any, prompts: Any) -> Fires | None:
+    """Fires if tokens are lowered by a negative advantage but not raised by a positive one, which only a ratio above
+    the clip bound explains; or the reverse, in samples whose other tokens move both ways."""
     push = probes.gradient_effect
     made, responses = push.four(render, tokenizer, model, prompts, push.LONGER)
     up, down = ([s * sign for s in push.SIGNS] for sign in (1.0, -1.0))
@@ -145,12 +138,21 @@ def _stopped(loss: Any, model: Any, render: Any, tokenizer: Any, prompts: Any) -
     stopped = tokens = 0
     pairs = [(one[n], other[n]) if sign > 0 else (other[n], one[n]) for n, sign in enumerate(push.SIGNS)]
     if any(all(_shut(p[k]) and _even(p[1 - k]) for p in pairs) for k in (0, 1)):
-        return 0, 0  # the ratio is 1 everywhere and outside the clip range, which RAT007 reports
+        return None  # the ratio is 1 everywhere and outside the clip range, which RAT007 reports
     for raised, lowered in ((p.trained, q.trained) for p, q in pairs):
         tokens += len(raised)
         stopped += int((lowered & ~raised).sum())
         stopped += int((raised & ~lowered).sum()) if bool((raised & lowered).any()) else 0
-    return stopped, tokens
+    if not stopped:
+        return None
+    return fires(
+        True,
+        "Before the first update, the clip removes the gradient of {stopped} of {tokens} tokens, so their ratio is not "
+        "1.",
+        error=True,
+        stopped=stopped,
+        tokens=tokens,
+    )
 
 
 def _uneven(loss: Any, model: Any, render: Any, tokenizer: Any, prompts: Any) -> Fires | None:

@@ -1,7 +1,7 @@
 import math
 
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.series import Column, baseline, best, fmax, fmin, lowest, recent_mean, total, where
+from grpo_doctor.series import Column, Trend, baseline, best, fmax, fmin, lowest, recent_mean, total, where
 
 
 @check(
@@ -13,31 +13,16 @@ from grpo_doctor.series import Column, baseline, best, fmax, fmin, lowest, recen
 )
 def held_out_score_does_not_follow(
     eval_score: Column,
-    eval_first: Column,
-    eval_now: Column,
-    eval_shown: Column,
-    eval_fallen: Column,
-    eval_solved: Column,
+    eval_trend: Trend,
     training: Column = any_of("success_rate", "reward_mean", optional=True),
     success_rate: Column = None,
-    success_gained: Column = None,
-    success_fallen: Column = None,
-    success_first: Column = None,
-    success_now: Column = None,
+    success_trend: Trend = None,
     reward_meant: Column = None,
-    meant_gained: Column = None,
-    meant_unit: Column = None,
-    meant_first: Column = None,
-    meant_now: Column = None,
+    meant_trend: Trend = None,
     reward_mean: Column = None,
     reward_min: Column = None,
     reward_max: Column = None,
-    reward_gained: Column = None,
-    reward_fallen: Column = None,
-    reward_unit: Column = None,
-    reward_first: Column = None,
-    reward_now: Column = None,
-    reward_since: Column = None,
+    reward_trend: Trend = None,
     *,
     evaluations: int = 8,
     followed: float = 0.5,
@@ -90,35 +75,35 @@ def held_out_score_does_not_follow(
     arXiv 2210.10760 (over-optimisation of a proxy reward). rldoctor 0.2, scenario `length_hacking`: the training reward
     rises by 0.62 and the held-out score by 0.03.
     """
-    by_success, by_meant = success_gained & ~success_fallen, meant_gained & meant_unit
-    span = where(reward_unit, 1.0, best(reward_max) - lowest(reward_min))
+    by_success, by_meant = success_trend.gained & ~success_trend.fallen, meant_trend.gained & meant_trend.unit
+    span = where(reward_trend.unit, 1.0, best(reward_max) - lowest(reward_min))
 
     def chosen(success: Column, meant: Column, reward: Column) -> Column:
         return where(by_success, success, where(by_meant, meant, reward / span))
 
-    now = chosen(success_now, meant_now, reward_now)
+    now = chosen(success_trend.now, meant_trend.now, reward_trend.now)
     level = chosen(recent_mean(success_rate), recent_mean(reward_meant), recent_mean(reward_mean))
     at_first = baseline(where(eval_score == eval_score, level, math.nan), 1)
-    first = fmax(chosen(success_first, meant_first, reward_first), at_first)
+    first = fmax(chosen(success_trend.first, meant_trend.first, reward_trend.first), at_first)
     gain = now - first
-    held_first = fmin(eval_first, baseline(eval_score, 1))
-    possible = eval_now - held_first + eval_shown
+    held_first = fmin(eval_trend.first, baseline(eval_score, 1))
+    little = eval_trend.now - held_first + eval_trend.shown < followed * gain
     n = total(eval_score == eval_score)
     scale = (best(eval_score) <= 1) & (lowest(eval_score) >= 0)
-    rose = by_success | ((by_meant | reward_gained) & ~reward_fallen)
-    room = ~eval_solved & (held_first + followed * gain <= top)
+    rose = by_success | ((by_meant | reward_trend.gained) & ~reward_trend.fallen)
+    room = ~eval_trend.solved & (held_first + followed * gain <= top)
     return fires(
-        rose & scale & room & ~eval_fallen & (n >= evaluations) & (gain >= least_gain) & (possible < followed * gain),
+        rose & scale & room & ~eval_trend.fallen & (n >= evaluations) & (gain >= least_gain) & little,
         "The {measure} rose from {first:.3g} to {now:.3g}, but the held-out score did not: {held_first:.3g} at the "
         "start, {held:.3g} now ({n} evaluations; smallest detectable gain: {shown:.2g}).",
         hold=(1, 1),
         clear=1,
-        onset=reward_since,
+        onset=reward_trend.since,
         measure=where(by_success, "success rate", where(by_meant, "correctness reward", "reward")),
         first=where(by_success | by_meant, first, first * span),
         now=where(by_success | by_meant, now, now * span),
         held_first=held_first,
-        held=eval_now,
+        held=eval_trend.now,
         n=n,
-        shown=eval_shown,
+        shown=eval_trend.shown,
     )

@@ -1,6 +1,6 @@
 from grpo_doctor import Fires, check, fires
 from grpo_doctor.diagnosis.wording import number
-from grpo_doctor.series import Column, words
+from grpo_doctor.series import Column, Trend, words
 
 
 @check(
@@ -12,14 +12,7 @@ from grpo_doctor.series import Column, words
 )
 def held_out_score_falls(
     eval_score: Column,
-    eval_fallen: Column,
-    eval_lost: Column,
-    eval_best: Column,
-    eval_now: Column,
-    eval_since: Column,
-    eval_first: Column,
-    eval_shown: Column,
-    eval_gained: Column,
+    eval_trend: Trend,
 ) -> Fires:
     """The held-out score has fallen from its best level.
 
@@ -57,20 +50,20 @@ def held_out_score_falls(
     arXiv 2210.10760 (the gold reward falls while its proxy rises). Bihan/dstack-configs: PPO at a training reward of
     0.95 continues for 300 steps, in which its score on 34 evaluations slips from 0.897 to 0.874.
     """
-    below = ~eval_gained & ~eval_fallen & (eval_first - eval_now > eval_shown)
+    below = ~eval_trend.gained & ~eval_trend.fallen & (eval_trend.first - eval_trend.now > eval_trend.shown)
     return fires(
-        eval_fallen | below,
+        eval_trend.fallen | below,
         "The held-out score {fell}.",
-        error=eval_lost,
+        error=eval_trend.lost,
         hold=(1, 1),
         clear=1,
-        onset=eval_since,
-        fell=words(_fell, eval_fallen, eval_best, eval_first, eval_now, eval_since),
-        best=eval_best,
-        first=eval_first,
-        now=eval_now,
-        shown=eval_shown,
-        since=eval_since,
+        onset=eval_trend.since,
+        fell=words(_fell, eval_trend.fallen, eval_trend.best, eval_trend.first, eval_trend.now, eval_trend.since),
+        best=eval_trend.best,
+        first=eval_trend.first,
+        now=eval_trend.now,
+        shown=eval_trend.shown,
+        since=eval_trend.since,
     )
 
 

@@ -2,31 +2,33 @@ import numpy as np
 
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.diagnosis.wording import number
-from grpo_doctor.series import Column, baseline, best, gained, moving_mean, previous, row, sqrt, total, where, words
+from grpo_doctor.series import (
+    Column,
+    Trend,
+    baseline,
+    best,
+    gained,
+    moving_mean,
+    previous,
+    row,
+    sqrt,
+    total,
+    where,
+    words,
+)
 
 
 @check("REW003", severity="warning", confidence="medium", explains=("REW002", "LEN002"))
 def length_or_format_driven_reward(
     reward_mean: Column,
-    reward_gained: Column,
-    reward_first: Column,
-    reward_now: Column,
-    reward_since: Column,
+    reward_trend: Trend,
     step: Column,
     known: Column = any_of("response_length_mean", "response_length_median", "reward_meant", "success_rate"),
     length: Column = any_of("response_length_mean", "response_length_median", optional=True),
     reward_meant: Column = None,
-    meant_gained: Column = None,
-    meant_solved: Column = None,
-    meant_first: Column = None,
-    meant_now: Column = None,
-    meant_shown: Column = None,
+    meant_trend: Trend = None,
     success_rate: Column = None,
-    success_gained: Column = None,
-    success_fallen: Column = None,
-    success_first: Column = None,
-    success_now: Column = None,
-    success_shown: Column = None,
+    success_trend: Trend = None,
     *,
     rows: int = 30,
     explained_share: float = 0.5,
@@ -111,22 +113,22 @@ def length_or_format_driven_reward(
     length_var = moving_mean(length_step**2, rows) - mean_length**2
     moves = (reward_var > tiny * mean_reward**2) & (length_var > tiny * mean_length**2)  # else only rounding remains
     correlation = together / sqrt(where(moves, reward_var * length_var, np.nan))
-    driven = reward_gained & gained(length) & (correlation > sqrt(explained_share))
-    room = (best(reward_meant) > 0) & (meant_now < done_share * best(reward_meant)) & ~meant_solved
-    little = meant_now - meant_first + meant_shown < meant_share * (reward_now - reward_first)
-    form = reward_gained & ~meant_gained & room & little & (row(reward_mean) >= early_rows)
-    success = success_now - success_first + success_shown  # the largest gain that the noise leaves possible
-    apart = (success < success_room * (1 - success_first)) & (success_first < done_share) & ~success_gained
-    apart = apart & (best(success_rate) > success_floor) & ~success_fallen
-    apart = apart & reward_gained & (total(success_rate == success_rate) >= early_rows)
-    meant_first, meant_now = where(apart, success_first, meant_first), where(apart, success_now, meant_now)
+    driven = reward_trend.gained & gained(length) & (correlation > sqrt(explained_share))
+    room = (best(reward_meant) > 0) & (meant_trend.now < done_share * best(reward_meant)) & ~meant_trend.solved
+    little = meant_trend.possible_gain < meant_share * reward_trend.gain
+    form = reward_trend.gained & ~meant_trend.gained & room & little & (row(reward_mean) >= early_rows)
+    success = success_trend
+    slow = (success.possible_gain < success_room * (1 - success.first)) & (success.first < done_share)
+    apart = slow & ~success.gained & (best(success_rate) > success_floor) & ~success.fallen
+    apart = apart & reward_trend.gained & (total(success_rate == success_rate) >= early_rows)
+    first, now = where(apart, success.first, meant_trend.first), where(apart, success.now, meant_trend.now)
     return fires(
         driven | form | apart,
         "{what}.",
         hold=(5, 8),
         suffered=form | apart,
-        onset=where(form | apart, reward_since, baseline(where(driven, previous(step, rows), np.nan), 1)),
-        what=words(_what, form, apart, correlation**2, rows, reward_first, reward_now, meant_first, meant_now),
+        onset=where(form | apart, reward_trend.since, baseline(where(driven, previous(step, rows), np.nan), 1)),
+        what=words(_what, form, apart, correlation**2, rows, reward_trend.first, reward_trend.now, first, now),
         explained=correlation**2,
         form=form | apart,
     )

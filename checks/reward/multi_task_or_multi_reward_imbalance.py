@@ -3,7 +3,7 @@ from typing import Any
 
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.diagnosis.wording import number
-from grpo_doctor.series import Column, best, fold, lowest, maximum, recent_mean, row, words
+from grpo_doctor.series import Column, Trend, best, fold, lowest, maximum, recent_mean, row, words
 from grpo_doctor.series.reward_components import of_form
 from grpo_doctor.series.trajectory import Parts, named
 
@@ -55,13 +55,10 @@ def _whole(rose: bool, first: float, now: float, level: float) -> str:
 def multi_task_or_multi_reward_imbalance(
     reward_mean: Column,
     step: Column,
-    reward_fallen: Column,
+    reward_trend: Trend,
     parts: Column = any_of("reward_components", "by_task"),
     reward_components: Column = None,
     by_task: Column = None,
-    reward_gained: Column = None,
-    reward_first: Column = None,
-    reward_now: Column = None,
     *,
     early_rewards: int = 20,
     level_share: float = 0.2,
@@ -109,11 +106,11 @@ def multi_task_or_multi_reward_imbalance(
     level = recent_mean(reward_mean)
     top, floor = best(level), lowest(level)
     level_off = top - floor <= level_share * maximum(abs(top), abs(floor))
-    held = (~reward_fallen | level_off) & (level > lowest(reward_mean)) & (row(reward_mean) >= early_rewards)
+    held = (~reward_trend.fallen | level_off) & (level > lowest(reward_mean)) & (row(reward_mean) >= early_rewards)
     return fires(
         held & ((component == component) | (task == task)),
         "The reward {whole}, but its {part} fell far below its best value.",
-        whole=words(_whole, reward_gained, reward_first, reward_now, level),
+        whole=words(_whole, reward_trend.gained, reward_trend.first, reward_trend.now, level),
         part=words(_which, reward_components, by_task, component, task),
         level=level,
     )

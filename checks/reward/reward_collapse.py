@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.series import Column, lowest, row, where
+from grpo_doctor.series import Column, Trend, lowest, row, where
 
 
 @check(
@@ -14,16 +14,8 @@ def reward_collapse(
     series: Column = any_of("reward_mean", "success_rate"),
     reward_mean: Column = None,
     success_rate: Column = None,
-    reward_fallen: Column = None,
-    reward_lost: Column = None,
-    reward_best: Column = None,
-    reward_now: Column = None,
-    reward_since: Column = None,
-    success_fallen: Column = None,
-    success_lost: Column = None,
-    success_best: Column = None,
-    success_now: Column = None,
-    success_since: Column = None,
+    reward_trend: Trend = None,
+    success_trend: Trend = None,
     *,
     floor_share: float = 0.1,
     early_rows: int = 16,
@@ -75,12 +67,13 @@ def reward_collapse(
     run (0 from step 196 after NaN at 195) and broad_e16_tb256 (0 from about step 7).
     """
     late = row(series) >= early_rows
-    other = ~(reward_fallen > 0) & (success_fallen > 0) & (success_best > few) & late
+    other = ~(reward_trend.fallen > 0) & (success_trend.fallen > 0) & (success_trend.best > few) & late
     floor = where(other, lowest(success_rate), lowest(reward_mean))
-    best, now = where(other, success_best, reward_best), where(other, success_now, reward_now)
-    since, lost = where(other, success_since, reward_since), where(other, success_lost, reward_lost) > 0
+    best, now = where(other, success_trend.best, reward_trend.best), where(other, success_trend.now, reward_trend.now)
+    since = where(other, success_trend.since, reward_trend.since)
+    lost = where(other, success_trend.lost, reward_trend.lost) > 0
     return fires(
-        (reward_fallen > 0) | other,
+        (reward_trend.fallen > 0) | other,
         "The {what} fell from {best:.3g} to {now:.3g} at step {since:.0f}.",
         error=lost,
         critical=lost & (now - floor <= floor_share * (best - floor)),

@@ -117,59 +117,63 @@ def reward_constant_or_saturated(
     """
     spread = where(isnan(reward_std), reward_max - reward_min, reward_std)
     unlike = where(isnan(spread), abs(reward_mean - previous(reward_mean)), spread) > 1e-6
-    n, gap = row(reward_mean), step - previous(step)
-    before, since = latest(where(unlike, n, math.nan)), latest(where(unlike, step, math.nan))
-    alike = n - where(isnan(before), 0, before)
-    lasted = step - where(isnan(since), baseline(step, 1) - gap, since)
-    earlier = (total(~unlike) - alike) / (n - alike)
-    by_chance = (spread == spread) & (earlier**alike > chance_probability)
+    n = row(reward_mean)
+    alike, lasted = _since(unlike, n, step)
+    by_chance = (spread == spread) & (_share_before(unlike, alike, n) ** alike > chance_probability)
     proven = (alike == n) & (n >= proving_rewards) & (spread <= 1e-6) & (grad_norm <= 0)
     constant = ((alike >= least_rewards) & (lasted >= steps) & ~by_chance) | proven
     level, right = moving_mean(reward_mean, least_rewards), moving_mean(success_rate, least_rewards)
     level = where(proven & isnan(level), latest(reward_mean), level)
-    highest, floor = best(reward_mean), lowest(reward_mean)
     by_form = best(reward_meant) <= 0  # correctness has never been above 0
-    solved = (reward_unit & (moving_mean(reward_mean, steps) >= solved_from) & ~by_form) | (
-        moving_mean(success_rate, steps) >= solved_from
-    )
-    began = (
-        solved
-        & from_start(step)
-        & ((reward_unit & (baseline(reward_mean) >= solved_from)) | (baseline(success_rate) >= solved_from))
-    )
+    solved = reward_unit & (moving_mean(reward_mean, steps) >= solved_from) & ~by_form
+    solved = solved | (moving_mean(success_rate, steps) >= solved_from)
+    began = (reward_unit & (baseline(reward_mean) >= solved_from)) | (baseline(success_rate) >= solved_from)
     unsolved = constant & ~solved
-    far = level < low_below_share * best(reward_max)
     varied = unsolved & (moving_max(reward_mean, least_rewards) - moving_min(reward_mean, least_rewards) > 1e-6)
-    sunk = (level <= 0) & (level - floor <= highest - level)
-    low = far | (reward_unit & (level <= low_up_to)) | sunk | (right <= 1 - solved_from) | by_form
-    dead = varied | unsolved & low
-    why = where(
-        solved,
-        where(
-            constant,
-            "the task is solved and there is no signal left",
-            "the task is nearly solved, with little signal left",
-        ),
-        where(dead & ~varied, "all responses score the same, so there is no gradient", "there is no gradient"),
-    )
+    low = (level < low_below_share * best(reward_max)) | (reward_unit & (level <= low_up_to))
+    low = low | _at_bottom(level, reward_mean) | (right <= 1 - solved_from) | by_form
+    dead, rows = varied | unsolved & low, where(constant, alike, least_rewards)
     return fires(
         constant | solved,
         "{what}: {why}.",
-        warning=began | unsolved,
+        warning=solved & from_start(step) & began | unsolved,
         error=dead,
         hold=(1, 1),
         clear=steps,
         onset=where(unsolved, latest(where(alike == 1, step, math.nan)), math.nan),
-        what=words(
-            _what, level, varied, where(constant, alike, least_rewards), where(constant, lasted - 1, 0), constant
-        ),
+        what=words(_what, level, varied, rows, where(constant, lasted - 1, 0), constant),
         constant=unsolved,
         throughout=unsolved & (alike == n),
         solved=solved,
         level=level,
-        rows=where(constant, alike, least_rewards),
-        why=why,
+        rows=rows,
+        why=_why(solved, constant, dead & ~varied),
     )
+
+
+def _since(unlike: Column, n: Column, step: Column) -> tuple[Column, Column]:
+    """Return the rewards and the steps since rewards last differed."""
+    before, since = latest(where(unlike, n, math.nan)), latest(where(unlike, step, math.nan))
+    gap = step - previous(step)
+    return n - where(isnan(before), 0, before), step - where(isnan(since), baseline(step, 1) - gap, since)
+
+
+def _share_before(unlike: Column, alike: Column, n: Column) -> Column:
+    """Return the share of rewards without a difference before the last ``alike`` ones."""
+    return (total(~unlike) - alike) / (n - alike)
+
+
+def _at_bottom(level: Column, reward: Column) -> Column:
+    """Return whether a level of at most 0 is closer to the lowest reward than to the highest."""
+    return (level <= 0) & (level - lowest(reward) <= best(reward) - level)
+
+
+def _why(solved: Column, constant: Column, same: Column) -> Column:
+    done = where(
+        constant, "the task is solved and there is no signal left", "the task is nearly solved, with little signal left"
+    )
+    none = where(same, "all responses score the same, so there is no gradient", "there is no gradient")
+    return where(solved, done, none)
 
 
 def _what(level: float, varied: bool, rows: float, span: float, constant: bool) -> str:

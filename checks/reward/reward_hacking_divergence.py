@@ -5,7 +5,7 @@ import numpy as np
 
 from grpo_doctor import Fires, check, fires
 from grpo_doctor.diagnosis.wording import number
-from grpo_doctor.series import Column, best, each, latest, lowest, recent_mean, row, total, where, words
+from grpo_doctor.series import Column, Trend, best, each, latest, lowest, recent_mean, row, total, where, words
 
 
 def beside(components: Any, reward: Any) -> float:
@@ -38,23 +38,14 @@ def _what(name: str, fell: bool, best: float, now: float) -> str:
 )
 def reward_hacking_divergence(
     reward_mean: Column,
-    reward_gained: Column,
-    reward_fallen: Column,
-    reward_first: Column,
-    reward_now: Column,
+    reward_trend: Trend,
     step: Column,
     eval_score: Column = None,
-    eval_fallen: Column = None,
-    eval_lost: Column = None,
-    eval_best: Column = None,
+    eval_trend: Trend = None,
     success_rate: Column = None,
-    success_fallen: Column = None,
-    success_lost: Column = None,
-    success_best: Column = None,
+    success_trend: Trend = None,
     valid_rate: Column = None,
-    valid_fallen: Column = None,
-    valid_lost: Column = None,
-    valid_best: Column = None,
+    valid_trend: Trend = None,
     reward_components: Column = None,
     *,
     rows: int = 5,
@@ -110,29 +101,25 @@ def reward_hacking_divergence(
     ## Sources
     arXiv 2210.10760 (over-optimisation of a proxy). Fault `length-bonus` of the engine.
     """
-    rose = reward_gained & ~reward_fallen & (row(reward_mean) >= early_rewards)
-    held = (total(eval_score == eval_score) >= rows) & ~eval_fallen
+    rose = reward_trend.gained & ~reward_trend.fallen & (row(reward_mean) >= early_rewards)
+    held = (total(eval_score == eval_score) >= rows) & ~eval_trend.fallen
     fell, lost, flat, alone = False, False, False, ~(best(each(beside, reward_components, reward_mean)) > 0)
-    level_of: Column = math.nan
-    best_of: Column = math.nan
-    name: Column = ""
-    since: Column = math.nan
-    for field, metric, fallen, gone, most in (
-        ("eval_score", eval_score, eval_fallen, eval_lost, eval_best),
-        ("success_rate", success_rate, success_fallen, success_lost, success_best),
-        ("valid_rate", valid_rate, valid_fallen, valid_lost, valid_best),
+    name, since, level_of, best_of = "", math.nan, math.nan, math.nan
+    for field, metric, trend in (
+        ("eval_score", eval_score, eval_trend),
+        ("success_rate", success_rate, success_trend),
+        ("valid_rate", valid_rate, valid_trend),
     ):
         other = where(abs(metric - reward_mean) <= 1e-9, np.nan, metric)
         known = total(other == other) > 0
         stands = ~known if field == "eval_score" else ~known | held
         level = recent_mean(other, rows)
-        lies = (best(level) <= floor) & (lowest(level) >= 0) & (reward_now - reward_first > 2 * floor) & ~stands
-        sinks = fallen & ~lies & ~stands
+        lies = (best(level) <= floor) & (lowest(level) >= 0) & (reward_trend.gain > 2 * floor) & ~stands
+        sinks = trend.fallen & ~lies & ~stands
         worse = sinks | lies
         name, since = where(worse, field, name), where(sinks, latest(where(level >= best(level), step, np.nan)), since)
-        level_of, best_of = where(worse, level, level_of), where(worse, most, best_of)
-        fell, lost, flat, alone = fell | sinks, lost | (sinks & gone), flat | lies, alone & ~known
-    so = where(fell | flat, "The policy may be exploiting the reward function", "Reward hacking cannot be ruled out")
+        level_of, best_of = where(worse, level, level_of), where(worse, trend.best, best_of)
+        fell, lost, flat, alone = fell | sinks, lost | (sinks & trend.lost), flat | lies, alone & ~known
     return fires(
         rose & (fell | flat | alone),
         "The reward rose from {first:.3g} to {now:.3g}, but {what}. {so}.",
@@ -141,10 +128,10 @@ def reward_hacking_divergence(
         hold=(1, 1),
         clear=1,
         onset=since,
-        first=reward_first,
-        now=reward_now,
+        first=reward_trend.first,
+        now=reward_trend.now,
         what=words(_what, name, fell, best_of, level_of),
-        so=so,
+        so=where(fell | flat, "The policy may be exploiting the reward function", "Reward hacking cannot be ruled out"),
         level=level_of,
         best=best_of,
     )

@@ -4,6 +4,7 @@ from grpo_doctor import Fires, check, fires
 from grpo_doctor.diagnosis.wording import all_of, number, step_noun, steps
 from grpo_doctor.series import (
     Column,
+    Trend,
     baseline,
     best,
     fmax,
@@ -24,14 +25,7 @@ def learning_stall(
     reward_mean: Column,
     reward_std: Column = None,
     reward_max: Column = None,
-    reward_gained: Column = None,
-    reward_fallen: Column = None,
-    reward_unit: Column = None,
-    reward_solved: Column = None,
-    reward_unpaid: Column = None,
-    reward_first: Column = None,
-    reward_now: Column = None,
-    reward_shown: Column = None,
+    reward_trend: Trend = None,
     eval_gained: Column = None,
     dead_share: Column = None,
     cut_share: Column = None,
@@ -120,66 +114,74 @@ def learning_stall(
     kartikmunjal/rlhf-and-reward-modelling-alt, ppo_grpo_v1: 0 of 400 exact matches, 70% zero-variance groups, all
     responses at the cap. Coicozoi/minimind-from-scratch, logs/grpo.log: 9,751 rewards from -1.85 to -1.81.
     """
+    first, now, shown = reward_trend.first, reward_trend.now, reward_trend.shown
     rewards, top, low = total(reward_mean == reward_mean), best(reward_mean), lowest(reward_mean)
-    lasted = step - baseline(step, 1)
+    lasted, largest = step - baseline(step, 1), best(reward_max)
     long = (lasted >= early_rows - 1) & (rewards >= least_rewards)
-    most = where(isnan(best(reward_max)), where(reward_unit, 1.0, top), fmax(best(reward_max), top))
-    better = reward_gained | reward_solved | eval_gained
-    unpaid = (rewards >= least_rewards) & reward_unpaid & ~better
-    alike = (top <= low) & ~(best(reward_std) > 1e-6) & ~(best(reward_max) > top)
-    none_yet = alike & (top <= 0) & ((top == 0) | (rewards > 1)) & ~eval_gained
+    better = reward_trend.gained | reward_trend.solved | eval_gained
+    unpaid = (rewards >= least_rewards) & reward_trend.unpaid & ~better
+    none_yet = _none_yet(reward_mean, reward_std, largest) & ~eval_gained
     never = none_yet & (rewards >= silent_rewards)
-    above = where(isnan(best(reward_max)), math.inf, best(reward_max) - top)
-    step_of = moved_share * fmin(abs(top), abs(low))
-    still = (top - low <= step_of) & (above > step_of) & ~reward_unit & (rewards > rows) & ~none_yet
-    level = best(recent_mean(reward_mean))
-    nearly_none = (low >= 0) & (level < nothing) & (rewards > rows) & ~(unpaid | never | better)
-    gain = reward_now - reward_first + reward_shown  # the largest that the noise leaves possible
-    room = (most <= 0) | (reward_first < done_share * most)
-    leans = reward_now - reward_first > reward_shown / 2
-    spread, headroom = total(reward_std) / total(reward_std == reward_std), most - reward_first
-    best_of_four = ~reward_unit & (gain < spread) & (spread <= headroom) & (lasted >= 2 * early_rows - 1)
-    small = (gain < headroom_share * headroom) | best_of_four
-    flat = ((long & room & small & from_start(step)) | still) & ~(better | leans | reward_fallen | unpaid | never)
-    batches = where(isnan(reward_std) | (top <= low), math.nan, reward_std <= 1e-6)  # REW001 judges a constant
-    tied = where(isnan(dead_share), batches, dead_share)
-    none = fmin(recent_mean(tied, rows), total(tied) / total(tied == tied))
-    ended = recent_mean(cut_share, rows)
+    still = _unchanged(top, low, largest, moved_share) & ~reward_trend.unit & (rewards > rows) & ~none_yet
+    nearly_none = (low >= 0) & (best(recent_mean(reward_mean)) < nothing) & (rewards > rows)
+    nearly_none = nearly_none & ~(unpaid | never | better)
+    most = where(isnan(largest), where(reward_trend.unit, 1.0, top), fmax(largest, top))
+    spread = total(reward_std) / total(reward_std == reward_std)
+    small = _too_small(reward_trend, most - first, spread, headroom_share, lasted >= 2 * early_rows - 1)
+    flat = (long & small & ((most <= 0) | (first < done_share * most)) & from_start(step)) | still
+    flat = flat & ~(better | (reward_trend.gain > shown / 2) | reward_trend.fallen | unpaid | never)
+    tied = _tied(dead_share, reward_std, top <= low, rows) >= error_dead_share
+    cut = recent_mean(cut_share, rows) > error_cut_share
     return fires(
         flat | unpaid | never | nearly_none,
         "The {what}{more}.",
         info=none_yet,
-        error=(unpaid & long) | (flat & ((none >= error_dead_share) | (ended > error_cut_share))),
+        error=(unpaid & long) | (flat & (tied | cut)),
         hold=(1, 1),
         clear=1,
         onset=baseline(step, 1),
-        what=words(
-            _what,
-            rewards,
-            lasted,
-            unpaid,
-            none_yet,
-            nearly_none,
-            top,
-            reward_first,
-            reward_now,
-            reward_shown,
-        ),
-        more=where(
-            (none >= error_dead_share) & ~none_yet,
-            ", and most rewards are equal within their group",
-            where((ended > error_cut_share) & ~none_yet, ", and most responses are truncated", ""),
-        ),
+        what=words(_what, rewards, lasted, unpaid, none_yet, nearly_none, top, first, now, shown),
+        more=where(tied & ~none_yet, TIED, where(cut & ~none_yet, ", and most responses are truncated", "")),
         constant=none_yet | unpaid,
         throughout=none_yet,
         graded=flat & ~still & (spread > 1e-6),
         rewards=rewards,
-        first=reward_first,
-        level=reward_now,
-        shown=reward_shown,
+        first=first,
+        level=now,
+        shown=shown,
     )
 
 
+def _none_yet(reward: Column, reward_std: Column, largest: Column) -> Column:
+    """Return whether all rewards are equal and at most 0; a single one must be 0."""
+    top = best(reward)
+    alike = (top <= lowest(reward)) & ~(best(reward_std) > 1e-6) & ~(largest > top)
+    return alike & (top <= 0) & ((top == 0) | (total(reward == reward) > 1))
+
+
+def _unchanged(top: Column, low: Column, largest: Column, share: float) -> Column:
+    """Return whether all rewards are within a share of their size, below the largest single reward."""
+    above = where(isnan(largest), math.inf, largest - top)
+    step_of = share * fmin(abs(top), abs(low))
+    return (top - low <= step_of) & (above > step_of)
+
+
+def _too_small(trend: Trend, headroom: Column, spread: Column, share: float, late: Column) -> Column:
+    """Return whether the noise leaves no room for a gain of a share of the headroom or, late and on a scale other than
+    0 to 1, of one standard deviation of single rewards."""
+    gain = trend.possible_gain
+    best_of_four = ~trend.unit & (gain < spread) & (spread <= headroom) & late
+    return (gain < share * headroom) | best_of_four
+
+
+def _tied(dead_share: Column, reward_std: Column, constant: Column, rows: int) -> Column:
+    """Return the share of groups, or else of batches, with equal rewards: the lower of the recent and the whole run."""
+    batches = where(isnan(reward_std) | constant, math.nan, reward_std <= 1e-6)  # REW001 judges a constant
+    tied = where(isnan(dead_share), batches, dead_share)
+    return fmin(recent_mean(tied, rows), total(tied) / total(tied == tied))
+
+
+TIED = ", and most rewards are equal within their group"
 SAME = 1e-6
 """Smallest detectable gain, as a share of the level, at which rewards differ only by rounding."""
 

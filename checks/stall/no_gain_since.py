@@ -1,15 +1,12 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, baseline, total
+from grpo_doctor.series import Column, Trend, baseline, total
 
 
 @check("STL009", kind="remark", severity="info", confidence="medium")
 def no_gain_since(
     step: Column,
     reward_mean: Column,
-    reward_settled: Column,
-    reward_now: Column,
-    reward_shown: Column,
-    reward_fallen: Column,
+    reward_trend: Trend,
     *,
     rewards: int = 40,
     share: float = 0.6,
@@ -54,17 +51,17 @@ def no_gain_since(
     arXiv 2505.22617 (73% of the entropy and 76% of the gain are used in the first 200 of 2400 steps).
     """
     begun = baseline(step, 1)
-    part = (step - reward_settled) / (step - begun)
+    part = (step - reward_trend.settled) / (step - begun)
     known = total(reward_mean == reward_mean)
     return fires(
-        (known >= rewards) & (part >= share) & ~reward_fallen,
+        (known >= rewards) & (part >= share) & ~reward_trend.fallen,
         "Since step {since:.0f}, for {part:.0%} of the run, the reward has not risen ({now:.3g} now; smallest "
         "detectable gain: {shown:.2g}).",
         hold=(1, 1),
         clear=1,
-        onset=reward_settled,
-        since=reward_settled,
+        onset=reward_trend.settled,
+        since=reward_trend.settled,
         part=part,
-        now=reward_now,
-        shown=reward_shown,
+        now=reward_trend.now,
+        shown=reward_trend.shown,
     )

@@ -26,8 +26,6 @@ def probe_step(
     direction of the gradient (RAT007) nor the size of a step (STL001, STL003). It does not cover sharded optimizers
     (ZeRO-3, FSDP), whose parameters are separate objects by design.
     """
-    import torch
-
     named = probes.loss_trials.trainable(model)
     if not named:
         return fires(True, "No parameter requires a gradient.")
@@ -45,17 +43,12 @@ def probe_step(
     down = None
     if backward is not None:
         with probes.model_modes.without_dropout(model):
-            down = probes.loss_trials.gradient(model, backward, *samples)
-            with probes.loss_trials.last_layers(model, backward):
-                some = {name for name, _ in probes.loss_trials.trainable(model)}
-                without = probes.loss_trials.gradient(model, backward, made, responses, 0 * samples[2])
-            parts = torch.split(down, [p.numel() for _, p in named])
-            kept = torch.cat([part for (name, _), part in zip(named, parts, strict=True) if name in some])
+            down, added = _gradients(model, backward, named, samples)
             meant = functools.partial(probes.loss_trials.towards, model, render, tokenizer, *samples)
-            if (found := _of_gradient(model, named, down, kept - without, meant)) is not None:
+            if (found := _of_gradient(model, named, down, added, meant)) is not None:
                 return found
         if isinstance(step, probes.updates.PlainStep) and step.backward is backward:  # it has been measured
-            step = functools.partial(_stepped, optimizer, [p for _, p in named], parts)
+            step = functools.partial(_stepped, optimizer, [p for _, p in named], _by_parameter(down, named))
     if step is None:
         raise probes.NotApplicable("needs step, or an optimizer and a loss")
     fresh = optimizer is not None and not optimizer.state
@@ -86,6 +79,24 @@ def _stepped(optimizer: Any, parameters: list[Any], gradients: Any, *samples: An
     optimizer.step()
 
 
+def _by_parameter(gradient: Any, named: list[tuple[str, Any]]) -> Any:
+    """Split a gradient, one vector of all parameters, into that of each parameter."""
+    return gradient.split([p.numel() for _, p in named])
+
+
+def _gradients(model: Any, backward: Any, named: list[tuple[str, Any]], samples: Any) -> tuple[Any, Any]:
+    """Return the gradient of some samples, and what their advantages add to that of the last layers."""
+    import torch
+
+    made, responses, advantages = samples
+    down = probes.loss_trials.gradient(model, backward, *samples)
+    with probes.loss_trials.last_layers(model, backward):
+        some = {name for name, _ in probes.loss_trials.trainable(model)}
+        without = probes.loss_trials.gradient(model, backward, made, responses, 0 * advantages)
+    parts = zip(named, _by_parameter(down, named), strict=True)
+    return down, torch.cat([part for (name, _), part in parts if name in some]) - without
+
+
 def _of_gradient(
     model: Any, named: list[tuple[str, Any]], down: Any, added: Any, meant: Callable[[], Any]
 ) -> Fires | None:
@@ -97,7 +108,7 @@ def _of_gradient(
     reached = {name for name, _ in _reached(named, down)}
     if len(reached) in (0, len(named)):
         return None
-    sizes = [float(part.norm()) for part in meant().split([p.numel() for _, p in named])]
+    sizes = [float(part.norm()) for part in _by_parameter(meant(), named)]
     least = 1e-3 * max(sizes)
     return _partly([n for (n, _), s in zip(named, sizes, strict=True) if n not in reached and s > least], named)
 
@@ -118,7 +129,7 @@ def _partly(dropped: list[str], named: list[tuple[str, Any]]) -> Fires | None:
 
 def _reached(named: list[tuple[str, Any]], gradient: Any) -> list[tuple[str, Any]]:
     """Return the parameters at which a gradient, one vector of all of them, is not 0; without a gradient, none."""
-    parts = () if gradient is None else gradient.split([p.numel() for _, p in named])
+    parts = () if gradient is None else _by_parameter(gradient, named)
     return [pair for pair, part in zip(named, parts, strict=False) if bool(part.any())]
 
 

@@ -101,13 +101,9 @@ def loss_does_not_fall(
     above = rose & (level > (1 + above_first_share) * first + nats)
     diverged = above & (level > 2 * low)
     deep = lowest(lasting)
-    lost = (
-        (lasting - deep > sigmas * scatter * math.sqrt(1 / mean_rows))
-        & (deep > 0)
-        & once
-        & (first - deep > above_lowest_share * deep)
-    )
-    lost = above | lost & (lasting > (1 + above_lowest_share) * deep) & (lasting - deep > half * (first - deep))
+    regressed = (lasting - deep > sigmas * scatter * math.sqrt(1 / mean_rows)) & (deep > 0) & once
+    regressed = regressed & (first - deep > above_lowest_share * deep)
+    lost = above | regressed & (lasting > (1 + above_lowest_share) * deep) & (lasting - deep > half * (first - deep))
     nothing = (moving_max(abs(loss), rows) <= 0) & ((first == 0) | (grad_norm == 0))
     fell = False
     for window in (mean_rows, 8 * mean_rows):

@@ -77,12 +77,8 @@ def update_collapse_association(
     shift = fold(Pairs.shift_p, Pairs, known, previous(update_applied), collapsed, p < p_value)
     ratio = (hit + 0.5) / (at_risk + 1) / ((hit_else + 0.5) / (at_risk_else + 1))
     difference = hit / at_risk - hit_else / at_risk_else
-    found = (
-        (at_risk >= least_exposed)
-        & (p < p_value)
-        & (ratio >= risk_ratio)
-        & (shift <= maximum(0.05, 1 / (updates + others - 1)))
-    )
+    unlikely = shift <= maximum(0.05, 1 / (updates + others - 1))
+    found = (at_risk >= least_exposed) & (p < p_value) & (ratio >= risk_ratio) & unlikely
     return fires(
         found,
         "A collapsed rollout followed {collapses} of {exposed} updates, but only {collapses_else} of {unexposed} "
