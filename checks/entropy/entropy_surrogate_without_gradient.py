@@ -60,7 +60,8 @@ def entropy_surrogate_without_gradient(
     A supervised term on the same responses (imitation alongside RL), which has the same gradient; give the probe a loss
     without the supervised term. An entropy bonus inside rewards or advantages, which has no gradient by design; do not
     declare such a bonus as `entropy_coef`. A k1 penalty to the reference, which also has the same gradient. If the
-    settings declare an `entropy_coef` of 0, or a `kl_coef` without an entropy coefficient, KL005 judges the term
+    settings declare an `entropy_coef` of 0, or no entropy coefficient although there is a reference or a `kl_coef`, KL005
+    judges the term
     instead.
 
     ## Remedy
@@ -72,8 +73,8 @@ def entropy_surrogate_without_gradient(
     coefficient = (settings or {}).get("entropy_coef")
     if coefficient == 0:
         raise probes.NotApplicable("settings['entropy_coef'] is 0: there is no entropy term")
-    if coefficient is None and (settings or {}).get("kl_coef"):
-        raise probes.NotApplicable("settings declare a kl_coef and no entropy_coef: see KL005")
+    if coefficient is None and (reference is not None or (settings or {}).get("kl_coef")):
+        raise probes.NotApplicable("there is a reference, and settings declare no entropy_coef: see KL005")
     cases = probes.loss_trials.entropy_cases(backward, model, render, tokenizer, prompts, reference, settings or {})
     with closing(cases):
         first = next(cases, None)

@@ -130,7 +130,7 @@ def _of_masks(mask: Any, own: list[list[int]], words: list[int], eos: int | None
                     break  # a lone sample may have no gradient, because its advantage is its own mean
                 raise
             _compare(batch, rows, responses, eos, count)
-            limit = batch.input_ids.shape[1] - max(map(len, rows))  # a fixed width, which only truncated responses fill
+            limit = craft.room(batch, rows, responses)  # a fixed width, which only truncated responses fill
     return infinite
 
 

@@ -276,6 +276,13 @@ def response_positions(batch: Batch, row: int, response: Ids, prompt: Ids | None
     return [starts[-1] + len(before) + n for n in range(size)] if starts else None
 
 
+def room(batch: Batch, prompts: Sequence[Ids], responses: Sequence[Ids]) -> int:
+    """Return the number of response tokens that fit into every row of a batch."""
+    pairs = enumerate(zip(prompts, responses, strict=True))
+    found = [(prompt, response_positions(batch, n, response, prompt)) for n, (prompt, response) in pairs]
+    return batch.input_ids.shape[1] - max(positions[0] if positions else len(prompt) for prompt, positions in found)
+
+
 def left_out(batch: Batch, row: int, response: Ids, eos: int | None) -> bool:
     """Return whether a truncated response is excluded from the loss, as by a filter for overlong responses."""
     if eos is not None and response[-1] == eos:

@@ -259,9 +259,9 @@ def attended(kwargs: dict[str, Any], inputs: Tensor | None, module: Any, pad: in
     for models that are not from transformers.
     """
     given = kwargs.get("attention_mask")
-    if isinstance(given, Tensor):
-        return given
     ids: Any = kwargs.get("input_ids", kwargs.get("inputs", inputs))
+    if isinstance(given, Tensor):
+        return given if ids is None else given.expand(len(ids), *given.shape[1:])
     config = getattr(module, "generation_config", None)
     filler, end = (asked(kwargs, name) for name in ("pad_token_id", "eos_token_id"))
     if config is None:
