@@ -73,6 +73,5 @@ def test_half_of_the_rewards_are_enough_where_they_and_their_lengths_are_alike(
     found = run_check("REW014", reward_mean=" ".join([rewards] * times), reward_std=spread, **more)
     assert (found is not None) is fires
     assert found is None or found.message == (
-        "All rewards of the batch are equal on 30 of 60 rows, so these rows have no learning signal. Such batches of "
-        "equal length have the same reward."
+        "All rewards of the batch are equal on 30 of 60 rows, so these rows have no learning signal. The batches with equal rewards have the same reward and length."
     )
