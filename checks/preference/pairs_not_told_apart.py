@@ -51,31 +51,33 @@ def pairs_not_told_apart(
     """Preference training does not learn: reward accuracy and margin have not improved since the start.
 
     ## What it sees
-    The check starts at the 40th step and the 12th row. The first two cases require that the loss has not fallen beyond
-    its noise. The reward accuracy must not have gained, and must not exceed one half by more than its noise. **Flat**
-    (warning): the reward accuracy is not near 1, and its noise leaves no room for a tenth of the possible gain
-    (`series.trajectory`). **At its start** (warning): the mean of the last 12 margins is within 0.02 of 0. Without
-    margins, the mean of the last 12 losses must be within 0.01 of ln 2, the loss at a margin of 0, and the mean of all
-    losses must not be below ln 2 beyond its noise. This case does not count while the learning rate still rises (before
-    step 150 if no learning rate is recorded). Severity is **error** if all margins of the run, or all log-probabilities
-    of the chosen responses, are exactly 0. Margins of 0 are a **warning** starting at the third row if the learning
-    rate already falls: full updates were made, but the policy still equals its reference. If the largest margin is
-    above 0 and below 0.01 at a recorded learning rate, the rate is too low.
+    The check starts at the 40th step and the 12th row. The cases **Flat** and **At its start** require that the loss
+    has not fallen beyond its noise. In addition, the reward accuracy must not have gained, and must not exceed one half
+    by more than its noise. **Flat** (warning): the gain of the reward accuracy plus its noise is below a tenth of the
+    possible gain (`series.trajectory`), and the accuracy is not near 1. **At its start** (warning): the mean of the
+    last 12 margins is within 0.02 of 0. Without margins, the mean of the last 12 losses must be within 0.01 of ln 2,
+    the loss at a margin of 0. In addition, the mean of all losses must not be below ln 2 beyond its noise. **At its
+    start** does not count while the learning rate still rises (before step 150 if no learning rate is recorded).
+    Severity is **error** if all margins of the run, or all log-probabilities of the chosen responses, are exactly 0.
+    Three margins of 0 are a **warning** if the learning rate already falls: full updates were made, but the policy
+    still equals its reference. If the largest margin is above 0 and below 0.01 at a recorded learning rate, the rate is
+    too low.
 
     ## Thresholds
-    - `early_rows`: steps before which the check does not fire.
-    - `rows`: rows over which each mean is computed, and rows before which the check does not fire.
+    - `early_rows`: number of steps before which the check does not fire.
+    - `rows`: number of rows over which each mean is computed, and before which the check does not fire.
     - `proving_rows`: number of rows with a margin of exactly 0 that are sufficient once the learning rate falls.
-    - `headroom_share`: share of the possible gain, 0 to 1, for which the noise must leave no room.
-    - `untouched`: distance of the loss from ln 2, nats, within which nothing has moved. For the distance of the
-      margin from 0, the limit is twice as large, because a margin of m moves the loss by m/2.
-    - `fallen`: standard errors at or above which a fall of the loss counts.
-    - `usual_rate`: learning rate below which it counts as too low (LoRA: 5e-5).
-    - `warm_up`: steps that a warm-up may take if no learning rate is recorded; the DPO authors' default.
+    - `headroom_share`: share of the possible gain, 0 to 1, that the gain of the reward accuracy plus its noise must not
+      reach.
+    - `untouched`: distance of the loss from ln 2, in nats, below which the policy counts as unchanged. For the distance
+      of the margin from 0, the limit is twice as large, because a margin of m moves the loss by m/2.
+    - `fallen`: fall of the loss, in standard errors, above which the loss counts as fallen.
+    - `usual_rate`: learning rate below which the rate counts as too low (LoRA: 5e-5).
+    - `warm_up`: number of steps that a warm-up may take if no learning rate is recorded (default of the DPO authors).
 
     ## Why it matters
     If the policy equals its reference, the loss is ln 2 and the margin is 0 on every pair, by identity (arXiv
-    2305.18290, equation 7). A run that stays in this state costs as much as a run that learns, and returns the initial
+    2305.18290, equation 7). A run whose loss stays at ln 2 costs as much as a run that learns, and returns the initial
     model.
 
     ## Example
@@ -99,8 +101,8 @@ def pairs_not_told_apart(
     without margins, they are judged only by the reward accuracy.
 
     ## Remedy
-    Check in this order: response tokens are scored; policy and reference are different modules; the two responses of a
-    pair differ; the learning rate reaches the trained weights.
+    First check that response tokens are scored, and that policy and reference are different modules. Then check that
+    the two responses of a pair differ, and that the learning rate reaches the trained weights.
 
     ## Sources
     Yifan-Song793/ETO#14: the loss stays at 0.6931, margins and log-probabilities are 0.0. The warm-up:

@@ -21,9 +21,9 @@ def router_differs_in_rollouts(
     """The policy is a mixture of experts, and engine and trainer may select different experts.
 
     ## What it sees
-    The model's name indicates a mixture of experts (`30B-A3B`, Mixtral, gpt-oss, DeepSeek-V3, ...), and the run has a
-    separate rollout engine, no routing replay, and token-level ratios. Severity is warning if, in addition, rollouts
-    are asynchronous or are reused for several updates, and no correction of the ratio is declared.
+    The model's name indicates a mixture of experts (`30B-A3B`, Mixtral, gpt-oss, DeepSeek-V3, ...). In addition, the
+    run has a separate rollout engine, no routing replay, and token-level ratios. Severity is **warning** if rollouts
+    are also asynchronous or reused for several updates, and no correction of the ratio is declared.
 
     ## Why it matters
     Small numerical differences between engine and trainer change which experts are selected. The probability of a token

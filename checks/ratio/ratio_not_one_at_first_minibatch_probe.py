@@ -23,18 +23,19 @@ def probe_ratio(
     adapter has it, or else `logprobs`. The second pass uses `logprobs`, in the mode in which the trainer's own step
     leaves the model. For a `loss` that is a single function, the probe compares the forward pass that has a gradient
     with the pass that acts as the old policy. It also tests whether the clip already acts before any update, for
-    example because the old scores use a different temperature. A clip whose range excludes 1, which stops all tokens of
-    one sign, is reported by RAT007. If a loss itself samples, and weights tokens by the log-probabilities of its
-    sampler, all tokens of a response must have the same weight or be discounted. A mean |ratio - 1| above 1e-2 (5e-2 in
-    half precision) is a finding. Its severity is warning without evidence that updates run in train mode, or if dropout
-    in the loss is the reason. If the old scores come from the module of the policy or of the reference, the weights are
-    then changed slightly, and the old scores must change too. The probe certifies that the trainer's process uses the
-    same function for scoring at rollout time and at update time. It does not certify the generator's own
-    log-probabilities: GEN004 and RAT004 do.
+    example because the old scores use a different temperature. RAT007 reports a clip whose range excludes 1, which
+    stops all tokens of one sign. If a loss itself samples, and weights tokens by the log-probabilities of its sampler,
+    all tokens of a response must have the same weight or be discounted. A mean |ratio - 1| above 1e-2 (5e-2 in half
+    precision) is a finding. Severity is **warning** if there is no evidence that updates run in train mode, or if
+    dropout in the loss is the reason. If the old scores come from the module of the policy or of the reference, the
+    probe then changes the weights slightly, and the old scores must change, too. The probe certifies that the trainer's
+    process uses the same function for scoring at rollout time and at update time. GEN004 and RAT004 check the
+    generator's own log-probabilities.
 
     ## Thresholds of the probe
     - `limit`: mean |ratio - 1| without an update, up to which scoring counts as identical.
-    - `low_precision`: the same limit if a module computes in half precision.
+    - `low_precision`: mean |ratio - 1| without an update, up to which scoring counts as identical if a module computes
+      in half precision.
     """
     made, own, responses = probes.crafted_inputs.answered(render, tokenizer, model, prompts)
     mode = _mode_of_update(model, step, loss, made, responses)
@@ -45,7 +46,7 @@ def probe_ratio(
             return found
 
     def off_one() -> tuple[float, bool]:
-        """Return mean |ratio - 1|, and whether the precision explains less than that."""
+        """Return the mean |ratio - 1|, and whether it is larger than the precision explains."""
         with probes.intercept.precision() as precision:
             if composite:
                 model.train(mode is not False)
@@ -66,8 +67,9 @@ def probe_ratio(
     ratio, off = off_one()
     return fires(
         off,
-        "The old log-probabilities do not follow the policy. After a small change of its weights, the ratio differs "
-        "from 1 by {ratio:.3g} on average before any update. They come from the reference or from the initial weights.",
+        "The old log-probabilities do not follow the policy. After a small change of the policy's weights, the ratio "
+        "differs from 1 by {ratio:.3g} on average before any update. The old log-probabilities come from the reference "
+        "or from the initial weights.",
         error=True,
         ratio=ratio,
     )
@@ -93,7 +95,8 @@ def _of_forwards(mask: Any, logprobs: Any, prompts: Rows, responses: Rows) -> tu
 def _of_seams(
     mask: Any, old: Any, new: Any, prompts: Rows, responses: Rows, model: Any, training: bool
 ) -> tuple[list[Any], list[Any]]:
-    """Return the old and new log-probabilities of two functions: in eval mode, and in the mode of an update."""
+    """Return the old log-probabilities of one function in eval mode, and the new ones of another in the mode of an
+    update."""
     found: list[list[Any]] = []
     model.eval()
     for score in (old, new):
@@ -105,7 +108,7 @@ def _of_seams(
 
 
 def _mode_of_update(model: Any, step: Any, loss: Any, prompts: Any, responses: Any) -> bool | None:
-    """Return whether the trainer makes its updates in train mode; None if unknown."""
+    """Return whether the trainer makes its updates in train mode, or None if unknown."""
     model.eval()
     own = step is not None and not isinstance(step, probes.updates.PlainStep)
     if own:
@@ -129,8 +132,8 @@ def _not_one(ratio: float, drops: bool, mode_is_known: bool) -> Fires:
 
 
 def _stopped(loss: Any, model: Any, render: Any, tokenizer: Any, prompts: Any) -> Fires | None:
-    """Fires if tokens are lowered by a negative advantage but not raised by a positive one, which only a ratio above
-    the clip bound explains; or the reverse, in samples whose other tokens move both ways."""
+    """Return a finding if a negative advantage lowers tokens that a positive one does not raise. Only a ratio above the
+    clip bound explains such tokens. The reverse counts in samples with tokens that move both ways."""
     push = probes.gradient_effect
     made, responses = push.four(render, tokenizer, model, prompts, push.LONGER)
     up, down = ([s * sign for s in push.SIGNS] for sign in (1.0, -1.0))
@@ -156,8 +159,8 @@ def _stopped(loss: Any, model: Any, render: Any, tokenizer: Any, prompts: Any) -
 
 
 def _uneven(loss: Any, model: Any, render: Any, tokenizer: Any, prompts: Any) -> Fires | None:
-    """Fires if the sampler's log-probabilities give the tokens of one response different weights before any update,
-    other than by a discount; None if they give no weights."""
+    """Fire if the sampler's log-probabilities give the tokens of one response different weights before any update,
+    other than by a discount."""
     push = probes.gradient_effect
     made, responses = push.four(render, tokenizer, model, prompts, push.LONGER)
     with probes.intercept.precision() as precision:

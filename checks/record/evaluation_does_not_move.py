@@ -6,7 +6,7 @@ from grpo_doctor.series import Column, fold
 
 
 def same(state: tuple[float, int], score: Any) -> tuple[tuple[float, int], float]:
-    """Return the number of held-out scores identical to the first one; 0 once one differs."""
+    """Return the number of held-out scores identical to the first one, or 0 after a different score."""
     first, times = state
     if score == score:
         first = float(score) if first != first else first
@@ -44,7 +44,8 @@ def evaluation_does_not_move(eval_score: Column, reward_gained: Column, *, equal
     No finding.
 
     ## Known false alarms
-    An evaluation set of few prompts. Scores of exactly 0 or 1 are excluded, because they may be the minimum or maximum.
+    An evaluation set with few prompts. Scores of exactly 0 or 1 are excluded, because they may be the minimum or
+    maximum.
 
     ## Remedy
     Compare the log-probabilities of one prompt under the evaluated and the trained weights.

@@ -39,8 +39,8 @@ def step_counter_restarts(step: Column, events: Column) -> Fires:
     No finding.
 
     ## Known false alarms
-    None: the finding makes no claim about the health of the run. A counter that restarts with every epoch, which the
-    check cannot distinguish from a resumed run.
+    A counter that restarts with every epoch, which the check cannot distinguish from a resumed run. The finding makes
+    no claim about the health of the run.
 
     ## Remedy
     If the parts are different runs, analyse them separately: cut the log at the line that the finding names.

@@ -29,14 +29,14 @@ def form_pays_most(
 
     ## What it sees
     The check starts at the 40th reward, for a reward that has gained and has not fallen. The check fires if the
-    components other than formatting have gained and the reward no longer rises, but their gain is below half of the
-    reward's gain, even with noise. It also fires if these components stopped rising at some step (`series.trend`) and
-    the reward continued to rise for another fifth of the run. If these components have not gained at all, REW003
-    reports the run.
+    components other than formatting have gained and the reward no longer rises. In addition, the gain of the other
+    components must be below half of the reward's gain, even with noise. The check also fires if the other components
+    stopped rising at some step (`series.trend`) and the reward continued to rise for another fifth of the run. If the
+    other components have not gained at all, REW003 reports the run.
 
     ## Thresholds
-    - `rewards`: number of rewards before which nothing is reported.
-    - `share`: share of the gain, 0 to 1, that correctness must contribute.
+    - `rewards`: number of rewards before which the check does not fire.
+    - `share`: minimum share of the gain, 0 to 1, that correctness must contribute.
     - `since_share`: share of the run, 0 to 1, during which the reward rose after correctness stopped rising.
 
     ## Why it matters

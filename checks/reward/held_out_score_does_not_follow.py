@@ -33,19 +33,20 @@ def held_out_score_does_not_follow(
 
     ## What it sees
     The check requires at least eight held-out scores between 0 and 1, and a training measure that has gained 0.1 of its
-    scale. The measure is the success rate, or else the reward components other than formatting, or else the reward (as
-    a share of the range of single rewards if it is not between 0 and 1). The gain is counted from the first evaluation.
-    The check fires if the held-out gain is below half of the training gain, even at the upper end of its interval. The
-    held-out score must have room for such a gain below 0.95. REW015 reports a held-out score that has fallen.
+    scale. The training measure is the success rate, if it has gained. Otherwise, it is the reward components other than
+    formatting, or else the reward. A reward that is not between 0 and 1 is divided by the range of single rewards. The
+    gain is measured from the first evaluation. The check fires if the held-out gain, plus its noise, is below half of
+    the training gain. The first held-out score plus half of the training gain must be at most 0.95. REW015 reports a
+    held-out score that has fallen.
 
     ## Thresholds
-    - `evaluations`: number of held-out scores at or above which their noise can be estimated.
-    - `followed`: share of the training gain, 0 to 1, by which the held-out score should have risen.
-    - `least_gain`: gain of the training measure, as a share of its scale, below which the two are not compared.
-    - `top`: held-out score, 0 to 1, above which there is no room for a gain.
+    - `evaluations`: minimum number of held-out scores, so that their noise can be estimated.
+    - `followed`: minimum share of the training gain, 0 to 1, by which the held-out score should have risen.
+    - `least_gain`: gain of the training measure, as a share of its scale, below which the check does not fire.
+    - `top`: held-out score, 0 to 1, that the expected gain must not exceed.
 
     ## Why it matters
-    The goal of a run is its performance on prompts that it was not trained on. If only the reward rises, prompts are
+    The goal of a run is a high score on prompts that were not used for training. If only the reward rises, prompts are
     memorised, or the reward function rewards something else. The reward curve nevertheless looks like success.
 
     ## Example
@@ -53,8 +54,8 @@ def held_out_score_does_not_follow(
     reward_mean: 0.2->0.8x100 0.8x100
     eval_score: 0.3 ?x19 0.31 ?x19 0.3 ?x19 0.31 ?x19 0.3 ?x19 0.31 ?x19 0.3 ?x19 0.31 ?x19 0.3 ?x19 0.31 ?x19
     ```
-    Warning at step 63: The reward rose from 0.442 to 0.8, but the held-out score did not: 0.3 at the start, 0.307 now
-    (10 evaluations; smallest detectable gain: 0.024).
+    Warning at step 63: The reward rose from 0.442 to 0.8, but the held-out score did not. The held-out score was 0.3 at
+    the start and is 0.307 now (10 evaluations; smallest detectable gain: 0.024).
 
     ```text
     reward_mean: 0.2->0.8x100 0.8x100
@@ -94,8 +95,8 @@ def held_out_score_does_not_follow(
     room = ~eval_trend.solved & (held_first + followed * gain <= top)
     return fires(
         rose & scale & room & ~eval_trend.fallen & (n >= evaluations) & (gain >= least_gain) & little,
-        "The {measure} rose from {first:.3g} to {now:.3g}, but the held-out score did not: {held_first:.3g} at the "
-        "start, {held:.3g} now ({n} evaluations; smallest detectable gain: {shown:.2g}).",
+        "The {measure} rose from {first:.3g} to {now:.3g}, but the held-out score did not. The held-out score was "
+        "{held_first:.3g} at the start and is {held:.3g} now ({n} evaluations; smallest detectable gain: {shown:.2g}).",
         hold=(1, 1),
         clear=1,
         onset=reward_trend.since,

@@ -18,15 +18,15 @@ def held_out_score_falls(
 
     ## What it sees
     The check uses the trajectory of the held-out score (`series.trajectory`). It fires if the last window is below the
-    best one by more than noise explains. With few evaluations, it fires if the scores since the highest decrease by an
-    exact rank test. Severity is **warning** if the score has lost 15% of its best level and a quarter of the range that
-    it has covered. Starting at 30% and half of that range, the severity is **error**. Severity is also **warning** if
-    the last quarter is below the first by more than the smallest detectable gain. Such a drop is smaller, but training
-    lowered the score that it should raise.
+    best window by more than noise explains. With few evaluations, the check fires if an exact rank test shows that the
+    scores decrease after the highest one. Severity is **warning** if the score has lost 15% of its best level and a
+    quarter of the range that it has covered. Severity is **error** if the score has lost 30% of its best level and half
+    of its range. Severity is also **warning** if the last quarter is below the first by more than the smallest
+    detectable gain. Even if this drop is smaller, training lowered the score that it should raise.
 
     ## Why it matters
-    The goal of a run is its score on prompts that it was not trained on. If that score falls, the checkpoint to keep is
-    the one before the fall, regardless of the training reward.
+    The goal of a run is a high score on prompts that were not used for training. If that score falls, the checkpoint to
+    keep is the one before the fall, regardless of the training reward.
 
     ## Example
     ```text
@@ -40,7 +40,7 @@ def held_out_score_falls(
     No finding.
 
     ## Known false alarms
-    A held-out set of few prompts that is scored only a few times.
+    A held-out set with few prompts that is scored only a few times.
 
     ## Remedy
     Roll back to the checkpoint with the best held-out score. If the reward rose at the same time, check what the reward

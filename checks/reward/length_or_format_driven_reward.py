@@ -44,39 +44,39 @@ def length_or_format_driven_reward(
     ## What it sees
     **Formatting**: the reward has gained (`series.trajectory`), but components other than formatting can account for
     less than a third of the gain. Formatting components (format, tags, length, penalties) are recognised by name. The
-    other components have not gained, and their noise leaves no room for a larger gain. They must also have had room to
-    improve: a component at 80% of its best row has not failed to improve. The finding is an outcome, because there is
-    no evidence that the policy learned the task.
+    other components have not gained, and their noise leaves no room for a larger gain. The other components must also
+    be below 80% of their best row, so that they had room to improve. The finding is an outcome, because there is no
+    evidence that the policy learned the task.
 
     **Success**: the reward has gained, but the success rate has not: even with noise, its gain is below a tenth of the
-    possible rise. The success rate must have started below 0.8. This is also an outcome. REW002 reports a success rate
-    that has fallen or never exceeded 0.05.
+    possible rise. The success rate must have started below 0.8. A finding about the success rate is an outcome, too.
+    REW002 reports a success rate that has fallen or never exceeded 0.05.
 
-    **Length**: the check correlates the **changes** from row to row of mean reward and mean response length over the
-    last 30 rows that record both. It fires if longer responses get more reward, the squared correlation is above 0.5,
-    and both have grown since the start. It does not compare levels, because two rising series always correlate in
-    levels. It does not report a negative correlation, which is normal in healthy runs whose wrong answers ramble to the
-    limit. The squared correlation is 0.64 and 0.69 in two such runs.
-
-    The onset is the first row of the first such window.
+    **Length**: the check correlates the row-to-row **changes** of mean reward and mean response length over the last 30
+    rows that record both. It fires if longer responses get more reward, the squared correlation is above 0.5, and
+    reward and length have grown since the start. The check does not compare levels, because two rising series always
+    correlate in levels. The check does not report a negative correlation, which is normal in healthy runs whose wrong
+    answers ramble to the limit. In two runs with a negative correlation, the squared correlation is 0.64 and 0.69. The
+    onset is the first row of the first window for which the check fires.
 
     ## Thresholds
-    - `rows`: rows over which changes are correlated.
+    - `rows`: number of rows over which changes are correlated.
     - `explained_share`: squared correlation, 0 to 1, above which the check fires.
     - `tiny`: variance divided by the squared mean, below which changes count as rounding.
-    - `early_rows`: rewards before which the check does not judge formatting.
-    - `meant_share`: share of the gain, 0 to 1, up to which correctness contributed too little. In 40 public runs with
-      both kinds of components and a rising reward, the noise leaves room for 0.75 or more in each healthy run. If only
-      formatting was learned, the noise leaves room for at most 0.32.
+    - `early_rows`: number of rewards before which the check does not judge formatting.
+    - `meant_share`: share of the gain, 0 to 1, up to which correctness counts as having contributed too little. In 40
+      public runs with both kinds of components and a rising reward, the noise leaves room for a share of 0.75 or more
+      in each healthy run. If a run learned only formatting, the noise leaves room for a share of at most 0.32.
     - `done_share`: level of a component as a share of its best row, or success rate, at or above which too little is
       left to learn.
-    - `success_room`: share of the possible rise of the success rate, 0 to 1, below which it has not moved.
+    - `success_room`: share of the possible rise of the success rate, 0 to 1, below which the success rate counts as
+      unchanged.
     - `success_floor`: success rate, 0 to 1, up to which REW002 reports the problem instead.
 
     ## Why it matters
     A reward for only the length reproduces most of the gain that RLHF gets from a learned reward model. A policy finds
-    such a bonus within a few dozen steps. The share of valid responses then falls, while the reward keeps rising until
-    the limit truncates every response.
+    a bonus for length within a few dozen steps. The share of valid responses then falls, while the reward keeps rising
+    until the limit truncates every response.
 
     ## Example
     ```text
@@ -92,15 +92,15 @@ def length_or_format_driven_reward(
     No finding.
 
     ## Known false alarms
-    A short run that learns formatting before content. A formatting component whose name does not show it.
+    A short run that learns formatting before content. A formatting component whose name does not indicate formatting.
 
     Tasks whose answer determines the length (counting, listing). Graded rewards that give a longer answer more points.
     With 30 rows, a squared correlation of 0.5 occurs by chance in fewer than 1 of 10,000 windows.
 
     ## Remedy
     Reward length only for correct answers, and penalise only lengths near the limit. If only formatting is learned,
-    lower its weight once nearly all responses are well-formed. Make the task easier or its reward graded until some
-    answers get a reward.
+    lower the weight of formatting once nearly all responses are well-formed. Make the task easier, or grade the reward,
+    until some answers get a reward.
 
     ## Sources
     arXiv 2310.03716 (length explains most of the gain). Fault `length-bonus` of the engine.

@@ -47,11 +47,11 @@ def random_reward_would_do(found: Comparison) -> Fires | None:
     No finding.
 
     ## Known false alarms
-    Tasks that are not in any pretraining data. The finding is only a note: nothing is wrong with the run.
+    Tasks that are not in any pretraining data. Severity is only **info**: nothing is wrong with the run.
 
     ## Remedy
-    Train one more run with the same settings and a random reward. Whatever that run gains does not come from the
-    reward.
+    Train one more run with the same settings and a random reward. The gain of the control run does not come from the
+    actual reward.
 
     ## Sources
     Shao et al., Spurious Rewards, arXiv 2506.10947.

@@ -25,22 +25,22 @@ def reward_collapse(
 
     ## What it sees
     The check uses the trajectory of the reward, or otherwise of the success rate (`series.trajectory`). It fires if the
-    last window is below the best one by more than noise explains; the critical value accounts for a test after every
+    last window is below the best window by more than noise explains. The critical value accounts for a test after every
     row. Severity is **warning** if the metric has lost 15% of its best level and a quarter of the range that it has
-    covered. Starting at 30% and half of that range, the severity is **error**. Severity is **critical** if the metric
-    is back within a tenth of that range above its lowest value in the run. For rewards below 0, only the share of the
-    range counts: a fall from -4 to -5 is as large as one from 1 to 0. The onset is the step at which the level changes
-    if two levels are fitted, by least squares, to the rewards since the best window.
+    covered. Severity is **error** if the metric has lost 30% of its best level and half of its range. Severity is
+    **critical** if the metric is at most a tenth of its range above its lowest value in the run. For rewards below 0,
+    only the share of the range counts, because a fall from -4 to -5 is as large as a fall from 1 to 0. The onset is the
+    change point of a least-squares fit of two levels to the rewards since the best window.
 
     ## Thresholds
     - `floor_share`: share of the range above the lowest reward, 0 to 1, within which the finding is critical.
-    - `early_rows`: rows before which a fall of the success rate alone is not reported; twice the 8 rows that the
-      first trend needs.
-    - `few`: success rate up to which a fall is too small to judge.
+    - `early_rows`: number of rows before which a fall of the success rate alone is not reported (twice the 8 rows that
+      the first trend needs).
+    - `few`: best success rate, 0 to 1, up to which a fall of the success rate is too small to judge.
 
     ## Why it matters
-    Whatever the cause, most runs fail in this way. Entropy is often flat or rising, so checks of entropy miss it. Once
-    every reward is equal, no group has a gradient, so the run does not recover by itself.
+    Whatever the cause, most failing runs lose their reward. Entropy is often flat or rising, so checks of entropy miss
+    the collapse. Once every reward is equal, no group has a gradient, so the run does not recover by itself.
 
     ## Example
     ```text
@@ -54,13 +54,13 @@ def reward_collapse(
     No finding.
 
     ## Known false alarms
-    A curriculum that moves to hard prompts, which also lowers the reward. Simulated false alarms:
-    `benchmarks/trajectory.md`.
+    A curriculum that moves to hard prompts, which also lowers the reward. For the rate of false alarms in simulations,
+    see `benchmarks/trajectory.md`.
 
     ## Remedy
-    Find the cause first; the findings that explain this one come before it in the report. Then roll back to a
-    checkpoint before the onset and reset the optimizer state: a policy at its minimum reward has no gradient from which
-    to recover.
+    Find the cause first: findings that explain REW009 come before it in the report. Then roll back to a checkpoint
+    before the onset and reset the optimizer state. A policy at its minimum reward has no gradient from which to
+    recover.
 
     ## Sources
     Public runs with this outcome: ShibukiZero/assignment5-alignment, no-clip run (reward 0 from step 137 of 200), clip

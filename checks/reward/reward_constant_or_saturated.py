@@ -52,21 +52,21 @@ def reward_constant_or_saturated(
     """Every response gets the same reward, so there is no gradient.
 
     ## What it sees
-    **Constant**: for 20 steps and 10 recorded rewards, the rewards of each batch have no spread: `reward_std`, or
-    `reward_max` minus `reward_min`, is at most 1e-6. If no spread is recorded, the batch means must be identical. The
-    first four rows of the run are enough if spread and gradient norm are both 0. In a log with one row per ten steps,
-    the tenth row is judged. Batches without spread do not count while a series of this length is plausible by chance
-    (probability above 1e-5), given the share of such batches so far. The responses to a single prompt often get equal
-    rewards.
+    **Constant**: the rewards of each batch have no spread for 20 steps and 10 recorded rewards. No spread means that
+    `reward_std`, or `reward_max` minus `reward_min`, is at most 1e-6. If no spread is recorded, the batch means must be
+    identical. The first four rows of the run are enough if spread and gradient norm are both 0. In a log with one row
+    per ten steps, the check fires at the tenth row at the earliest. Batches without spread do not count while a series
+    of this length has a chance probability above 1e-5, given the share of such batches so far. In batches of a single
+    prompt, equal rewards are common.
 
     **Solved**: the success rate, or a reward on a scale of 0 to 1, averages at least 0.98 over the last 20 recorded
     rewards.
 
     A constant reward has no signal (**error**) in any of these cases:
 
-    - it is at most 0.5 on a scale of 0 to 1
-    - it is at most 0, and closer to the lowest than to the highest reward of the run
-    - it is below nine tenths of the largest single reward
+    - the reward is at most 0.5 on a scale of 0 to 1
+    - the reward is at most 0, and closer to the lowest than to the highest reward of the run
+    - the reward is below nine tenths of the largest single reward
     - the success rate is at most 0.02
     - only formatting components, recognised by name, have ever been above 0
     - the batch means differ from step to step, although no reward differs within a step
@@ -75,14 +75,14 @@ def reward_constant_or_saturated(
     that solved the task during training is reported as **info**, because it has finished.
 
     ## Thresholds
-    - `steps`: steps over which rewards must be constant or solved.
+    - `steps`: number of steps over which the reward must be constant or the task must be solved.
     - `least_rewards`: minimum number of recorded rewards in these steps.
     - `proving_rewards`: number of recorded rewards, all without spread and with a gradient of 0, that prove a constant
       reward.
-    - `solved_from`: success rate, or reward of 0 to 1, at or above which the task is solved.
-    - `low_up_to`: reward of 0 to 1 up to which a constant reward counts as low.
+    - `solved_from`: success rate or reward, 0 to 1, at or above which the task counts as solved.
+    - `low_up_to`: reward, on a scale of 0 to 1, up to which a constant reward counts as low.
     - `low_below_share`: share of the largest single reward below which a constant reward counts as low.
-    - `chance_probability`: probability above which batches without spread count as chance.
+    - `chance_probability`: probability of a series of batches without spread above which the series counts as chance.
 
     ## Why it matters
     The advantage is the reward minus the mean of its group, so equal rewards give every response an advantage of
@@ -102,10 +102,10 @@ def reward_constant_or_saturated(
     No finding.
 
     ## Known false alarms
-    A finished run of a small task, which ends in this state; therefore reaching the maximum is reported as info. A
-    small batch on a task with rare success (8 responses, 2% correct), which has 20 steps without success in a row by
-    chance; the finding clears at the first success. A reward scale with an unknown maximum above 1: a solved run with
-    rewards up to 2.5 is reported as constant (warning).
+    A finished run on a small task, which ends with a constant reward. Severity is therefore **info** if the reward
+    reached its maximum. A small batch on a task with rare success (8 responses, 2% correct), which may have no success
+    for 20 steps by chance. The finding clears at the first success. A reward scale with an unknown maximum above 1: a
+    solved run with rewards up to 2.5 is reported as constant (warning).
 
     ## Remedy
     If the task is solved, stop the run or use harder prompts. If there is no signal, first test the reward function on

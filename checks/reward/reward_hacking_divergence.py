@@ -9,7 +9,7 @@ from grpo_doctor.series import Column, Trend, best, each, latest, lowest, recent
 
 
 def beside(components: Any, reward: Any) -> float:
-    """Return the largest component other than the one that equals the reward; NaN if there is none."""
+    """Return the largest component other than the one that equals the reward, or NaN if there is none."""
     parts = {name: value for name, value in (components or {}).items() if isinstance(value, int | float)}
     alone = {name for name, value in parts.items() if abs(value - reward) <= 1e-6 * max(1.0, abs(reward))}
     return max((abs(parts[name]) for name in parts.keys() - alone), default=math.nan) if alone else math.nan
@@ -55,26 +55,26 @@ def reward_hacking_divergence(
     """The reward rises while a metric that is not rewarded falls or stays near 0.
 
     ## What it sees
-    Starting at the 20th reward, the reward has gained and has not fallen (`series.trajectory`). The check compares the
-    reward with the trajectories of three other metrics (unless they are the reward itself): the held-out score, the
-    success rate and the share of valid responses. Severity is **error** if one of them has lost most of what it had
-    reached (30% of its best level and half of its range). Severity is **warning** if one of them has fallen by less,
-    but beyond its noise. Severity is also warning if the mean of 5 values has never been above 0.05 while the reward
-    rose by twice that. The onset is the step at which that metric was best, because a policy that optimises something
-    else gets worse gradually. If there are five or more held-out scores and they have not fallen, the other two metrics
-    do not count. Severity is **info** if no other metric is recorded. Reward hacking cannot then be ruled out, because
-    the reward curve looks excellent while the reward function is being exploited. REW007 and REW011 judge the
-    components of the reward, including those that are only logged.
+    Starting at the 20th reward, the check requires that the reward has gained and has not fallen (`series.trajectory`).
+    The check compares the reward with the trajectories of three other metrics (unless they are the reward itself): the
+    held-out score, the success rate and the share of valid responses. Severity is **error** if one of the three metrics
+    has lost 30% of its best level and half of its range. Severity is **warning** if one of the three metrics has fallen
+    by less, but beyond its noise. Severity is also **warning** if a metric's mean of 5 values has never been above 0.05
+    while the reward rose by twice that value. The onset is the step at which the fallen metric was best, because a
+    policy that optimises something else gets worse gradually. If there are five or more held-out scores and they have
+    not fallen, the other two metrics do not count. Severity is **info** if no other metric is recorded. Reward hacking
+    cannot then be ruled out, because the reward curve also looks excellent if the policy exploits the reward function.
+    REW007 and REW011 judge the components of the reward, including those that are only logged.
 
     ## Thresholds
-    - `rows`: values averaged for a metric that never left its minimum, and number of held-out scores that rule the
-      finding out.
-    - `early_rewards`: rewards before which the check does not fire.
-    - `floor`: score, 0 to 1, up to which the other metric counts as never having left its minimum.
+    - `rows`: number of values averaged for a metric that stays near 0, and number of held-out scores that are
+      sufficient to ignore the other two metrics.
+    - `early_rewards`: number of rewards before which the check does not fire.
+    - `floor`: mean score, 0 to 1, up to which the other metric counts as near 0.
 
     ## Why it matters
-    The optimizer maximises what the reward function measures, not what was intended. The best checkpoint by reward is
-    then the worst by all other metrics, and loss, KL and entropy do not show it.
+    The optimizer maximises what the reward function measures, not what was intended. The best checkpoint by reward may
+    be the worst by all other metrics, and loss, KL and entropy do not show the problem.
 
     ## Example
     ```text

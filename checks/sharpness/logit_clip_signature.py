@@ -26,7 +26,7 @@ def logit_clip_signature(
     report shows the clip C that fits the constant value for the declared `vocab_size`.
 
     ## Thresholds
-    - `within`: change of the probability from row to row below which it counts as constant.
+    - `within`: change of the probability from row to row below which the probability counts as constant.
     - `below`: probability at or above which a constant value does not indicate a clip.
 
     ## Why it matters
@@ -46,7 +46,7 @@ def logit_clip_signature(
 
     ## Known false alarms
     A column printed with two or three decimals. A frozen policy on a fixed batch. A policy that learns is not reported:
-    its mean over sampled positions varies by more than 0.001 from row to row.
+    its mean top-1 probability over sampled positions varies by more than 0.001 from row to row.
 
     ## Remedy
     Remove the clip, or set it to at least ln V + 7.

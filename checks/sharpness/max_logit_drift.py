@@ -13,7 +13,7 @@ def max_logit_drift(logit_max: Column, *, above: float = 8.0, rows: int = 10, ta
 
     ## Thresholds
     - `above`: rise of the mean largest logit over its baseline above which the check fires.
-    - `rows`: rows over which the trend is judged.
+    - `rows`: number of rows over which the trend is computed.
     - `tau`: Kendall's tau above which the largest logit counts as rising.
 
     ## Why it matters
@@ -31,8 +31,8 @@ def max_logit_drift(logit_max: Column, *, above: float = 8.0, rows: int = 10, ta
     No finding.
 
     ## Known false alarms
-    Logits are defined only up to a constant, so a common shift does no harm. A model with a final softcap cannot drift
-    beyond it. Healthy tiny runs drift by about 2.3 in 100 steps.
+    Logits are defined only up to a constant, so a common shift does no harm. The logits of a model with a final softcap
+    cannot drift beyond the cap. Healthy tiny runs drift by about 2.3 in 100 steps.
 
     ## Remedy
     First check the logit gap and the top-1 probability. Then lower the learning rate, or keep entropy at a target.

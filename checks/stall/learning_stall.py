@@ -46,47 +46,48 @@ def learning_stall(
     ## What it sees
     The check uses the trajectory of the reward (`series.trajectory`), starting at the 12th reward.
 
-    **No reward** (error): the reward has not gained, and at least 85% of the rewards equal the lowest of the run, which
-    is 0 or less. Before the 40th step, the severity is **warning**. If all rewards are equal and at most 0, and no
-    spread within a batch was recorded, three rewards are sufficient for a warning. Two rewards, or a single reward of
-    exactly 0, are reported as **info**.
+    **No reward** (error): the reward has not gained, and at least 85% of the rewards equal the lowest reward of the
+    run, which is 0 or less. Before the 40th step, the severity is **warning**. If all rewards are equal and at most 0,
+    and no spread within a batch was recorded, three rewards are sufficient for a warning. Two rewards, or a single
+    reward of exactly 0, are reported as **info**.
 
-    **Nearly 0** (warning): there are more than 20 rewards, none of them negative, and no five of them in a row have a
-    mean of 0.01.
+    **Nearly 0** (warning): there are more than 20 rewards, all of them 0 or above, and the mean of any five consecutive
+    rewards is below 0.01.
 
     **Flat** (warning): more than 20 rewards on a scale other than 0 to 1 are within 1% of each other and below the
-    largest single reward. If a log contains the start of the run, the reward is also flat if all of this is true,
-    starting at the 40th step:
+    largest single reward. If a log contains the start of the run, the reward is also flat if, starting at the 40th
+    step, all of the following is true:
 
     - the reward has neither gained nor fallen, and the task is not solved
-    - its noise leaves no room for a gain of a tenth of the headroom
-    - it has moved by less than half of the smallest detectable gain
-    - the run began below 80% of its maximum
+    - the noise of the reward leaves no room for a gain of a tenth of the headroom
+    - the reward has risen by less than half of the smallest detectable gain
+    - the reward began below 80% of its maximum
 
     The headroom is the distance between the first level and the maximum. The maximum is the largest single reward
     recorded, or 1 if rewards are on a scale of 0 to 1, or else the largest mean reward of a row. On other scales, after
     80 steps, it is sufficient that the noise leaves no room for a gain of one standard deviation of single rewards. The
-    headroom must be at least that large. The best of four responses is one standard deviation above their mean. If
-    noise could hide such a gain, the check does not fire, and the verdict is `unproven`.
+    headroom must be at least one standard deviation. On average, the best of four responses is one standard deviation
+    above their mean. If noise could hide a gain of this size, the check does not fire, and the verdict is `unproven`.
 
-    A flat reward is an **error** if waiting cannot help. This is the case if most responses are truncated or 80% of the
-    groups have equal rewards, both recently and over the whole run. Batches are used if groups are not counted. A
-    held-out score that has gained counts as learning.
+    A flat reward is an **error** if waiting cannot help: most responses are truncated, or 80% of the groups have equal
+    rewards, both recently and over the whole run. If groups are not counted, the check uses batches. A held-out score
+    that has gained counts as learning.
 
     ## Thresholds
-    - `early_rows`: steps before which no reward is reported as flat, and no finding is an error. The number is doubled
-      if the gain is measured in standard deviations, because seven public runs that learn gained less in their first 78
-      steps.
-    - `least_rewards`: rewards at or above which the check tests for a zero or flat reward.
+    - `early_rows`: number of steps before which no reward is reported as flat, and severity is never error. The number
+      is doubled if the gain is measured in standard deviations, because seven public runs that learn gained less than
+      one standard deviation in their first 78 steps.
+    - `least_rewards`: number of rewards at or above which the check tests for a zero or flat reward.
     - `silent_rewards`: number of rewards, all equal to the lowest, at or above which the reward counts as always at its
       minimum.
-    - `rows`: rows over which zero-variance groups and truncated responses are averaged.
-    - `headroom_share`: share of the headroom, 0 to 1, for which the noise must leave no room.
-    - `moved_share`: change of the reward, as a share of its size, up to which it does not count.
+    - `rows`: number of rows over which zero-variance groups and truncated responses are averaged.
+    - `headroom_share`: share of the headroom, 0 to 1, that the gain plus its noise must not reach.
+    - `moved_share`: change of the reward, as a share of its size, up to which the reward counts as unchanged.
     - `nothing`: mean reward below which the reward counts as nearly 0.
-    - `error_dead_share`: share of zero-variance groups, 0 to 1, for an error.
-    - `error_cut_share`: share of truncated responses, 0 to 1, for an error.
-    - `done_share`: share of the maximum at or above which the first level leaves too little room for a stall.
+    - `error_dead_share`: share of zero-variance groups, 0 to 1, at or above which the severity is error.
+    - `error_cut_share`: share of truncated responses, 0 to 1, above which the severity is error.
+    - `done_share`: first level of the reward, as a share of the maximum, at or above which a flat reward is not
+      reported.
 
     ## Why it matters
     A stalled run costs as much as a run that learns. A loss near 0 proves nothing: in an on-policy update with
@@ -183,7 +184,7 @@ def _tied(dead_share: Column, reward_std: Column, constant: Column, rows: int) -
 
 TIED = ", and most rewards are equal within their group"
 SAME = 1e-6
-"""Smallest detectable gain, as a share of the level, at which rewards differ only by rounding."""
+"""Smallest detectable gain, as a share of the level, up to which rewards differ only by rounding."""
 
 
 def _what(

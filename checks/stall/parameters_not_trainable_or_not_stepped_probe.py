@@ -17,14 +17,14 @@ def probe_step(
     prompts: Any = None,
 ) -> Fires | None:
     """## What this certifies, and what it does not
-    The probe checks that parameters require a gradient, and that the optimizer holds exactly these parameters. An
-    optimizer with less than a quarter of their values is accepted: it trains an adapter or the last layers, and the
-    rest of the model was not frozen. The advantages must change the gradient and reach every parameter that affects the
-    log-probabilities (otherwise error). This must also be true of the gradient that the optimizer receives. The
-    trainer's own step, on samples of both signs, must change the weights along the negative gradient. A learning rate
-    of 0 at the first step (warm-up) is accepted if the second step changes the weights. The probe certifies neither the
-    direction of the gradient (RAT007) nor the size of a step (STL001, STL003). It does not cover sharded optimizers
-    (ZeRO-3, FSDP), whose parameters are separate objects by design.
+    The probe checks that parameters require a gradient, and that the optimizer contains exactly these parameters. An
+    optimizer with less than a quarter of the trainable values is accepted: it trains an adapter or the last layers, and
+    the rest of the model was not frozen. The advantages must change the gradient and reach every parameter that affects
+    the log-probabilities; otherwise, severity is **error**. The same must be true of the gradient that the optimizer
+    receives. The trainer's own step, with advantages of both signs, must change the weights along the negative
+    gradient. A learning rate of 0 at the first step (warm-up) is accepted if the second step changes the weights. The
+    probe certifies neither the direction of the gradient (RAT007) nor the size of a step (STL001, STL003). The probe
+    does not cover sharded optimizers (ZeRO-3, FSDP), whose parameters are separate objects by design.
     """
     named = probes.loss_trials.trainable(model)
     if not named:
@@ -47,7 +47,7 @@ def probe_step(
             meant = functools.partial(probes.loss_trials.towards, model, render, tokenizer, *samples)
             if (found := _of_gradient(model, named, down, added, meant)) is not None:
                 return found
-        if isinstance(step, probes.updates.PlainStep) and step.backward is backward:  # it has been measured
+        if isinstance(step, probes.updates.PlainStep) and step.backward is backward:  # its gradient is known
             step = functools.partial(_stepped, optimizer, [p for _, p in named], _by_parameter(down, named))
     if step is None:
         raise probes.NotApplicable("needs step, or an optimizer and a loss")
@@ -61,9 +61,9 @@ def probe_step(
             trainable=len(named),
         )
     up = down is not None and probes.loss_trials.cosine(moved, down) > 0.1
-    if probes.updates.maximises(optimizer):  # the loss then has the opposite sign, and only the samples can show it
+    if probes.updates.maximises(optimizer):  # the loss then has the opposite sign, which only the samples show
         up = probes.loss_trials.cosine(moved, probes.loss_trials.towards(model, render, tokenizer, *samples)) < -0.02
-    # several steps of an optimizer that scales each one need not follow the gradient of their sum
+    # if an optimizer scales each of several steps, their sum need not follow the gradient
     if fresh and up and len(steps) < 2:
         return fires(True, "An update increases the loss: the weights move along the gradient instead of against it.")
     given = frozenset[int]().union(*steps)
@@ -72,7 +72,7 @@ def probe_step(
 
 
 def _stepped(optimizer: Any, parameters: list[Any], gradients: Any, *samples: Any) -> None:
-    """Make an optimizer step with these gradients."""
+    """Make one optimizer step with the given gradients."""
     optimizer.zero_grad(set_to_none=True)
     for parameter, gradient in zip(parameters, gradients, strict=True):
         parameter.grad = gradient.view_as(parameter).to(parameter) if bool(gradient.any()) else None
@@ -100,11 +100,11 @@ def _gradients(model: Any, backward: Any, named: list[tuple[str, Any]], samples:
 def _of_gradient(
     model: Any, named: list[tuple[str, Any]], down: Any, added: Any, meant: Callable[[], Any]
 ) -> Fires | None:
-    """Fires if the advantages add nothing to a gradient, or if it is 0 at parameters at which the gradient of the
-    log-probabilities alone (``meant``) is not."""
+    """Fire if the advantages do not change the gradient, or if it is 0 for parameters for which the gradient of the
+    log-probabilities (``meant``) is not 0."""
     frozen = float(down.norm()) == 0 and any("lora_B" in name for name, _ in model.named_parameters())
     if not frozen and float(added.norm()) <= 1e-6 * float(down.norm()):
-        return fires(True, "The advantages have no effect on the gradient: the log-probabilities are detached from it.")
+        return fires(True, "The advantages have no effect on the gradient: the log-probabilities are detached.")
     reached = {name for name, _ in _reached(named, down)}
     if len(reached) in (0, len(named)):
         return None
@@ -128,13 +128,13 @@ def _partly(dropped: list[str], named: list[tuple[str, Any]]) -> Fires | None:
 
 
 def _reached(named: list[tuple[str, Any]], gradient: Any) -> list[tuple[str, Any]]:
-    """Return the parameters at which a gradient, one vector of all of them, is not 0; without a gradient, none."""
+    """Return the parameters whose part of a gradient vector is not 0, or none if there is no gradient."""
     parts = () if gradient is None else _by_parameter(gradient, named)
     return [pair for pair, part in zip(named, parts, strict=False) if bool(part.any())]
 
 
 def _not_held(optimizer: Any, named: list[tuple[str, Any]]) -> list[str]:
-    """Return the trainable parameters that the optimizer does not hold."""
+    """Return the trainable parameters that are missing from the optimizer."""
     if optimizer is None:
         return []
     held = {id(p) for group in optimizer.param_groups for p in group["params"]}
@@ -142,8 +142,8 @@ def _not_held(optimizer: Any, named: list[tuple[str, Any]]) -> list[str]:
 
 
 def _few_are_meant(optimizer: Any, named: list[tuple[str, Any]]) -> bool:
-    """Return whether the optimizer holds some of the trainable parameters, but less than a quarter of their values: an
-    adapter, or the last layers of a model whose rest was not frozen."""
+    """Return whether the optimizer contains some trainable parameters, but less than a quarter of their values. Such
+    parameters are an adapter, or the last layers of a model whose other layers were not frozen."""
     held = {id(p) for group in optimizer.param_groups for p in group["params"]}
     own: int = sum(p.numel() for _, p in named if id(p) in held)
     every: int = sum(p.numel() for _, p in named)
@@ -151,8 +151,8 @@ def _few_are_meant(optimizer: Any, named: list[tuple[str, Any]]) -> bool:
 
 
 def _moved(step: Any, optimizer: Any, parameters: list[Any], samples: Any) -> tuple[Any, list[frozenset[int]]]:
-    """Return the change made by the first of two updates that has an effect, as one vector, and the `_steps` of the
-    optimizer in it; None if neither has an effect."""
+    """Return the change of the weights by the first of two updates that has an effect, as one vector, and the `_steps`
+    of the optimizer in that update. Return None if neither update has an effect."""
     import torch
 
     before = [p.detach().clone() for p in parameters]
@@ -167,7 +167,7 @@ def _moved(step: Any, optimizer: Any, parameters: list[Any], samples: Any) -> tu
 
 @contextmanager
 def _steps(optimizer: Any) -> Iterator[list[frozenset[int]]]:
-    """Return the ids of the parameters that have a gradient, for each step that the optimizer makes inside the
+    """Record the ids of the parameters that have a gradient, for each step that the optimizer makes inside the
     block."""
     seen: list[frozenset[int]] = []
     if optimizer is None:

@@ -8,7 +8,7 @@ from grpo_doctor import Fires, fires, probe, probes
     kind="defect",
     severity="error",
     explains=("LEN002", "LEN003", "TOK007"),
-    invalidates=("the supervised stage: it did not train the EOS",),
+    invalidates=("the supervised stage, because it did not train the EOS",),
 )
 def pad_equals_eos_label_mask(
     collate_sft: Any, tokenizer: Any, prompts: Any = None, supervised: Any = None, render: Any = None
@@ -23,7 +23,7 @@ def pad_equals_eos_label_mask(
 
     ## Why it matters
     `DataCollatorForLanguageModeling` masks labels by pad id. If pad equals EOS, the collator also masks the EOS. The
-    model does not learn to stop, and RL begins with answers that run to the limit.
+    model then does not learn to stop, and RL begins with answers that run to the limit.
 
     ## Example
     ```python
@@ -77,7 +77,7 @@ def pad_equals_eos_label_mask(
     teach the model to stop.
 
     ## Remedy
-    Mask labels by attention mask or by length.
+    Mask labels by attention mask or by length, not by pad id.
 
     ## Sources
     huggingface/transformers#23530, huggingface/trl#976; BoBaCai/grpo-dual.
@@ -116,7 +116,7 @@ def pad_equals_eos_label_mask(
 
 
 def _pads(row: list[int], marked: list[int], special: Any) -> bool:
-    """Return whether padding is labelled: the pad id, or more than two EOS (the turn's and the text's) if pad is
+    """Return whether padding has labels: the pad id, or more than two EOS (those of the turn and the text) if pad is
     EOS."""
     if special.pad != special.eos:
         return any(row[t] == special.pad for t in marked)
@@ -124,6 +124,6 @@ def _pads(row: list[int], marked: list[int], special: Any) -> bool:
 
 
 def _after_padding(row: list[int], header: list[int]) -> list[int]:
-    """The header if the row contains it, otherwise empty: TOK001 reports a different template."""
+    """Return the header if the row contains it, or an empty list, because TOK001 reports a different template."""
     starts = range(len(row) - len(header) + 1)
     return header if any(row[s : s + len(header)] == header for s in starts) else []

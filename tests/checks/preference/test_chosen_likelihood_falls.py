@@ -13,7 +13,7 @@ def test_chosen_responses_that_are_ruled_out() -> None:
     assert finding.severity == "warning"
     assert finding.message == (
         "The chosen responses become less likely: their reward fell from -0.407 to -11.6 and their log-probability fell "
-        "from -102 to -148. The margin grows because the rejected responses fall faster."
+        "from -102 to -148. The margin grows because the likelihood of the rejected responses falls faster."
     )
 
 
