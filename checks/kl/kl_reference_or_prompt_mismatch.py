@@ -2,11 +2,12 @@ import math
 
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.diagnosis.wording import number
-from grpo_doctor.series import Column, baseline, each, is_any, latest, row, where, words
+from grpo_doctor.series import Column, baseline, each, is_any, isnan, latest, row, where, words
 
 
 @check(
     "KL006",
+    vital=True,
     kind="risk",
     severity="warning",
     confidence="medium",
@@ -15,8 +16,10 @@ from grpo_doctor.series import Column, baseline, each, is_any, latest, row, wher
     invalidates=("the KL penalty: it pulls the policy towards a model that the run did not start from",),
 )
 def kl_reference_or_prompt_mismatch(
-    kl: Column,
     step: Column,
+    known: Column = any_of("kl", "kl_sequence"),
+    kl: Column = None,
+    kl_sequence: Column = None,
     rows_are: Column = any_of("settings.rows", optional=True),
     adapter: Column = any_of("settings.use_peft", "settings.lora_r", optional=True),
     teacher: Column = any_of("settings.teacher", optional=True),
@@ -28,6 +31,7 @@ def kl_reference_or_prompt_mismatch(
     epoch: Column = None,
     *,
     warn: float = 2e-2,
+    warn_summed: float = 1.0,
     back: float = 0.9,
     far: float = 1.5,
     absurd: float = 10.0,
@@ -37,7 +41,8 @@ def kl_reference_or_prompt_mismatch(
 
     ## What it sees
     The check uses the KL of the first row if the log starts at step 0 or 1. Severity is warning if this KL is above
-    0.02 nats per token, and error if it is above 10. Severity is info for a first KL of up to 1.5 once the reward has
+    0.02 nats per token, and error if it is above 10. If only the KL per response is logged, severity is warning above 1
+    nat. Severity is info for a first KL of up to 1.5 once the reward has
     gained or the task is solved. If a row is the mean over an epoch (`rows = epochs`), the first row includes many
     updates. For means over epochs, severity is warning, with low confidence, once the KL falls below 90% of its first
     value. A policy that starts at its reference would move away from the reference. In a log that starts at a later
@@ -47,6 +52,7 @@ def kl_reference_or_prompt_mismatch(
 
     ## Thresholds
     - `warn`: KL of the first row, nats per token, above which the severity is warning.
+    - `warn_summed`: KL of the first row, nats per response, above which the severity is warning.
     - `back`: ratio of the KL to its first value below which the KL counts as fallen.
     - `far`: KL of the first row, nats per token, above which the severity is warning even in a run that learns, or
       whose log starts late.
@@ -64,8 +70,8 @@ def kl_reference_or_prompt_mismatch(
     ```text
     kl: 1.5 1.6 1.6
     ```
-    Warning at step 1: The KL to the reference was 1.5 nats/token on the first row, so the run did not start from
-    its reference.
+    Warning at step 1: The KL to the reference was 1.5 nats/token on the first row, so the policy was not its
+    reference or was scored differently.
 
     ```text
     kl: 0 0.001 0.002
@@ -78,8 +84,7 @@ def kl_reference_or_prompt_mismatch(
     the distance to a different model. With LoRA, the reference is the base model, so a run that starts from a
     supervised adapter starts at a distance from its reference. If an adapter is declared, the severity is info up to 10
     nats. Logs that are written after the updates of the step: one update moves a small model by about 0.01 nats. A
-    resumed run, whose log looks like that of a run that starts far from its reference. Sums over the sequence, which
-    are read into a separate field.
+    resumed run, whose log looks like that of a run that starts far from its reference.
 
     ## Remedy
     Build ids once and pass ids instead of text. Use eval mode for both models, and disable the adapter for the
@@ -88,20 +93,22 @@ def kl_reference_or_prompt_mismatch(
     ## Sources
     huggingface/trl#3500 (dropout), #3520 (BOS); NVIDIA-NeMo/RL#855 (double BOS); BoBaCai/grpo-dual, bug 3.
     jianghoucheng/Agent_On_Policy_Distillation (a teacher: 0.55 to 0.83 on the first row).
+    CodeX-Addy/Fine-Tuning-LLM, RLHF_PPO.ipynb (29 nats per response on the first row, dropout in both models).
     """
-    first, began = baseline(kl, 1), baseline(step, 1)
+    first, summed, began = baseline(kl, 1), baseline(kl_sequence, 1), baseline(step, 1)
     epochs = is_any(rows_are, "epochs")
-    begins = (began <= 1) & ~((row(kl) == 1) & ((epoch > into) | is_any(rows_are, "unnumbered")))
+    begins = (began <= 1) & ~((row(known) == 1) & ((epoch > into) | is_any(rows_are, "unnumbered")))
     start = begins & ~epochs
     nears = (began <= 1) & epochs & (latest(kl) < back * first)
     falls = (began > 1) & (first > far) & (latest(kl) < back * first)
-    away = ((start | nears) & (first > warn)) | falls
+    per_response = isnan(first)
+    away = ((start | nears) & (first > warn)) | falls | (start & per_response & (summed > warn_summed))
     distils = each(lambda name: isinstance(name, str) and name.lower() not in ("", "none", "null"), teacher) > 0
-    excused = ((adapter > 0) & (first <= absurd)) | distils | ((in_loss == 0) & (in_reward == 0))
+    excused = ((adapter > 0) & ~(first > absurd)) | distils | ((in_loss == 0) & (in_reward == 0))
     learns = ((reward_gained & ~reward_fallen) | success_solved) & (first <= far)
     return fires(
         away & ~excused & ~learns,
-        "The KL to the reference was {first:.3g} nats/token {where}.",
+        "The KL to the reference was {first:.3g} nats/{per} {where}.",
         hold=(1, 1),
         clear=1,
         info=away,
@@ -109,12 +116,13 @@ def kl_reference_or_prompt_mismatch(
         confidence=where(epochs, "low", "medium"),
         onset=began,
         where=words(_where, began, where(epochs | falls, kl, math.nan)),
-        first=first,
+        first=where(per_response, summed, first),
+        per=where(per_response, "response", "token"),
     )
 
 
 def _where(began: float, kl: float) -> str:
     if kl == kl:
         over = "over the first epoch" if began <= 1 else f"on the first row (step {began:.0f})"
-        return f"{over} and fell to {number(kl)}, so the run did not start from its reference"
-    return "on the first row, so the run did not start from its reference"
+        return f"{over} and fell to {number(kl)}, so the policy was not its reference or was scored differently"
+    return "on the first row, so the policy was not its reference or was scored differently"

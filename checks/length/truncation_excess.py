@@ -39,7 +39,7 @@ its value, because only truncation makes a length recur so often."""
     vital=True,
     severity="warning",
     confidence="medium",
-    explains=("ADV003", "STL001", "STL004", "REW001", "REW009", "REW015", "DIV004"),
+    explains=("ADV003", "STL001", "STL004", "REW001", "REW009", "REW011", "REW015", "DIV004"),
     explains_from="error",
     invalidates=("rewards of truncated responses: they were scored without their answer",),
 )
@@ -193,13 +193,13 @@ def truncation_excess(
     hurt = (reward_fallen & (over_rows > bad)) | (one_value & (over_rows > outcome_share)) | tried
     return fires(
         often & costs & ~(reward_gained & reward_solved) & ~(paid & guessed),
-        "{cut:.0%} of the responses are truncated at the length limit{by_length}.",
+        "{cut:.0%} of the responses are truncated at the length limit{detail}.",
         info=often,
         error=hurt & often & (reward_mean == reward_mean) & ~better & stays,
         hold=(1, 1),
         suffered=suffered,
         onset=where(total(share > warn) == n, baseline(step, 1), began(often, share > warn, step)),
-        by_length=words(_by, where(isnan(cut_share), length, np.nan)),
+        detail=words(_detail, where(isnan(cut_share), length, np.nan), so_far, lately, n),
         cut=lately,
     )
 
@@ -260,5 +260,8 @@ def _met(state: _Met, mean: float) -> tuple[_Met, float]:
     return state, limit if (round_number or piled) and state.broken else math.nan
 
 
-def _by(length: float) -> str:
-    return f" (estimated from the mean length of {number(length, 4)} tokens)" if length == length else ""
+def _detail(length: float, whole_run: float, lately: float, rows: float) -> str:
+    """Return how the share is estimated, or the share of the whole run if the last five rows differ from it."""
+    if length == length:
+        return f" (estimated from the mean length of {number(length, 4)} tokens)"
+    return f" ({whole_run:.0%} over the run)" if rows > 5 and abs(whole_run - lately) > 0.05 else ""
