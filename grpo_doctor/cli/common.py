@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from ..run import Run
 
 CLEAN, FINDINGS, WRONG, UNJUDGED, BROKEN = 0, 1, 2, 3, 4
-"""Exit codes: no finding at or above --fail-on; findings; wrong usage or unreadable input; an input could not be
-judged; internal error of grpo-doctor."""
+"""Exit codes 0 to 4: no finding at or above --fail-on, findings, wrong usage or unreadable input, input not judged,
+internal error."""
 
 
 def exit_code(*, findings: object, broken: object = False, unreadable: object = False, unjudged: object) -> int:
