@@ -40,7 +40,7 @@ def analyze(
     static: common.Static = False,
     samples: common.Samples = True,
     color: common.Color = None,
-    run_: common.Numbered = None,
+    run_: common.Picked = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show mapped keys, skipped checks and unused keys.")
     ] = False,
@@ -91,15 +91,16 @@ class Outcome(NamedTuple):
     files: Sequence[Path] = ()
 
 
-def diagnose_paths(paths: list[Path], config: Config, number: int | None = None) -> Outcome:
-    """Read and diagnose every run in the paths, or only the run with this number. Report unreadable files."""
+def diagnose_paths(paths: list[Path], config: Config, which: str | None = None) -> Outcome:
+    """Read and diagnose every run in the paths, or only the run with this number or name. Report unreadable files."""
     from ..readers import ReadError, survey
     from ..readers.mapping import refuse_unknown_keys
 
     catalogue = common.chosen(config)
     diagnoses: list[Diagnosis] = []
-    unreadable = broken = not_read = 0
+    unreadable = broken = not_read = picked = 0
     without_run: list[Path] = []
+    sources: list[str] = []
     keys: set[str] = set()
     files = list(paths)
     for path in {path.resolve(): path for path in paths}.values():
@@ -117,11 +118,15 @@ def diagnose_paths(paths: list[Path], config: Config, number: int | None = None)
         common.tell(path, found)
         _say_where_configurations_go(path, found.runs)
         keys |= {key for run in found.runs for key in run.keys}
-        runs = found.runs if number is None else [common.numbered(found.runs, path, number)]
+        sources += [run.source for run in found.runs]
+        runs = common.picked(found.runs, which)
+        picked += len(runs)
         judged = diagnose_runs(runs, config, catalogue)
         diagnoses += judged.diagnoses
         unreadable += judged.unreadable
         broken += judged.broken
+    if sources and not picked:
+        raise common.not_picked(which, sources)
     if diagnoses and not unreadable:
         refuse_unknown_keys(config.map, keys)
     return Outcome(diagnoses, unreadable, broken, tuple(without_run), not_read, files)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import wraps
@@ -23,16 +24,17 @@ from ..config import read as read_config
 from ..diagnosis.catalogue import Catalogue, load, load_family, report_names
 from ..diagnosis.check import CheckError, Severity
 from ..diagnosis.trust import trusted
+from ..diagnosis.wording import counted
 from ..extras import install
 from ..fault_isolation import bug
-from ..limits import Budget, allow
+from ..limits import Budget, allow, spending
 from ..readers import ReadError
 from ..readers.mapping import refuse_unknown_fields
 from ..readers.remote import address_of
 from ..readers.settings import declared as setting_name
 from ..readers.settings import known_settings, setting_value
 from ..report import output
-from ..report.model import COUNT_OF_GPUS, Options, UnknownFormatError, render
+from ..report.model import COUNT_OF_GPUS, Options, UnknownFormatError, render, shortened
 from ..report.redaction import inert, one_line
 from ..series.derived import MEANINGS
 
@@ -67,6 +69,23 @@ def codes(incomplete: str) -> list[str]:
 def formats(incomplete: str) -> list[str]:
     """Complete report formats in a shell."""
     return [name for name in report_names() if name.startswith(incomplete)]
+
+
+def runs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Complete numbers and names of the runs in a shell, if the logs before them are read within a second. A name that
+    needs quotes is the description of its number, because shells insert it without them."""
+    from ..readers import survey
+
+    logs = [path for path in map(Path, ctx.args) if path.exists()]  # neither standard input nor an address
+    allow(Budget(seconds=1))
+    try:
+        with spending():
+            names = shortened([run.source for log in logs for run in survey(log).runs])
+    except ReadError:
+        return []
+    words = [(str(n), name) for n, name in enumerate(names, 1) if len(logs) == 1]
+    words += [(name, "") for name in names if shlex.quote(name) == name]
+    return [(word, told) for word, told in words if word.startswith(incomplete)]
 
 
 FORMATS = ", ".join(report_names())
@@ -114,9 +133,15 @@ Mapped: TypeAlias = Annotated[
 Declared: TypeAlias = Annotated[
     list[str] | None, typer.Option("--set", help="NAME=VALUE: a setting missing from the log; repeatable.")
 ]
-Numbered: TypeAlias = Annotated[
-    int | None,
-    typer.Option("--run", help="Number of the run, starting at 1, if there are several.", show_default="all"),
+Picked: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--run",
+        metavar="NUMBER|NAME",
+        help="Only this run: its number, starting at 1, or its name as in the list of several runs.",
+        show_default="all",
+        autocompletion=runs,
+    ),
 ]
 ConfigFile: TypeAlias = Annotated[
     Path | None,
@@ -325,11 +350,19 @@ def tell(path: Path, found: Survey) -> None:
         note(f"{place}: no training log found; pass the log file itself")
 
 
-def numbered(runs: list[Run], source: Path, number: int) -> Run:
-    """Return the run with this number, starting at 1. Raises `ConfigError`."""
-    if not 1 <= number <= len(runs):
-        raise ConfigError(f"{source}: --run {number}: the file has {len(runs)} run{'s' if len(runs) != 1 else ''}")
-    return runs[number - 1]
+def picked(runs: list[Run], word: str | None) -> list[Run]:
+    """Return the runs with this number, starting at 1, or this name, as in the list of several runs; by default all."""
+    if word is None:
+        return runs
+    if word.isdecimal():
+        return runs[int(word) - 1 : int(word)]
+    return [run for run in runs if f"/{run.source}".endswith(f"/{word}")]
+
+
+def not_picked(word: str | None, sources: Sequence[str]) -> ConfigError:
+    """Return the error that lists the runs from which ``--run`` did not pick one."""
+    names = "; ".join(shortened(sources))
+    return ConfigError(f"--run {word or 'NUMBER or NAME'}: the input has {counted(len(sources), 'run')}: {names}")
 
 
 def pair(option: str, word: str) -> tuple[str, str]:

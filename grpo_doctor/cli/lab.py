@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from ..lab.judge import Row
 
 RUNS, CORES = Path("runs/lab"), os.cpu_count() or 1
-GET = "git clone https://github.com/grpo-doctor/grpo-doctor && cd grpo-doctor && make lab"
-
 
 Faults: TypeAlias = Annotated[
     list[str] | None,
@@ -63,7 +61,7 @@ def lab(
     evidence: Evidence = None,
     logs: Logs = None,
 ) -> None:
-    """Trains every fault of the engine, with and without fixes (checkout only); `lab faults` lists the faults.
+    """Trains every fault of the engine, with and without fixes (editable install only); `lab faults` lists the faults.
 
     Each run is a separate file, so `lab` resumes after an interruption. One fault takes a few minutes; all faults with
     all remedies on three seeds take about one core-hour. Runs of other models are stored in a subfolder with the name
@@ -78,7 +76,7 @@ def lab(
             from ..lab import evidence as written
         except ImportError as error:
             if error.name == "grpo_doctor.lab":
-                raise ConfigError(f"the lab is part of the repository, not of the package: {GET}") from None
+                raise ConfigError("the lab is not in the wheel; in a checkout: pip install -e '.[train]'") from None
             raise ConfigError(f"lab: {lacking(error)}; {install('train')}") from None
 
         faulty_engine(fault or [])  # raises an error for unknown names

@@ -26,9 +26,11 @@ ENOUGH = 8
 """Number of rows below which a run is not judged, because no trend check can have fired."""
 COMPONENTS = "reward_components"
 HELD_OUT = "held-out"
-KEEP, FASTER = "keep-and-compare", "raise-learning-rate"
+KEEP, FASTER, CHECK_REWARD = "keep-and-compare", "raise-learning-rate", "check-the-reward"
 SHOWN = 3
 """Maximum number of series to name, and of reward components to name."""
+STUCK = 2
+"""Maximum number of other findings on vital series to name."""
 NO_OTHER = "No other problem"
 PROVEN = "All probed properties hold."
 MISSING = {"rl": "the mean reward", "preference": "the margin and the reward accuracy", "supervised": "the loss"}
@@ -80,7 +82,7 @@ def headline(facts: Facts) -> str:
     result = _problem(facts) if facts.head and (facts.head is not facts.crash or facts.short) else _overview(facts)
     said = [result] if result else []
     trained = facts.run.run_type in MISSING
-    if 0 < facts.rows < ENOUGH and trained and facts.verdict != "failing":
+    if 0 < facts.rows < ENOUGH and trained and facts.verdict not in ("failing", "healthy"):
         said.append(too_few(facts))
     named = any(COMPONENTS in f.columns for f in facts.vital)
     if facts.idle and trained and not (facts.short or facts.learning or named):
@@ -94,7 +96,7 @@ def headline(facts: Facts) -> str:
     constant = facts.outcome and facts.outcome.evidence.get("constant")  # then the other series are stuck too
     stuck = [f for f in facts.vital if f.kind != "risk" and f.message.removesuffix(".") not in result]
     if stuck and not (facts.short or constant or NO_OTHER in result):
-        said.append(max(stuck, key=lambda f: (f.level, f.sureness)).message)
+        said += [f.message for f in sorted(stuck, key=lambda f: (-f.level, -f.sureness))[:STUCK]]
     if facts.head is None and trained and facts.verdict != "healthy":
         said.append(_next_step(facts))
     return " ".join(said)
@@ -131,16 +133,16 @@ def failing_sentence(outcome: Finding | None, cause: Finding | None, before: Bef
 
 
 def _ending(facts: Facts, said: str) -> str:
-    """Return how the run ended if it crashed, is short or does not learn. Add how many steps are missing if the run has
-    no result. The text is empty if the ending is already reported."""
+    """Return how the run ended if it crashed, is unfinished, is short or does not learn, and at which of the planned
+    steps. The text is empty if the ending is already reported."""
     ended = facts.run.ending
     if facts.crash is not None:
         return "" if facts.crash.message in said else facts.crash.message
     last = int(facts.run.steps[-1]) if facts.rows == len(facts.run) > 1 else None
-    planned = planned_after(facts.run, last) if facts.verdict in ("unproven", "unjudged") else 0
+    planned = planned_after(facts.run, last) if facts.verdict != "failing" else 0
     where = f" at step {last} of {planned}" if planned else ""
     stopped = ended and ended.kind != "finished" and ended.described not in said
-    how = f" with {ended.described}" if ended and stopped and (facts.short or not facts.learning) else ""
+    how = f" with {ended.described}" if ended and stopped and (planned or facts.short or not facts.learning) else ""
     return f"The log ends{where}{how}." if where or how else ""
 
 
@@ -191,7 +193,7 @@ def _overview(facts: Facts) -> str:
     if verdict == "unjudged":
         return _unjudged(facts, active)
     if verdict == "unproven" and run.reading is not None and run.reading.decides:
-        differ = f"{run.reading.rows} or {run.reading.other_rows} rows, with different rewards"
+        differ = f"{run.reading.rows} or {run.reading.other_rows} rows"
         return f"The log can be read in two ways that give different results ({differ}), so the run is not judged."
     told = facts.shown
     strange = not_finite_any_longer(run)
@@ -199,11 +201,13 @@ def _overview(facts: Facts) -> str:
     but = f" But {strange}." if strange and not named else ""
     if past := earlier(facts.findings, facts.success):
         return f"{told} {past}{but}"
+    risk = worst_of([f for f in facts.vital if f.kind == "risk"])
     if verdict == "unproven":
         series = facts.success.values()
         troubled = lost(facts.success) or any(map(worse, series)) or any(f.kind == "outcome" for f in active)
-        return f"{told}{but}" if troubled else f"No problem found, but {told[0].lower()}{told[1:]}{but}"
-    vital = [worst_of([f for f in facts.vital if (f.kind == "risk") is risk]) for risk in (False, True)]
+        said = f"{told} {risk.message}" if risk else told
+        return f"{said}{but}" if troubled or risk else f"No problem found, but {told[0].lower()}{told[1:]}{but}"
+    vital = (worst_of([f for f in facts.vital if f.kind != "risk"]), risk)
     known = [told, *(f.message for f in vital if f is not None)]
     return f"{' '.join(known)} {NO_OTHER if len(known) > 1 else 'No problem'} found in the recorded metrics.{but}"
 
@@ -217,7 +221,9 @@ def _unjudged(facts: Facts, active: list[Finding]) -> str:
         none = ""
         if o is not None and o.unpaid:
             none = f" Its reward is {o.now:.3g} on {'' if o.best == o.now else 'almost '}all {o.rows} rows."
-        return f"This is an evaluation or a transcript of rollouts, so there is no training to judge.{none}"
+        return (
+            f"No training metrics were recognised: the rows are evaluations or rollouts, so there is no verdict.{none}"
+        )
     if run.run_type == "none" or not facts.rows:
         return _nothing_read(run)
     if facts.short:
@@ -236,7 +242,7 @@ def _next_step(facts: Facts) -> str:
     if facts.short and (facts.rows or (run.ending and run.ending.kind == "exception")):
         return _next_of_short(facts)
     if run.reading is not None and run.reading.decides:
-        return "Name the column of the reward: --map 'NAME=reward_mean'."
+        return "Name the columns, for example with --map 'NAME=reward_mean'."
     if facts.idle:
         return f"Score a correct response with {printable(next(iter(facts.idle)))}: it must get more than 0."
     if any(o.solved for o in facts.success.values()):
@@ -265,6 +271,8 @@ def _next_of_short(facts: Facts) -> str:
         return "Fix this exception, and start the run again."
     if not facts.success:
         return f"Log {MISSING[run.run_type]} of each step."
+    if facts.success.get("reward_mean", NOTHING).last_value == 0:
+        return f"{shared_remedies()[CHECK_REWARD].title}."
     if at_intervals(facts.rows, int(run.steps[-1]) - int(run.steps[0])):
         held_out = facts.column("eval_loss")
         evaluated = held_out is not None and np.isfinite(held_out).all()

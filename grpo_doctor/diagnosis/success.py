@@ -12,6 +12,9 @@ from ..series.trajectory import SUCCESS, TURNED
 from ..series.trend import FEW, HALF, LEAST, SOLVED, Outcome
 
 HELD_OUT = ("eval_score", "eval_loss")
+EVALUATED = 3
+"""Number of evaluations at or above which a run with fewer rows is judged too, because each evaluation is a mean over
+the held-out data."""
 NAMES = SUCCESS | TURNED | {"reward_margin": "margin"}
 OF_PAIRS = {"success_rate": "reward accuracy", "eval_score": "held-out reward accuracy"}
 """Names of the two series in preference training."""
@@ -50,13 +53,29 @@ def beyond_reference(success: Mapping[str, Outcome]) -> bool:
     method. A held-out loss above ln 2 contradicts learning: on other pairs, the policy is worse than at its start.
     """
     margin, loss, held_out = success.get("reward_margin"), success.get("loss"), success.get("eval_loss")
-    if held_out is not None and -held_out.now > math.log(2):
+    if held_out is not None and -held_out.last_value > math.log(2):
         return False
+    if evaluated_below_start(success):
+        return True
     if margin is not None and not math.isnan(margin.now):
         own = loss is None or -loss.now + loss.shown >= np.logaddexp(0.0, -margin.now)
         return bool(margin.now > max(margin.shown, 2 * UNTOUCHED) and own)
     begun = loss is not None and -loss.first > HALF * math.log(2)
     return loss is not None and begun and -loss.now + max(loss.shown, UNTOUCHED) < math.log(2)
+
+
+def evaluated_below_start(success: Mapping[str, Outcome]) -> bool:
+    """Return whether the last of several evaluations has a held-out preference loss below half of ln 2.
+
+    Each evaluation is a mean over the held-out pairs, so a few of them are sufficient.
+    """
+    margin, loss = success.get("reward_margin"), success.get("eval_loss")
+    if loss is None or loss.rows < EVALUATED or -loss.last_value >= HALF * math.log(2):
+        return False
+    own = (
+        -loss.last_value >= np.logaddexp(0.0, -margin.last_value) if margin else -loss.first_value > HALF * math.log(2)
+    )
+    return bool(own)
 
 
 def worse(o: Outcome) -> bool:
@@ -111,7 +130,15 @@ def _claim(
         went = " and ".join(f"the {names[n]} rose from {success[n].first:.3g} to {success[n].now:.3g}" for n in pair)
         return f"{improved}: {went}, which together exceeds the noise", pair
     if learning and (beyond := _beyond_start(recorded)):
-        return f"{improved}: {beyond}", ()
+        return f"{improved}: {beyond}", ("eval_loss",) if evaluated_below_start(recorded) else ()
+    return _no_gain(recorded, names, run_type)
+
+
+def _no_gain(
+    recorded: Mapping[str, Outcome], names: Mapping[str, str], run_type: RunType
+) -> tuple[str, Collection[str]]:
+    """Return the sentence on a run that has not improved, and the series that it names."""
+    success = evidence(recorded, run_type)
     none = "No evidence of learning"
     for name, o in success.items():
         if o.solved and not o.fallen and o.rows >= LEAST:
@@ -120,6 +147,8 @@ def _claim(
         if o.shown == o.shown:
             better = _after_best(name, o) if o.best - o.first > o.shown else ""
             return f"{none}: {_flat(names[name], o, *_levels(name, o))}{better}", (name,)
+    if held_out := evaluated(recorded, run_type):
+        return f"{none}: {held_out}, too few to distinguish a change from noise", HELD_OUT
     few = "too few recognised values" if success else "no recognised values"
     measures = "margin, the reward accuracy" if run_type == "preference" else "reward, the success rate"
     return f"{none}: the log has {few} of the {measures} or a held-out score", ()
@@ -146,6 +175,11 @@ def evaluated(success: Mapping[str, Outcome], run_type: RunType, told: Collectio
 def _beyond_start(success: Mapping[str, Outcome]) -> str:
     """Return the sentence on how far a preference run is past its start; empty if the run records neither a margin nor
     a loss."""
+    if evaluated_below_start(success):
+        loss = success["eval_loss"]
+        return (
+            f"the held-out loss is {0 - loss.last_value:.3g}, below the initial value ln 2 (0.693) of a preference run"
+        )
     if (margin := success.get("reward_margin")) is not None:
         return f"the margin is {margin.now:.3g}, above the initial value 0 of a preference run"
     if (loss := success.get("loss")) is not None:
@@ -178,7 +212,9 @@ def _flat(name: str, o: Outcome, first: float, now: float) -> str:
         changed = f"the {name} is {now:.3g} at the start and at the end"
     if o.rows < FEW:
         return f"{changed}, and {o.rows} values are too few to distinguish a change from noise"
-    if o.now - o.first > o.shown and 0 < o.lean <= 1:
+    if o.now - o.first > o.shown and not o.lean:
+        return f"{changed}, but noise does not distinguish {now:.3g} from guessing (0.5)"
+    if o.now - o.first > o.shown and o.lean <= 1:
         return f"{changed}, but consecutive values are correlated, and such noise can drift as far"
     return f"{changed} (smallest detectable change: {o.shown:.2g})"
 

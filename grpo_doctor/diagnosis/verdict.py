@@ -28,7 +28,7 @@ from .faq import answers_of
 from .framework import framework
 from .headline import ENOUGH, Facts, headline, planned_after
 from .remedy_gate import BACK, built_in, contradicting, on_request, placed, senseless, unfounded
-from .success import HELD_OUT, beyond_reference, evidence, lost, together
+from .success import EVALUATED, HELD_OUT, beyond_reference, evidence, lost, together
 from .tables import before_next_run, tables_of
 from .wording import rendered
 
@@ -47,9 +47,6 @@ OF_REWARD = frozenset(
 REACH = 2 / 3
 """Share of the time before a fall within which its cause must begin. A state that lasted while the run improved did not
 cause the fall."""
-EVALUATED = 3
-"""Number of evaluations at or above which a run with fewer rows is judged too, because each evaluation is a mean over
-the held-out data."""
 ENDING = "ending"
 """Family of the checks that report how a run ended."""
 TOLD_FIRST = "LEN003 REW001 STL006 STL008 STL001 GRD001 REW015 REW016 REW002 REW009 SUP001".split()
@@ -306,9 +303,9 @@ def _treat(
     finding, the settings, the log (``refuted``) or an earlier remedy rules it out. A rival whose check has ``passed``
     is omitted.
 
-    Remedies that most causes of the same effect recommend come first. If probes proved the findings on the code, the
-    probe's remedies come first. Remedies that the framework's trainer already applies, and remedies for an undeclared
-    entropy bonus, come last.
+    Remedies that most causes of the same effect, and most risks in vital series, recommend come first. If probes proved
+    the findings on the code, the probe's remedies come first. Remedies that the framework's trainer already applies,
+    and remedies for an undeclared entropy bonus, come last.
     """
     ruled_out = [
         (remedy_id, f"{finding.code} {finding.name}: {because}", finding.explained_by)
@@ -316,6 +313,7 @@ def _treat(
         for remedy_id, because in catalogue.checks[finding.code].withholds.items()
     ]
     ruled_out += [(remedy_id, because, []) for remedy_id, because in refuted]
+    risks = {c.code for c in (catalogue.checks[f.code] for f in active) if c.vital and c.kind == "risk"}
     given: dict[str, str] = {}
     writer = framework(run)
     for finding in findings:
@@ -331,6 +329,8 @@ def _treat(
         withheld |= contradicting(given)
         useful = [r for r in offered if r.id not in withheld and not (r.id == BACK and unfounded(finding))]
         causes = {code for f in active if finding.code in f.explained_by for code in f.explained_by}
+        if finding.code not in risks:
+            causes |= risks
         asked = Counter(r.id for code in causes for r in catalogue.checks[code].remedies)
         useful.sort(key=lambda r: (r not in head, on_request(r, run.settings), built_in(r, writer), -asked[r.id]))
         finding.remedies = [placed(r, finding) for r in useful]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..config import ConfigError
 from ..diagnosis.check import Finding, Severity
@@ -26,6 +26,7 @@ from ..run import Run, Sample
 from .alerts import alert
 from .session import Action, Folder, Session, Stopped, actions_of, say, say_end, unused
 
+T = TypeVar("T")
 Told = Callable[[Finding, str], None]
 
 
@@ -75,12 +76,14 @@ class LoggedRun:
         samples: Sequence[Sample] = (),
         responses: Path | None = None,
         rollouts: Sequence[Sample] = (),
-    ) -> None:
+    ) -> dict[str, float]:
         """Add the metrics of a step, and some or all responses of the step, or the file that contains all responses.
 
         The full set of responses provides fields that metrics do not contain: rewards of groups, loops, tool calls.
+
+        Returns: the series for the trainer's own loggers (`Session.series`); empty before training and after a failure.
         """
-        self._guarded(f"at step {step}", self._log, step, metrics, list(samples), responses, rollouts)
+        return self._guarded(f"at step {step}", self._log, step, metrics, list(samples), responses, rollouts) or {}
 
     def stop_if_asked(self) -> None:
         """Raise `TrainingStopped` if a finding requires a stop, for trainers that can only be stopped by an
@@ -106,11 +109,12 @@ class LoggedRun:
             raise RuntimeError("no training step has been logged yet")
         return self.session.diagnosis()
 
-    def _guarded(self, where: str, function: Callable[..., None], *arguments: Any) -> None:
+    def _guarded(self, where: str, function: Callable[..., T], *arguments: Any) -> T | None:
         before = self.boundary.failure
-        self.boundary(function, *arguments)
+        result = self.boundary(function, *arguments)
         if before is None and self.boundary.failure is not None:
             tell(unwatched(self.boundary.failure, where))
+        return result
 
     def _rows(self) -> Rows:
         return Rows(Input(self.folder.path), "live")
@@ -134,8 +138,8 @@ class LoggedRun:
         samples: list[Sample],
         responses: Path | None,
         rollouts: Sequence[Sample],
-    ) -> None:
-        rows = self._rows()
+    ) -> dict[str, float]:
+        rows, series = self._rows(), dict[str, float]()
         rows.add(dict(metrics), step=step)
         run = rows.run()
         for record in run.records():
@@ -145,7 +149,9 @@ class LoggedRun:
             session = self.session = self.session or self._begin(run)
             session.doctor.summary.unread.update(run.unread)
             more, shown = _read_responses(responses)
-            session.push(record if more is None else completed(record, more), [*samples, *shown], rollouts)
+            record = record if more is None else completed(record, more)
+            series = session.series(session.push(record, [*samples, *shown], rollouts))
+        return series
 
     def _begin(self, run: Run) -> Session:
         source = str(self.folder.path / "records.jsonl")

@@ -307,6 +307,11 @@ class Session:
             self.checkpoint(record.step)
         return fresh
 
+    def series(self, fresh: Sequence[Finding]) -> dict[str, float]:
+        """Return what trackers plot for the newest step: the worst severity that holds, and that of new findings."""
+        worst = self.doctor.diagnosis().worst or Severity.INFO
+        return {"grpo_doctor/verdict": float(worst)} | {f"grpo_doctor/{f.code}": float(f.level) for f in fresh}
+
     def diagnosis(self) -> Diagnosis:
         """Diagnose the records in the folder, which are read as by `analyze`.
 

@@ -233,7 +233,8 @@ class Attached:
                 self._first(self.session)
             record, responses = merged(parts, step, self.settings), [r for p in parts for r in p.token_batch]
             batch = TokenBatch(step=step, responses=responses, weight_version=step - 1, settings=self.settings)
-            self.session.push(record, [], rollouts(parts, self.settings), batch if responses else None)
+            fresh = self.session.push(record, [], rollouts(parts, self.settings), batch if responses else None)
+            self.seams.series |= self.session.series(fresh)
         self.seams.begin_step()
 
     def _go_unwatched(self, failure: str, step: int) -> None:
@@ -277,7 +278,6 @@ class Attached:
         return None if self.session is None else self.session.stopped
 
     def _found(self, finding: Finding, action: str) -> None:
-        self.seams.alerts[f"grpo_doctor/{finding.code}"] = float(finding.level)
         alert(finding)
         told = any(line.startswith(f"settings: {finding.code} ") for line in self.told)
         if not (told and action == "warn" and self.on_finding is say):  # printed before the first step

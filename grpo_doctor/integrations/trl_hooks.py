@@ -33,7 +33,7 @@ class Seams:
         self.trainer, self.record_tokens, self.boundary = trainer, record_tokens, boundary
         self.record_batches = record_batches
         self.local = Local()
-        self.alerts: dict[str, float] = {}
+        self.series: dict[str, float] = {}
         # a separate generator, because sampling positions must not change the trainer's random state
         self._generator = torch.Generator().manual_seed(0)
         self._hidden: Tensor | None = None
@@ -148,8 +148,8 @@ class Seams:
     def _around_log(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def log(logs: dict[str, float], *arguments: Any, **named: Any) -> Any:
-            logs.update(self.alerts)
-            self.alerts.clear()
+            logs.update(self.series)
+            self.series.clear()
             logged = original(logs, *arguments, **named)
             self._metrics_seen = {}  # TRL starts new lists
             return logged

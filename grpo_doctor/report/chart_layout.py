@@ -189,7 +189,8 @@ def scale_of(known: np.ndarray) -> Scale:
     inner, outer = (float(q) for q in np.percentile(known, (1, 99)))
     reach = FAR * (outer - inner) or math.inf
     low, high = max(low, inner - reach), min(high, outer + reach)
-    margin = 0.05 * (high - low) or abs(high) * 0.05 or 1.0
+    high = 1.0 if low == high == 0 else high  # a series of zeros: most are rewards or shares, on a scale up to 1
+    margin = 0.05 * (high - low) or abs(high) * 0.05
     return Scale(low - margin, high + margin, False)
 
 
