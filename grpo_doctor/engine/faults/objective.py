@@ -105,7 +105,7 @@ class KlOnUnformattedPrompt(Fault):
 class LrTooHigh(Fault):
     """Sets the learning rate a hundred times too high: the policy is destroyed within a few steps.
 
-    Origin: LoRA rates used for full fine-tuning, the most common mistake.
+    Origin: rates for LoRA in full fine-tuning, the most common mistake.
     """
 
     named_by = ("STL003", "UPD004")
