@@ -18,8 +18,8 @@ def step_counter_restarts(step: Column, events: Column) -> Fires:
 
     ## Why it matters
     Trends and baselines then extend across the restart. The parts before and after the restart may be two runs with
-    different settings, or one run that was resumed from a checkpoint with a new optimizer. The onset of a finding after
-    the restart refers to the restarted counter.
+    different settings. The parts may also be one run that was resumed with a new optimizer. The onset of a finding
+    after the restart refers to the restarted counter.
 
     ## Example
     ```log

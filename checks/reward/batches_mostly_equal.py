@@ -50,9 +50,11 @@ def batches_mostly_equal(
     - `rows`: number of last rewards over which batches without spread are counted; at least twice as many must be
       recorded.
     - `mostly_share`: share of batches without spread, 0 to 1, at or above which rewards are mostly equal.
-    - `pinned_share`: the same share if all batches without spread have the same reward below 0.
+    - `pinned_share`: share of batches without spread at or above which the check fires if all of them have the same
+      reward below 0.
     - `many`: minimum number of rewards for severity error (REW001 judges a constant reward).
-    - `alike_share`: the same share if all batches without spread have the same reward and the same mean length.
+    - `alike_share`: share of batches without spread at or above which the check fires if all of them have the same
+      reward and length.
 
     ## Why it matters
     The advantage is the reward minus the group's mean, so equal rewards make it zero for every response, by identity. A
