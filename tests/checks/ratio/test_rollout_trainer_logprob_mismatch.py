@@ -126,8 +126,8 @@ def test_a_run_that_gains_is_warned_of_probabilities_that_are_too_far_apart(prob
 def test_message_states_how_k3_was_computed() -> None:
     found = find("RAT004", rollout_logp_diff="0.01x5 0.2x5")
     assert found.message == (
-        "The log-probabilities of rollout engine and trainer differ by 0.0314 nats/token (KL estimated from the mean difference). The raw "
-        "logits of the rollout engine are not recorded."
+        "The log-probabilities of rollout engine and trainer differ by 0.0314 nats/token (KL estimated from the mean "
+        "difference). The raw logits of the rollout engine are not recorded."
     )
 
 
