@@ -157,7 +157,7 @@ def _of_loss(
     if 2 * off > moved:
         return fires(
             True,
-            "Log-probabilities and labels are misaligned: at {off} of {moved} trained positions the loss trains a "
+            "Log-probabilities and labels are misaligned: at {off} of {moved} trained positions, the loss trains a "
             "token other than the next one.",
             off=off,
             moved=moved,

@@ -65,7 +65,8 @@ def mask_from_token_identity(
         raise probes.NotApplicable("the tokenizer has no EOS")
     own = [ids for _, ids in craft.rendered(render, prompts)][:2]
     words = craft.plain_ids(tokenizer, model, own)
-    used = craft.padding_of(craft.batch_of(mask(own, [[*words[:3], eos]] * len(own))))  # may not be the tokenizer's
+    # the trainer may pad with an id other than the tokenizer's
+    used = craft.padding_of(craft.batch_of(mask(own, [[*words[:3], eos]] * len(own))))
     native = craft.special_ids(tokenizer).pad if used is None else used
     other = native if native != eos else words[-1]
 

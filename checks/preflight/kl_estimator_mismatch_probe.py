@@ -24,7 +24,7 @@ def probe_estimator(
     """
     coefficient = (settings or {}).get("kl_coef")
     if not coefficient or (settings or {}).get("entropy_coef"):
-        raise probes.NotApplicable("settings do not declare a kl_coef without an entropy_coef")
+        raise probes.NotApplicable("needs settings with a kl_coef and without an entropy_coef")
     trials = probes.loss_trials
     if backward is None or render is None or model is None or tokenizer is None or reference is None:
         found = _of_objective(objective)

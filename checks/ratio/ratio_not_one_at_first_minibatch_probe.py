@@ -81,7 +81,7 @@ def probe_ratio(
         )
     if not composite or not probes.from_loss.old_is_own(logprobs):
         return None
-    probes.loss_trials.move(model)  # at first the reference equals the policy, and may serve as the old policy
+    probes.loss_trials.move(model)  # at first, the reference equals the policy and may serve as the old policy
     ratio, off = off_one()
     return fires(
         off,
@@ -94,7 +94,7 @@ def probe_ratio(
 
 
 FAR = 0.5
-"""Log-ratio by which the sampler's log-probability of a token is changed."""
+"""Log-ratio by which the probe changes the sampler's log-probability of a token."""
 
 Rows = list[list[int]]
 

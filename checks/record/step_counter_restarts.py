@@ -29,7 +29,7 @@ def step_counter_restarts(step: Column, events: Column) -> Fires:
     {"step": 2, "reward": 0.5, "kl": 0.03}
     {"step": 3, "reward": 0.6, "kl": 0.03}
     ```
-    Info: The log contains 1 restart of the step counter (most recently to step 2). Analyze the parts separately.
+    Info: The log contains 1 restart of the step counter (most recently to step 2). Analyse the parts separately.
 
     ```log
     {"step": 1, "reward": 0.5, "kl": 0.01}
@@ -50,7 +50,7 @@ def step_counter_restarts(step: Column, events: Column) -> Fires:
     """
     return fires(
         seen(events, "restart") > 0,
-        "The log contains {restarts} of the step counter (most recently to step {step}). Analyze the parts separately.",
+        "The log contains {restarts} of the step counter (most recently to step {step}). Analyse the parts separately.",
         hold=(1, 1),
         restarts=words(lambda n: counted(int(n), "restart"), total(seen(events, "restart"))),
         step=step,

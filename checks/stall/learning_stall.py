@@ -143,7 +143,7 @@ def learning_stall(
     best_of_four = ~reward_unit & (gain < spread) & (spread <= headroom) & (lasted >= 2 * early_rows - 1)
     small = (gain < headroom_share * headroom) | best_of_four
     flat = ((long & room & small & from_start(step)) | still) & ~(better | leans | reward_fallen | unpaid | never)
-    batches = where(isnan(reward_std) | (top <= low), math.nan, reward_std <= 1e-6)  # REW001 judges a constant
+    batches = where(isnan(reward_std) | (top <= low), math.nan, reward_std <= 1e-6)  # REW001 judges a constant reward
     tied = where(isnan(dead_share), batches, dead_share)
     none = fmin(recent_mean(tied, rows), total(tied) / total(tied == tied))
     ended = recent_mean(cut_share, rows)

@@ -54,7 +54,7 @@ def probe_step(
             meant = functools.partial(probes.loss_trials.towards, model, render, tokenizer, *samples)
             if (found := _of_gradient(model, named, down, kept - without, meant)) is not None:
                 return found
-        if isinstance(step, probes.updates.PlainStep) and step.backward is backward:  # its gradient is known
+        if isinstance(step, probes.updates.PlainStep) and step.backward is backward:  # its gradient is already known
             step = functools.partial(_stepped, optimizer, [p for _, p in named], parts)
     if step is None:
         raise probes.NotApplicable("needs step, or an optimizer and a loss")
