@@ -114,15 +114,13 @@ def reward_constant_or_saturated(
     Dawn-Of-Justice/Fair-RLVR, run grpo_correctness_only: reward 1.0 and spread 0 from the first row to step 1000.
     huggingface/trl#3857: grad_norm 0.0 with frac_reward_zero_std 1.0. Fault `constant-reward` of the engine.
     """
-    spread = where(isnan(reward_std), reward_max - reward_min, reward_std)
+    n, spread = row(reward_mean), where(isnan(reward_std), reward_max - reward_min, reward_std)
     unlike = where(isnan(spread), abs(reward_mean - previous(reward_mean)), spread) > 1e-6
-    n = row(reward_mean)
     alike, lasted = _since(unlike, n, step)
     by_chance = (spread == spread) & (_share_before(unlike, alike, n) ** alike > chance_probability)
     proven = (alike == n) & (n >= proving_rewards) & (spread <= 1e-6) & (grad_norm <= 0)
     constant = ((alike >= least_rewards) & (lasted >= steps) & ~by_chance) | proven
-    level, right = moving_mean(reward_mean, least_rewards), moving_mean(success_rate, least_rewards)
-    level = where(proven & isnan(level), latest(reward_mean), level)
+    level = _level(reward_mean, least_rewards, proven)
     by_form = best(reward_meant) <= 0  # correctness has never been above 0
     solved = reward_unit & (moving_mean(reward_mean, steps) >= solved_from) & ~by_form
     solved = solved | (moving_mean(success_rate, steps) >= solved_from)
@@ -130,7 +128,7 @@ def reward_constant_or_saturated(
     unsolved = constant & ~solved
     varied = unsolved & (moving_max(reward_mean, least_rewards) - moving_min(reward_mean, least_rewards) > 1e-6)
     low = (level < low_below_share * best(reward_max)) | (reward_unit & (level <= low_up_to))
-    low = low | _at_bottom(level, reward_mean) | (right <= 1 - solved_from) | by_form
+    low = low | _at_bottom(level, reward_mean) | (moving_mean(success_rate, least_rewards) <= 1 - solved_from) | by_form
     dead, rows = varied | unsolved & low, where(constant, alike, least_rewards)
     return fires(
         constant | solved,
@@ -160,6 +158,12 @@ def _since(unlike: Column, n: Column, step: Column) -> tuple[Column, Column]:
 def _share_before(unlike: Column, alike: Column, n: Column) -> Column:
     """Return the share of rewards without a difference before the last ``alike`` ones."""
     return (total(~unlike) - alike) / (n - alike)
+
+
+def _level(reward: Column, rows: int, proven: Column) -> Column:
+    """Return the recent mean reward; the last reward, if fewer rows already prove that it is constant."""
+    level = moving_mean(reward, rows)
+    return where(proven & isnan(level), latest(reward), level)
 
 
 def _at_bottom(level: Column, reward: Column) -> Column:

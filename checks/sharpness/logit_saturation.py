@@ -1,14 +1,12 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column
+from grpo_doctor.series import Column, Trend
 
 
 @check("SHP001", severity="warning", explains=("DIV001",))
 def logit_saturation(
     logit_gap: Column,
     top1_prob: Column,
-    reward_gained: Column = None,
-    reward_fallen: Column = None,
-    reward_solved: Column = None,
+    reward_trend: Trend = None,
     entropy_mean: Column = None,
     *,
     warning_gap: float = 5.0,
@@ -66,7 +64,7 @@ def logit_saturation(
     BoBaCai/grpo-dual (broken: gap 7-10, probability above 0.999; healthy: 3-5, 0.60-0.85); healthy runs of the
     engine; SmolLM2-135M: gap 1.5-1.8, probability 0.43-0.53.
     """
-    better = (reward_gained & ~reward_fallen) | reward_solved
+    better = (reward_trend.gained & ~reward_trend.fallen) | reward_trend.solved
     saturated = (logit_gap > error_gap) & (top1_prob > error_probability) & ~better
     return fires(
         (logit_gap > warning_gap) & (top1_prob > prob) & ~better,

@@ -125,24 +125,24 @@ def learning_stall(
     none_yet = _none_yet(reward_mean, reward_std, largest) & ~eval_gained
     never = none_yet & (rewards >= silent_rewards)
     still = _unchanged(top, low, largest, moved_share) & ~reward_trend.unit & (rewards > rows) & ~none_yet
-    nearly_none = (low >= 0) & (best(recent_mean(reward_mean)) < nothing) & (rewards > rows)
-    nearly_none = nearly_none & ~(unpaid | never | better)
+    near_0 = (low >= 0) & (best(recent_mean(reward_mean)) < nothing) & (rewards > rows) & ~(unpaid | never | better)
     most = where(isnan(largest), where(reward_trend.unit, 1.0, top), fmax(largest, top))
     spread = total(reward_std) / total(reward_std == reward_std)
+    room = (most <= 0) | (first < done_share * most)
     small = _too_small(reward_trend, most - first, spread, headroom_share, lasted >= 2 * early_rows - 1)
-    flat = (long & small & ((most <= 0) | (first < done_share * most)) & from_start(step)) | still
-    flat = flat & ~(better | (reward_trend.gain > shown / 2) | reward_trend.fallen | unpaid | never)
+    leans = reward_trend.gain > shown / 2
+    flat = ((long & room & small & from_start(step)) | still) & ~(better | leans | reward_trend.fallen | unpaid | never)
     tied = _tied(dead_share, reward_std, top <= low, rows) >= error_dead_share
     cut = recent_mean(cut_share, rows) > error_cut_share
     return fires(
-        flat | unpaid | never | nearly_none,
+        flat | unpaid | never | near_0,
         "The {what}{more}.",
         info=none_yet,
         error=(unpaid & long) | (flat & (tied | cut)),
         hold=(1, 1),
         clear=1,
         onset=baseline(step, 1),
-        what=words(_what, rewards, lasted, unpaid, none_yet, nearly_none, top, first, now, shown),
+        what=words(_what, rewards, lasted, unpaid, none_yet, near_0, top, first, now, shown),
         more=where(tied & ~none_yet, TIED, where(cut & ~none_yet, ", and most responses are truncated", "")),
         constant=none_yet | unpaid,
         throughout=none_yet,

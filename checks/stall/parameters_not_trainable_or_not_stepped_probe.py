@@ -31,13 +31,7 @@ def probe_step(
         return fires(True, "No parameter requires a gradient.")
     missing = _not_held(optimizer, named)
     if missing and not _few_are_meant(optimizer, named):
-        return fires(
-            True,
-            "{missing} of {trainable} trainable tensors are not in the optimizer (for example {first}).",
-            missing=len(missing),
-            trainable=len(named),
-            first=missing[0],
-        )
+        return _outside_optimizer(missing, named)
     made, _, responses = probes.crafted_inputs.answered(render, tokenizer, model, prompts)
     samples = made, responses, probes.loss_trials.spread(len(made), model)
     down = None
@@ -139,6 +133,16 @@ def _not_held(optimizer: Any, named: list[tuple[str, Any]]) -> list[str]:
         return []
     held = {id(p) for group in optimizer.param_groups for p in group["params"]}
     return [name for name, p in named if id(p) not in held]
+
+
+def _outside_optimizer(missing: list[str], named: list[tuple[str, Any]]) -> Fires:
+    return fires(
+        True,
+        "{missing} of {trainable} trainable tensors are not in the optimizer (for example {first}).",
+        missing=len(missing),
+        trainable=len(named),
+        first=missing[0],
+    )
 
 
 def _few_are_meant(optimizer: Any, named: list[tuple[str, Any]]) -> bool:

@@ -81,7 +81,8 @@ class LoggedRun:
 
         The full set of responses provides fields that metrics do not contain: rewards of groups, loops, tool calls.
 
-        Returns: the series for the trainer's own loggers (`Session.series`); empty before training and after a failure.
+        The result is the series for the trainer's own loggers (`Session.series`): empty before training and after a
+        failure.
         """
         return self._guarded(f"at step {step}", self._log, step, metrics, list(samples), responses, rollouts) or {}
 
