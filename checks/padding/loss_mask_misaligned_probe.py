@@ -117,8 +117,9 @@ def _of_masks(mask: Any, own: list[list[int]], words: list[int], eos: int | None
             try:
                 try:
                     batch, responses = probes.generations.put_through(mask, rows, responses, eos)
-                except probes.NotFinite:
-                    infinite += len(rows) > 1  # a single sample may have an advantage of 0 / 0
+                except (probes.NotFinite, probes.Unseen) as error:  # some trainers skip a batch with a NaN loss
+                    # a single sample may have an advantage of 0 / 0
+                    infinite += len(rows) > 1 and isinstance(error, probes.NotFinite)
                     responses = craft.said(words, [(n + 1, ends) for n, ends in told], eos)
                     batch, responses = probes.generations.put_through(mask, rows, responses, eos)
             except probes.NotFinite:
