@@ -133,7 +133,8 @@ def _not_one(ratio: float, drops: bool, mode_is_known: bool) -> Fires:
 
 def _stopped(loss: Any, model: Any, render: Any, tokenizer: Any, prompts: Any) -> Fires | None:
     """Return a finding if a negative advantage lowers tokens that a positive one does not raise. Only a ratio beyond
-    the clip bound explains a token that moves one way. The reverse counts in samples with tokens that move both ways."""
+    the clip bound explains a token that moves one way. The reverse counts in samples with tokens that move both
+    ways."""
     push = probes.gradient_effect
     made, responses = push.four(render, tokenizer, model, prompts, push.LONGER)
     up, down = ([s * sign for s in push.SIGNS] for sign in (1.0, -1.0))
