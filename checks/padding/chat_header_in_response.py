@@ -25,8 +25,8 @@ def chat_header_in_response(
     - `bad`: share of responses with template tokens, 0 to 1, above which the severity is error.
 
     ## Why it matters
-    A header inside a response means that the boundary between prompt and response is wrong, that generation does not
-    stop, or that the policy is broken. In all three cases the reward does not belong to the answer.
+    A header inside a response means that the boundary between prompt and response is wrong, generation does not stop,
+    or the policy is broken. In all three cases, the reward does not belong to the answer.
 
     ## Example
     ```text

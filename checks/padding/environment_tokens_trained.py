@@ -18,7 +18,7 @@ def environment_tokens_trained(
 
     ## Why it matters
     Tokens that the policy did not write are reinforced with the advantage of the policy's response. The policy learns
-    to write the tool's answers itself, and the log-probabilities of these tokens dominate the ratio. If the mask
+    to write the tool's answers itself, and the log-probabilities of the foreign tokens dominate the ratio. If the mask
     excludes the last turn, no final answer is learned. If the mask excludes the end token, the policy does not learn to
     end its turn.
 
@@ -47,8 +47,8 @@ def environment_tokens_trained(
     No finding.
 
     ## What this certifies, and what it does not
-    The probe certifies which tokens of a scripted conversation are marked. It certifies neither the environment nor how
-    the reward is shared between turns.
+    The probe certifies which tokens of a scripted conversation are marked. The probe certifies neither the environment
+    nor how the reward is shared between turns.
 
     ## Known false alarms
     A trainer that excludes turns by design, such as thoughts before a tool call.

@@ -9,7 +9,7 @@ from grpo_doctor.series import Column
     confidence="high",
     explains=("PAD005", "LEN006", "ADV003", "DIV004", "REW001", "REW009", "REW015", "STL001", "GEN005"),
     withholds={
-        "raise-group-size": "the reward function scores the wrong text; a larger group does not fix that",
+        "raise-group-size": "the reward function scores the wrong text; a larger group does not fix the text",
         "filter-dead-groups": "groups have equal rewards because the wrong text is scored",
     },
     invalidates=(
@@ -20,7 +20,7 @@ from grpo_doctor.series import Column
 def left_pad_count_as_position(
     reward_recomputed_gap: Column, chat_header_rate: Column, *, gap: float = 0.02, header: float = 0.05
 ) -> Fires:
-    """The response is extracted at the wrong position: the prompt's token count is used as its end position.
+    """The response is extracted at the wrong position: the prompt's token count is used as the end of the prompt.
 
     ## What it sees
     On 3 of 5 rows, the scored share of valid responses differs by more than 0.02 from the share recomputed from the

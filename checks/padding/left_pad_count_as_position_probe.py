@@ -12,12 +12,12 @@ def probe_extraction(
     extract: Any, render: Any, tokenizer: Any, model: Any = None, prompts: Any = None, rollout: Any = None
 ) -> Fires | None:
     """## What this certifies, and what it does not
-    The probe certifies the boundary between prompt and response for the adapter's prompts. It does not cover later
-    processing of the text (stripping, parsing, truncation by the judge) or the loss mask (PAD002).
+    The probe certifies the boundary between prompt and response for the adapter's prompts. The probe does not cover
+    later processing of the text (stripping, parsing, truncation by the judge) or the loss mask (PAD002).
 
     ## What the probe does
-    The probe pads prompts of unequal length on the left. It appends canary responses of several lengths, with and
-    without EOS, whose ids occur in no prompt. The trainer's own extraction must return exactly the canary ids. Two
+    The probe pads prompts of unequal length on the left. The probe appends canary responses of several lengths, with
+    and without EOS, whose ids occur in no prompt. The trainer's own extraction must return exactly the canary ids. Two
     further prompts contain an EOS in the middle, so a count of pad ids is wrong for both if pad equals EOS.
     """
     craft = probes.crafted_inputs

@@ -27,18 +27,19 @@ def probe_mask(
     whether the loss uses the sampled ids.
 
     ## What the probe does
-    The probe combines prompts of unequal length with canary responses of 1 to 9 tokens, with and without EOS, in
-    batches of one and of several, in both orders. The mask must mark exactly the response tokens. A mask of shape (N,
-    T) refers to the tokens, and a mask of shape (N, T-1) to the positions that predict them. A narrower mask refers to
-    the last tokens. If the trainer has only a `loss`, the mask is the set of positions whose logits get a nonzero
-    gradient. Outside the response, the part of the gradient that comes from the advantages, or from a reference close
-    to the policy, must be zero. Of all tokens, the advantages must move the log-probability of the next token most. The
-    weight of a response must stay the same if the other prompts of its batch are longer; otherwise, severity is
-    **error**. The weight must also stay the same if the longest response of the batch is longer at the same total
-    number of tokens. Otherwise, the mean counts padding, and severity is **warning**. ENT006 checks other gradients
-    outside the responses if `settings` declare an `entropy_coef`. For multi-turn rollouts, the probe passes the result
-    of the rollout to the loss. If the environment answers only tool calls, the probe uses the adapter's `turns`. The
-    loss must train exactly the generated tokens, and no tokens of a tool or of the environment.
+    The probe combines prompts of unequal length with canary responses of 1 to 9 tokens, with and without EOS. The probe
+    uses batches of one sample and of several samples, in both orders. The mask must mark exactly the response tokens. A
+    mask of shape (N, T) refers to the tokens, and a mask of shape (N, T-1) to the positions that predict them. A
+    narrower mask refers to the last tokens. If the trainer has only a `loss`, the mask is the set of positions whose
+    logits get a nonzero gradient. Outside the response, the part of the gradient that comes from the advantages, or
+    from a reference close to the policy, must be zero. Of all tokens, the advantages must move the log-probability of
+    the next token most. The weight of a response must stay the same if the other prompts of its batch are longer;
+    otherwise, severity is **error**. The weight must also stay the same if the longest response of the batch is longer
+    at the same total number of tokens. If the weight changes, the mean counts padding, and severity is **warning**.
+    ENT006 checks other gradients outside the responses if `settings` declare an `entropy_coef`. For multi-turn
+    rollouts, the probe passes the result of the rollout to the loss. If the environment answers only tool calls, the
+    probe uses the adapter's `turns`. The loss must train exactly the generated tokens, and no tokens of a tool or of
+    the environment.
     """
     craft = probes.crafted_inputs
     own = [ids for _, ids in craft.rendered(render, prompts)]
@@ -116,8 +117,9 @@ def _of_masks(mask: Any, own: list[list[int]], words: list[int], eos: int | None
             try:
                 try:
                     batch, responses = probes.generations.put_through(mask, rows, responses, eos)
-                except probes.NotFinite:
-                    infinite += len(rows) > 1  # a single sample may have an advantage of 0 / 0
+                except (probes.NotFinite, probes.Unseen) as error:  # some trainers skip a batch with a NaN loss
+                    # a single sample may have an advantage of 0 / 0
+                    infinite += len(rows) > 1 and isinstance(error, probes.NotFinite)
                     responses = craft.said(words, [(n + 1, ends) for n, ends in told], eos)
                     batch, responses = probes.generations.put_through(mask, rows, responses, eos)
             except probes.NotFinite:
@@ -156,7 +158,7 @@ def _of_loss(
     if 2 * off > moved:
         return fires(
             True,
-            "Log-probabilities and labels are misaligned: at {off} of {moved} trained positions the loss trains a "
+            "Log-probabilities and labels are misaligned: at {off} of {moved} trained positions, the loss trains a "
             "token other than the next one.",
             off=off,
             moved=moved,

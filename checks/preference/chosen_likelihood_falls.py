@@ -29,9 +29,8 @@ def chosen_likelihood_falls(
     The check compares means of the last and the first 5 rows. The implicit reward of the chosen responses has fallen by
     at least 7 and by at least 5 standard errors, and is -7 or below. At a reward of -7, the odds of a chosen response
     are 1 to 1,000 under a sigmoid, although it is the preferred response. Alternatively, the reward of the chosen
-    responses is negative and their log-probability has doubled, which squares the perplexity. Severity is **info** if a
-    held-out metric has not become worse: the last of two or more held-out losses is within 10% of the lowest, or a
-    held-out score has not fallen.
+    responses is negative and their log-probability has doubled, which squares the perplexity. Severity is **info** if
+    the last of at least two held-out losses is within 10% of the lowest, or a held-out score has not fallen.
 
     ## Thresholds
     - `rows`: number of rows over which each mean is computed.
@@ -65,8 +64,8 @@ def chosen_likelihood_falls(
 
     ## Known false alarms
     Runs after supervised training on the chosen responses, whose likelihood can only fall, usually by a little. In the
-    published runs of the DPO authors, the reward of these responses falls by about one. A change of response length,
-    which has the same effect because log-probabilities are sums.
+    published runs of the DPO authors, the reward of the chosen responses falls by about one. A change of response
+    length, which has the same effect because log-probabilities are sums.
 
     ## Remedy
     Compare ten responses of the policy with those of the reference model. If the policy's responses are worse, roll

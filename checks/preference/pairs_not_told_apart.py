@@ -53,15 +53,14 @@ def pairs_not_told_apart(
     ## What it sees
     The check starts at the 40th step and the 12th row. The cases **Flat** and **At its start** require that the loss
     has not fallen beyond its noise. In addition, the reward accuracy must not have gained, and must not exceed one half
-    by more than its noise. **Flat** (warning): the gain of the reward accuracy plus its noise is below a tenth of the
-    possible gain (`series.trajectory`), and the accuracy is not near 1. **At its start** (warning): the mean of the
-    last 12 margins is within 0.02 of 0. Without margins, the mean of the last 12 losses must be within 0.01 of ln 2,
-    the loss at a margin of 0. In addition, the mean of all losses must not be below ln 2 beyond its noise. **At its
-    start** does not count while the learning rate still rises (before step 150 if no learning rate is recorded).
-    Severity is **error** if all margins of the run, or all log-probabilities of the chosen responses, are exactly 0.
-    Three margins of 0 are a **warning** if the learning rate already falls: full updates were made, but the policy
-    still equals its reference. If the largest margin is above 0 and below 0.01 at a recorded learning rate, the rate is
-    too low.
+    by more than its noise. **Flat** (warning): the reward accuracy is not near 1, and its gain plus its noise is below
+    a tenth of the possible gain (`series.trajectory`). **At its start** (warning): the mean of the last 12 margins is
+    within 0.02 of 0. Without margins, the mean of the last 12 losses must be within 0.01 of ln 2, the loss at a margin
+    of 0. In addition, the mean of all losses must not be below ln 2 beyond its noise. **At its start** does not count
+    while the learning rate still rises (before step 150 if no learning rate is recorded). Severity is **error** if all
+    margins of the run, or all log-probabilities of the chosen responses, are exactly 0. Three margins of 0 are
+    a **warning** if the learning rate already falls: full updates were made, but the policy still equals its reference.
+    If the largest margin is above 0 and below 0.01 at a recorded learning rate, the rate is too low.
 
     ## Thresholds
     - `early_rows`: number of steps before which the check does not fire.
@@ -86,7 +85,7 @@ def pairs_not_told_apart(
     reward_margin: 0x60
     learning_rate: 5e-7x60
     ```
-    Error at step 1: The policy does not learn the preference pairs: after 60 rows the loss is 0.6931 and the margin is
+    Error at step 1: The policy does not learn the preference pairs: after 60 rows, the loss is 0.6931 and the margin is
     0.
 
     ```text
@@ -156,4 +155,4 @@ def _what(loss: Any, accuracy: Any, margin: Any, logp: Any, rows: float) -> str:
         *([f"the margin is {number(margin, 2)}"] if margin == margin else []),
         *([f"the reward accuracy is {number(accuracy, 2)}"] if accuracy == accuracy else []),
     ]
-    return f"after {rows:.0f} rows {listed(said)}"
+    return f"after {rows:.0f} rows, {listed(said)}"

@@ -21,17 +21,17 @@ def entropy_coefficient_range(entropy_coef: Column, *, warning_above: float = 0.
     - `error_above`: entropy coefficient above which the severity is error.
 
     ## Why it matters
-    The bonus adds coef x H per token regardless of the answer's quality. Its sign decides the effect of a large
-    coefficient. With the correct sign, entropy rises to that of random tokens (fault `entropy-coefficient-huge`). With
-    a flipped sign, entropy falls to 0 (`flipped-entropy`). At coefficients up to 0.1, the log of one run cannot reveal
-    a flipped sign, but a probe can.
+    The bonus adds coef x H per token regardless of the answer's quality. The sign of the bonus decides the effect of a
+    large coefficient. With the correct sign, entropy rises to that of random tokens (fault `entropy-coefficient-huge`).
+    With a flipped sign, entropy falls to 0 (`flipped-entropy`). At coefficients up to 0.1, the log of one run cannot
+    reveal a flipped sign, but a probe can.
 
     ## Example
     ```text
     settings.entropy_coef: 0.1
     ```
-    Warning: The entropy coefficient is 0.1, 10 times the usual 0.01. Check the sign of the term with a probe: a flipped
-    sign lowers entropy.
+    Warning: The entropy coefficient is 0.1, 10 times the usual 0.01. Check the sign of the entropy term with a probe: a
+    flipped sign lowers entropy.
 
     ```text
     settings.entropy_coef: 0.01
@@ -52,8 +52,8 @@ def entropy_coefficient_range(entropy_coef: Column, *, warning_above: float = 0.
     """
     return fires(
         entropy_coef > warning_above,
-        "The entropy coefficient is {coef:.3g}, {times:.0f} times the usual 0.01. Check the sign of the term with a "
-        "probe: a flipped sign lowers entropy.",
+        "The entropy coefficient is {coef:.3g}, {times:.0f} times the usual 0.01. Check the sign of the entropy term "
+        "with a probe: a flipped sign lowers entropy.",
         hold=(1, 1),
         error=entropy_coef > error_above,
         coef=entropy_coef,

@@ -16,7 +16,7 @@ def few_prompts_declared(
     ## What it sees
     The number of prompts per update is computed from the declared batch size, processes and group size. The check fires
     below 8 prompts or, if the number of GPUs is unknown, at up to 2 prompts per GPU. Severity is always **info**.
-    CFG008 judges the number that a log records.
+    CFG008 judges the number of prompts that a log records.
 
     ## Thresholds
     - `prompts_below`: number of prompts per update below which the check fires.

@@ -16,7 +16,7 @@ def few_prompts_per_update(groups: Column, *, info_prompts: float = 8, warning_p
 
     ## Why it matters
     Adam makes a full-size step, whatever the batch size. With three prompts, most of them in zero-variance groups, one
-    prompt determines the direction of the step. ADV012 judges how many groups carry a signal.
+    prompt determines the direction of the step. ADV012 judges how many groups have a signal.
 
     ## Example
     ```text

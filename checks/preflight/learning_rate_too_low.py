@@ -20,8 +20,8 @@ def learning_rate_too_low(
 
     ## What it sees
     For LoRA, severity is **info** at a rate of 2e-6 or less, and **warning** at 5e-7 or less. A recorded rate counts
-    only after ten rows without an increase. For declared full fine-tuning, severity is **info** at 2e-7 or less, and
-    **warning** at 1e-7 or less. Runs that do not declare whether they train an adapter, and optimizers whose steps
+    only after ten rows without an increase. For declared full fine-tuning, severity is **info** at 2e-7 or less,
+    and **warning** at 1e-7 or less. Runs that do not declare whether they train an adapter, and optimizers whose steps
     differ from Adam's, are not checked.
 
     ## Thresholds
@@ -33,7 +33,7 @@ def learning_rate_too_low(
 
     ## Why it matters
     Adam moves each weight by about the learning rate per step. At 1e-7, a thousand steps move a weight by at most 1e-4.
-    Such a change is smaller than the resolution of bfloat16 for weights near 0.1, so updates are lost to rounding.
+    A change of 1e-4 is smaller than the resolution of bfloat16 for weights near 0.1, so updates are lost to rounding.
 
     ## Example
     ```python

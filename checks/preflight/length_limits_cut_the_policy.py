@@ -17,7 +17,7 @@ def length_limits_cut_the_policy(
     """The length limits truncate or lengthen responses of the initial policy.
 
     ## What it sees
-    In the median of the first three rows, more than 5% of the responses are truncated, so the limit is below the 95th
+    In the median of the first three rows, more than 5% of the responses are truncated. The limit is then below the 95th
     percentile of the initial policy's lengths. The check also fires if EOS is suppressed in more than 25% of the
     responses, so that the minimum is above the 25th percentile. LEN003 reports shares of truncated responses above 10%,
     and LEN004 shares of responses with EOS suppressed above 50%.
@@ -47,7 +47,7 @@ def length_limits_cut_the_policy(
 
     ## Known false alarms
     Runs that recover as they learn to write shorter responses. Severity is therefore **info**. If you have supervised
-    answers, use the percentiles of the lengths of these answers instead.
+    answers, use the percentiles of their lengths instead of this check.
 
     ## Remedy
     Set max_new_tokens to at least the 95th percentile of response lengths, and min_new_tokens to at most the 25th (or

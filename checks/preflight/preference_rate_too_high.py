@@ -17,9 +17,9 @@ def preference_rate_too_high(
     """The learning rate is above the usual range for preference training.
 
     ## What it sees
-    The check applies to DPO, KTO, CPO, IPO and SimPO. For full fine-tuning, or without a declared adapter, severity is
-    **info** above 5e-6. Severity is **warning** at 2e-5 or more if full fine-tuning is declared. For LoRA, severity is
-    **warning** at 5e-4 or more. ORPO and reward models, which train at 1e-5, are not checked.
+    The check applies to DPO, KTO, CPO, IPO and SimPO. For full fine-tuning, or without a declared adapter, severity
+    is **info** above 5e-6. Severity is **warning** at 2e-5 or more if full fine-tuning is declared. For LoRA, severity
+    is **warning** at 5e-4 or more. ORPO and reward models, which train at 1e-5, are not checked.
 
     ## Thresholds
     - `full_info`: learning rate of full fine-tuning above which the severity is info.

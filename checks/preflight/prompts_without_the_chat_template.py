@@ -22,8 +22,8 @@ def prompts_without_the_chat_template(
     contains "instruct", "it" or "chat".
 
     ## Why it matters
-    An instruct model was trained on chat turns. It continues plain text like a document, often without ending its turn,
-    up to the length limit. Training must then first teach the behaviour that the template provides.
+    The model was trained on chat turns. An instruct model continues plain text like a document, often without ending
+    its turn, up to the length limit. Training must then first teach the behaviour that the template provides.
 
     ## Example
     ```python

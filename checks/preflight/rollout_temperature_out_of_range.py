@@ -18,10 +18,10 @@ def rollout_temperature_out_of_range(
     """The rollout temperature is far from that of the trained policy.
 
     ## What it sees
-    Severity is **info** for a sampling temperature below 0.6, and **warning** below 0.4 or above 1.5. Severity stays
-    **info** in a custom training script, whose `generate` call may have another purpose, and for a model whose tokens
-    are actions. Severity is **error** if the temperature is lowered to below 0.5 during the run. CFG014 reports greedy
-    rollouts.
+    Severity is **info** for a sampling temperature below 0.6, and **warning** below 0.4 or above 1.5. Severity
+    stays **info** in a custom training script, whose `generate` call may have another purpose, and for a model whose
+    tokens are actions. Severity is **error** if the temperature is lowered to below 0.5 during the run. CFG014 reports
+    greedy rollouts.
 
     ## Thresholds
     - `cold_below`: sampling temperature below which the severity is info.

@@ -27,8 +27,8 @@ def router_differs_in_rollouts(
 
     ## Why it matters
     Small numerical differences between engine and trainer change which experts are selected. The probability of a token
-    then differs by large factors, and token-level ratios clip or amplify the wrong tokens. Such runs drift and then
-    collapse.
+    then differs by large factors, and token-level ratios clip or amplify the wrong tokens. Runs with different experts
+    in engine and trainer drift and then collapse.
 
     ## Example
     ```shell

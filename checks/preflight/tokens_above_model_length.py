@@ -32,11 +32,11 @@ def tokens_above_model_length(
     No finding.
 
     ## Known false alarms
-    Datasets whose prompts are much shorter than their limit. A prompt limit that covers prompt and response together
-    (ms-swift's `max_length`, OpenRLHF's `data.max_len`); the check does not add it to the response limit. NeMo-RL's own
-    configurations use the same length for engine and response, and request only the tokens that remain after the
-    prompt. The settings `sequence_len` of axolotl and `seq_len` of prime-rl are not engine limits: longer samples are
-    truncated before training.
+    Datasets whose prompts are much shorter than the prompt limit. A prompt limit that covers prompt and response
+    together (ms-swift's `max_length`, OpenRLHF's `data.max_len`); the check does not add it to the response limit.
+    NeMo-RL's own configurations use the same length for engine and response, and request only the tokens that remain
+    after the prompt. The settings `sequence_len` of axolotl and `seq_len` of prime-rl are not engine limits: longer
+    samples are truncated before training.
 
     ## Remedy
     Raise the engine's maximum length to prompt + response.

@@ -23,7 +23,7 @@ def warmup_fills_the_run(
     - `least_steps`: total number of steps at or above which the warm-up is judged.
 
     ## Why it matters
-    The run reaches the declared learning rate late or never. It looks stable but learns little. A ratio of 0.95 is
+    The run reaches the declared learning rate late or never. The run looks stable but learns little. A ratio of 0.95 is
     usually a decay or a beta in the wrong field.
 
     ## Example

@@ -13,8 +13,8 @@ def effective_sample_size_low(
     """The importance weights concentrate on a few samples: the effective sample size is close to 0.
 
     ## What it sees
-    The effective sample size of the importance weights is (sum w)^2 / sum w^2, as a share of the batch. Severity is
-    **warning** if the mean of the last 5 rows is below 10%, and **error** if it is below 2%.
+    The effective sample size of the importance weights is (sum w)^2 / sum w^2, as a share of the batch. Severity
+    is **warning** if the mean of the last 5 rows is below 10%, and **error** if it is below 2%.
 
     ## Thresholds
     - `low`: share of the batch, 0 to 1, below which the severity is warning. At 10%, the gradient is as noisy as with a

@@ -17,9 +17,9 @@ def importance_weight_off_one(
 
     ## What it sees
     Trainer and rollout engine agree per token: the k3 KL is below 0.01, or the mean difference is below 0.11 nats.
-    Severity is **info** if the mean importance weight is outside 0.8 to 1.25 on two consecutive rows. Severity is
-    **warning** if the weight is outside 0.5 to 2 on one row. Severity is **error** if the weight is below 0.25, unless
-    the reward has gained.
+    Severity is **info** if the mean importance weight is outside 0.8 to 1.25 on two consecutive rows. Severity
+    is **warning** if the weight is outside 0.5 to 2 on one row. Severity is **error** if the weight is below 0.25,
+    unless the reward has gained.
 
     ## Thresholds
     - `agree`: k3 KL, in nats per token, below which rollout engine and trainer agree token by token.
@@ -31,8 +31,8 @@ def importance_weight_off_one(
     ## Why it matters
     Under the rollout engine's distribution, the expected weight is exactly 1. Summed over a response of 1,000 tokens,
     differences of 0.001 per token become large factors. A cap or a mask removes the large factors and keeps the small
-    ones, so the mean falls. Every gradient is multiplied by this mean, and the loss is tiny although the policy is
-    fine.
+    ones, so the mean falls. Every gradient is multiplied by the mean weight, and the loss is tiny although the policy
+    is fine.
 
     ## Example
     ```text
@@ -49,8 +49,8 @@ def importance_weight_off_one(
     No finding.
 
     ## Known false alarms
-    Small batches of sequence-level weights, which scatter widely. Trainers that do not correct the mismatch but log the
-    columns as 0; no weight can be 0, so such rows are skipped.
+    Small batches with sequence-level weights, which vary widely. Trainers that do not correct the mismatch but log the
+    columns as 0. No weight can be 0, so the check skips rows with a weight of 0.
 
     ## Remedy
     Use weights per token, or the mean over the response (as GSPO does), instead of the sum.

@@ -19,12 +19,12 @@ def importance_weights_mostly_clipped(
     ## Thresholds
     - `many`: share of tokens, 0 to 1, above which the severity is warning, because truncation is intended for rare
       outliers.
-    - `most`: share of tokens, 0 to 1, above which the severity is error: the policy trains on a small, biased part of
+    - `most`: share of tokens, 0 to 1, above which the severity is error, because the policy trains on a small part of
       the batch.
 
     ## Why it matters
-    Masked tokens are not trained, and truncated tokens get the wrong weight. The remaining tokens are those that have
-    barely changed.
+    Masked tokens are not trained, and truncated tokens get the wrong weight. The remaining tokens are those whose
+    log-probabilities have barely changed.
 
     ## Example
     ```text

@@ -18,10 +18,10 @@ def loss_not_as_declared(
 
     ## What it sees
     On four responses of two lengths, the probe measures the weight that the loss gives to the log-probability of each
-    token. It measures the weights at a ratio of 1, and again with a changed ratio of the first token. The weights show
-    how the loss averages over tokens, the level of the ratio (token or sequence), the clip and the KL estimator. The
-    probe fires if `loss_type`, `loss_agg_mode` or `importance_sampling_level` declares a different form, or if the KL
-    term is k3 with the difference reversed.
+    token. The probe measures the weights at a ratio of 1, and again with a changed ratio of the first token. The
+    weights show how the loss averages over tokens, the level of the ratio (token or sequence), the clip and the KL
+    estimator. The probe fires if `loss_type`, `loss_agg_mode` or `importance_sampling_level` declares a different form,
+    or if the KL term is k3 with the difference reversed.
 
     ## Why it matters
     A mean over tokens gives long responses more weight than a mean over responses, and a constant divisor changes the

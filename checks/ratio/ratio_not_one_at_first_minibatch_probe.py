@@ -21,16 +21,16 @@ def probe_ratio(
     """## What this certifies, and what it does not
     The probe scores canary responses twice without an update in between. The first pass uses `old_logprobs` if the
     adapter has it, or else `logprobs`. The second pass uses `logprobs`, in the mode in which the trainer's own step
-    leaves the model. For a `loss` that is a single function, the probe compares the forward pass that has a gradient
-    with the pass that acts as the old policy. It also tests whether the clip already acts before any update, for
-    example because the old scores use a different temperature. RAT007 reports a clip whose range excludes 1, which
-    stops all tokens of one sign. If a loss itself samples, and weights tokens by the log-probabilities of its sampler,
-    all tokens of a response must have the same weight or be discounted. A mean |ratio - 1| above 1e-2 (5e-2 in half
+    leaves the model. For a `loss` that is a single function, the probe compares the pass with a gradient and the pass
+    that acts as the old policy. The probe also tests whether the clip already acts before any update, for example
+    because the old scores use a different temperature. RAT007 reports a clip whose range excludes 1, which stops all
+    tokens of one sign. A loss that samples by itself may weight tokens by the log-probabilities of its sampler. All
+    tokens of a response must then have the same weight or be discounted. A mean |ratio - 1| above 1e-2 (5e-2 in half
     precision) is a finding. Severity is **warning** if there is no evidence that updates run in train mode, or if
-    dropout in the loss is the reason. If the old scores come from the module of the policy or of the reference, the
-    probe then changes the weights slightly, and the old scores must change, too. The probe certifies that the trainer's
-    process uses the same function for scoring at rollout time and at update time. GEN004 and RAT004 check the
-    generator's own log-probabilities.
+    dropout in the loss is the reason. If the old scores come from the policy or the reference, the probe changes its
+    weights slightly, and the old scores must also change. The probe certifies that the trainer's process uses the same
+    function for scoring at rollout time and at update time. GEN004 and RAT004 check the generator's own
+    log-probabilities.
 
     ## Thresholds of the probe
     - `limit`: mean |ratio - 1| without an update, up to which scoring counts as identical.
@@ -63,7 +63,7 @@ def probe_ratio(
         return _not_one(ratio, drops, mode is not None)
     if not composite or not probes.from_loss.old_is_own(logprobs):
         return None
-    probes.loss_trials.move(model)  # at first the reference equals the policy, and may serve as the old policy
+    probes.loss_trials.move(model)  # at first, the reference equals the policy and may serve as the old policy
     ratio, off = off_one()
     return fires(
         off,
@@ -76,7 +76,7 @@ def probe_ratio(
 
 
 FAR = 0.5
-"""Log-ratio by which the sampler's log-probability of a token is changed."""
+"""Log-ratio by which the probe changes the sampler's log-probability of a token."""
 
 Rows = list[list[int]]
 
@@ -132,8 +132,8 @@ def _not_one(ratio: float, drops: bool, mode_is_known: bool) -> Fires:
 
 
 def _stopped(loss: Any, model: Any, render: Any, tokenizer: Any, prompts: Any) -> Fires | None:
-    """Return a finding if a negative advantage lowers tokens that a positive one does not raise. Only a ratio above the
-    clip bound explains such tokens. The reverse counts in samples with tokens that move both ways."""
+    """Return a finding if a negative advantage lowers tokens that a positive one does not raise. Only a ratio beyond
+    the clip bound explains a token that moves one way. The reverse counts in samples with tokens that move both ways."""
     push = probes.gradient_effect
     made, responses = push.four(render, tokenizer, model, prompts, push.LONGER)
     up, down = ([s * sign for s in push.SIGNS] for sign in (1.0, -1.0))

@@ -24,12 +24,12 @@ def ratio_or_clip_reversed(
     The probe uses four samples, two with a positive and two with a negative advantage. Severity is **critical** if the
     loss moves a sample against its advantage. At ratios of 1.65 and 0.61, the clip may stop a step that increases the
     distance to the old policy. Severity is **error** if the clip stops a step that decreases the distance (A > 0 at
-    0.61, or A < 0 at 1.65). If the clip acts and `settings` declare `epsilon`, the clip must not act at 0.8 of the
-    bound, and must act at 1.25 of the bound; otherwise, severity is **error**. Severity is also **error** if a sample
-    has no gradient at a ratio of 1. If `settings` declare `epsilon`, the old log-probabilities that the `objective`
-    receives must affect the gradient; otherwise, severity is **error**. A forward pass of the policy without gradient
-    on the samples must also affect the gradient, unless the pass is used only for logging. Otherwise, severity is
-    **warning** if `epsilon` is declared, and **info** if it is not.
+    0.61, or A < 0 at 1.65). If `settings` declare `epsilon`, a clip must not act at 0.8 of the bound, and must act at
+    1.25 of the bound. Otherwise, severity is **error**. Severity is also **error** if a sample has no gradient at a
+    ratio of 1. If `settings` declare `epsilon`, the old log-probabilities that the `objective` receives must affect the
+    gradient; otherwise, severity is **error**. A forward pass of the policy without gradient on the samples must also
+    affect the gradient, unless the pass is used only for logging. If the pass has no effect, severity is **warning**
+    with a declared `epsilon`, and **info** without one.
 
     ## Why it matters
     The minimum of the clipped and the unclipped objective is pessimistic: it ignores gains beyond the bound but not
@@ -62,12 +62,12 @@ def ratio_or_clip_reversed(
 
     ## What this certifies, and what it does not
     The probe certifies the direction of the policy gradient for samples of either sign, at three ratios. The probe uses
-    the trainer's `objective`. Without an `objective`, it uses a `loss` that takes its old log-probabilities from a
-    forward pass without gradient, from a sampling loop, or from a scripted engine. A loss that divides by its own
+    the trainer's `objective`. Without an `objective`, the probe uses a `loss`. The old log-probabilities of the `loss`
+    come from a forward pass without gradient, a sampling loop, or a scripted engine. A loss that divides by its own
     detached log-probabilities always has a ratio of 1, so only the sign is certified. If the loss itself samples and
     weights tokens by the log-probabilities of its sampler, a weight that is inverted or applied twice is an error. The
-    same applies if a sampling loop draws by means other than `multinomial` and `argmax`. The probe certifies neither
-    that the old log-probabilities are correct (RAT003) nor the size of a step.
+    rule for weights also applies to a sampling loop that draws by means other than `multinomial` and `argmax`. The
+    probe certifies neither that the old log-probabilities are correct (RAT003) nor the size of a step.
 
     ## Known false alarms
     Methods that exclude tokens far from the old policy on both sides (IcePop and other double-sided masks). Deliberate
@@ -146,8 +146,8 @@ def _of_weights(times: list[float]) -> Fires:
 
 
 def _of_objective(objective: Any, log_ratios: list[float]) -> Any:
-    """Return how much the objective raises the two response tokens of each sample, in shape (4, 2). The first token has
-    these log-ratios."""
+    """Return how much the objective raises the two response tokens of each sample, in shape (4, 2). ``log_ratios`` are
+    those of the first token."""
     import torch
 
     mask = torch.tensor([[0.0, 1.0, 1.0]] * 4)
@@ -227,12 +227,12 @@ def _words(against: int, lost: int, wrong: list[str], silent: int, ignored: bool
         return f"{silent} of 4 samples have no gradient at a ratio of 1, where no clip should apply."
     if lost:
         return (
-            f"The clip acts on the wrong side. In {lost} of 2 cases, the clip blocks updates back towards the old "
-            f"policy (A > 0 at a ratio of 0.61, A < 0 at 1.65)."
+            f"The clip acts on the wrong side. In {lost} of 2 cases, updates back towards the old policy are blocked "
+            f"(A > 0 at a ratio of 0.61, A < 0 at 1.65)."
         )
     if wrong:
         return f"The clip does not act at the declared bounds: {', '.join(wrong)}."
     return (
-        "The loss does not use the policy's no-gradient log-probabilities. If these are the old log-probabilities, "
-        "the ratio is always 1 and the clip never applies."
+        "The loss does not use the log-probabilities of the policy's no-gradient pass. If this pass computes the old "
+        "log-probabilities, the ratio is always 1 and the clip never applies."
     )

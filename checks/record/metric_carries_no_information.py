@@ -19,8 +19,8 @@ def metric_carries_no_information(
     """A metric is constant, so it provides no information.
 
     ## What it sees
-    The check fires if all values of a metric are equal and there are at least ten. The metrics are EOS suppression,
-    mean advantage, judge failures and top-1 probability. KL003 and RAT002 report a constant KL or clip fraction.
+    The check fires if a metric has at least ten values and all of them are equal. It covers EOS suppression, mean
+    advantage, judge failures and top-1 probability. KL003 and RAT002 report a constant KL or clip fraction.
 
     ## Thresholds
     - `least_rows`: minimum number of equal values.

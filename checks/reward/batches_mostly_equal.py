@@ -44,17 +44,18 @@ def batches_mostly_equal(
     its maximum (`series.trajectory`). ADV003 judges logs that count zero-variance groups. Half of the batches are
     sufficient if all batches without spread have the same reward and the same mean length. Prompts differ from step to
     step, so the policy then gives the same answer to all prompts. Two in five batches are sufficient if all batches
-    without spread have the same negative reward. In every other run, half of the batches are an **info** unless the
-    task is solved.
+    without spread have the same negative reward. In every other run, severity is **info** at half of the batches unless
+    the task is solved.
 
     ## Thresholds
     - `rows`: number of last rewards over which batches without spread are counted; at least twice as many must be
       recorded.
     - `mostly_share`: share of batches without spread, 0 to 1, at or above which rewards are mostly equal.
-    - `pinned_share`: the same share if all batches without spread have the same reward below 0.
+    - `pinned_share`: share of batches without spread at or above which the check fires if all of them have the same
+      reward below 0.
     - `many`: minimum number of rewards for severity error (REW001 judges a constant reward).
-    - `alike_share`: the same share if all batches without spread have the same reward and the same mean length, and for
-      severity info.
+    - `alike_share`: share of batches without spread at or above which the severity is info, or warning if all of them
+      have the same reward and length.
 
     ## Why it matters
     The advantage is the reward minus the group's mean, so equal rewards make it zero for every response, by identity. A

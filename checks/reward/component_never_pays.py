@@ -14,8 +14,8 @@ the range is enough, because 0 is then its neutral value."""
 
 
 def at_top(series: Trajectory) -> bool:
-    """Return whether the last values of a varying component are at the top of its range. Such a component has a small
-    scale, or is a penalty that does not apply."""
+    """Return whether the last values of a varying component are at the top of its range. A component at its top has a
+    small scale, or is a penalty that does not apply."""
     share = CEILING if series.low >= 0 else 0.5
     return series.high > series.low and series.recent >= series.low + share * (series.high - series.low)
 
@@ -55,19 +55,19 @@ def component_never_pays(
     """A reward component, or every component except formatting, stays at its minimum although the reward rises.
 
     ## What it sees
-    After 20 rows, the reward has gained (`series.trajectory`), but one of its components has not. That component is at
-    its minimum (its lowest value, at most 0) on 85% of its rows. Alternatively, it has never exceeded its minimum by
-    more than a tenth of an equal share of the current reward. The check ignores components whose names mean formatting
-    or a penalty. It also ignores components at the top of their range, or in its upper half if they have been below 0.
-    Unless its name means correctness, a component that is 0 on every row (a penalty that never applied) is ignored. The
-    same applies to a component that varies but stays below 0 (a cost). The check also fires if, after 20 rows and
-    regardless of the reward, only components whose names mean formatting have been above 0. Severity is then **info**,
-    and **warning** after 40 rows.
+    After 20 rows, the reward has gained (`series.trajectory`), but one of its components has not. The component is at
+    its minimum (its lowest value, at most 0) on 85% of its rows. Alternatively, the component has never exceeded its
+    minimum by more than a tenth of an equal share of the current reward. The check ignores components whose names mean
+    formatting or a penalty. The check also ignores components at the top of their range, or in its upper half if they
+    have been below 0. Unless its name means correctness, a component that is 0 on every row (a penalty that never
+    applied) is ignored. A component that varies but stays below 0 (a cost) is also ignored. The check also fires if,
+    after 20 rows and regardless of the reward, only components whose names mean formatting have been above 0. Severity
+    is then **info**, and **warning** after 40 rows.
 
     ## Thresholds
     - `early_rows`: number of rows before which the check does not fire.
-    - `never_paid_share`: height above the minimum, as a share of the current reward divided by the number of
-      components, up to which a component counts as always at its minimum.
+    - `never_paid_share`: height above the minimum up to which a component counts as at its minimum, as a share of
+      reward / number of components.
     - `patience`: number of rows after which a component other than formatting should have been above 0 at least once.
 
     ## Why it matters
@@ -91,7 +91,7 @@ def component_never_pays(
     A component on a far smaller scale than the others. A penalty whose name does not indicate a penalty.
 
     ## Remedy
-    Read ten responses and score them with the function of this component. If the function can return more than 0, raise
+    Read ten responses and score them with the function of the component. If the function can return more than 0, raise
     its weight, or give partial credit so that the first successes have an effect.
 
     ## Sources

@@ -22,9 +22,10 @@ def fallback_rewarded(
     """Invalid responses get nearly the reward of valid ones, because a fallback is scored instead.
 
     ## What it sees
-    The check compares the mean reward of invalid steps (at least 90% invalid or replaced responses) with that of valid
-    steps (at most 30%). It requires five steps of each kind. It fires if invalid steps get more than half of the mean
-    reward of valid steps. Both means are measured from 0, or from the lowest recorded reward if that is lower.
+    The check compares the mean reward of invalid steps with that of valid steps. In an invalid step, at least 90% of
+    the responses are invalid or replaced. In a valid step, at most 30% are. The check requires five steps of each kind.
+    It fires if the mean reward of invalid steps is more than half of that of valid steps. Both means are measured from
+    0, or from the lowest recorded reward if it is lower.
 
     ## Thresholds
     - `least_steps`: minimum number of steps of each kind.
@@ -34,8 +35,8 @@ def fallback_rewarded(
       fires.
 
     ## Why it matters
-    The policy is rewarded for text that it did not write: advantages are noise, and the reward does not show a total
-    collapse of the output.
+    The policy is rewarded for text that it did not write. Advantages are then noise, and the reward does not show a
+    total collapse of the output.
 
     ## Example
     ```text

@@ -33,11 +33,11 @@ def held_out_score_does_not_follow(
 
     ## What it sees
     The check requires at least eight held-out scores between 0 and 1, and a training measure that has gained 0.1 of its
-    scale. The training measure is the success rate, if it has gained. Otherwise, it is the reward components other than
-    formatting, or else the reward. A reward that is not between 0 and 1 is divided by the range of single rewards. The
-    gain is measured from the first evaluation. The check fires if the held-out gain, plus its noise, is below half of
-    the training gain. The first held-out score plus half of the training gain must be at most 0.95. REW015 reports a
-    held-out score that has fallen.
+    scale. The training measure is the success rate, if it has gained. Otherwise, the measure is the reward components
+    other than formatting, or else the reward. A reward that is not between 0 and 1 is divided by the range of single
+    rewards. The gain is measured from the first evaluation. The check fires if the held-out gain, plus its noise, is
+    below half of the training gain. The first held-out score plus half of the training gain must be at most 0.95.
+    REW015 reports a held-out score that has fallen.
 
     ## Thresholds
     - `evaluations`: minimum number of held-out scores, so that their noise can be estimated.
@@ -69,8 +69,8 @@ def held_out_score_does_not_follow(
 
     ## Remedy
     Read ten high-reward responses. Score held-out prompts of the training distribution with the training reward
-    function. If that reward rises, the evaluation measures something different. If it does not rise, train on more
-    prompts and for fewer epochs.
+    function. If the training reward rises on held-out prompts, the evaluation measures something different. If not,
+    train on more prompts and for fewer epochs.
 
     ## Sources
     arXiv 2210.10760 (over-optimisation of a proxy reward). rldoctor 0.2, scenario `length_hacking`: the training reward

@@ -10,8 +10,9 @@ def judge_failures(
     """The judge failed to score some responses.
 
     ## What it sees
-    The check averages `judge_failure_rate` over the last 10 recorded steps. Severity is **warning** above 2% and
-    **error** above 10%. Failures are timeouts, unparsable verdicts, refused calls and scores from a fallback heuristic.
+    The check averages `judge_failure_rate` over the last 10 recorded steps. Severity is **warning** above 2%
+    and **error** above 10%. Failures are timeouts, unparsable verdicts, refused calls and scores from a fallback
+    heuristic.
 
     ## Thresholds
     - `rows`: number of rows over which failures are averaged.

@@ -14,9 +14,9 @@ def longer_responses_score_higher(
     """Within each step, longer responses get higher rewards, and responses grow over the run.
 
     ## What it sees
-    The check correlates reward and length (in characters) over all responses of a step, or over the saved ones. The
-    check averages the correlation over ten steps with at least four responses. Severity is **info** if the correlation
-    is above 0.7. Severity is **warning** if responses are also at least 1.5 times as long as at the start.
+    The check correlates reward and length (in characters) over all responses of a step, or over the saved responses.
+    The check averages the correlation over ten steps with at least four responses. Severity is **info** if the
+    correlation is above 0.7. Severity is **warning** if responses are also at least 1.5 times as long as at the start.
 
     ## Thresholds
     - `correlation`: correlation of reward and length, -1 to 1, above which the check fires. At 0.7, length explains

@@ -21,9 +21,9 @@ def outcome_hides_fallback(
     """The success rate stays high while almost all responses are invalid.
 
     ## What it sees
-    The check compares the mean success_rate (or eval_score) of invalid steps (at least 90% invalid or replaced
-    responses) with that of valid steps (at most 30%). It requires five steps of each kind. It fires if the mean of
-    invalid steps is more than half of the mean of valid steps.
+    The check compares the mean success_rate (or eval_score) of invalid steps with that of valid steps. In an invalid
+    step, at least 90% of the responses are invalid or replaced. In a valid step, at most 30% are. The check requires
+    five steps of each kind. It fires if the mean of invalid steps is more than half of the mean of valid steps.
 
     ## Thresholds
     - `least_steps`: minimum number of steps of each kind.

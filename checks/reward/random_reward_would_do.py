@@ -19,9 +19,9 @@ def random_reward_would_do(found: Comparison) -> Fires | None:
     """A Qwen model improved, but there is no control run with a random reward.
 
     ## What it sees
-    NEW trains a model of the Qwen2 family and learns, and neither reward, task nor name marks BASE as a control run
-    (random, spurious, shuffled, format only). The check also fires if BASE is such a control run and NEW is not better
-    beyond noise.
+    NEW trains a model of the Qwen2 family and learns, and BASE is not a control run. The reward, task or name of a
+    control run contains a word such as random, spurious, shuffled or format. The check also fires if BASE is a control
+    run and NEW is not better beyond noise.
 
     ## Why it matters
     Qwen2.5-Math-7B gained 21.4 points on MATH-500 with a random reward, 16.4 with a format reward, and 29.1 with the

@@ -51,13 +51,12 @@ def reward_constant_or_saturated(
 ) -> Fires:
     """Every response gets the same reward, so there is no gradient.
 
-    ## What it sees
-    **Constant**: the rewards of each batch have no spread for 20 steps and 10 recorded rewards. No spread means that
-    `reward_std`, or `reward_max` minus `reward_min`, is at most 1e-6. If no spread is recorded, the batch means must be
-    identical. The first four rows of the run are enough if spread and gradient norm are both 0. In a log with one row
-    per ten steps, the check fires at the tenth row at the earliest. Batches without spread do not count while a series
-    of this length has a chance probability above 1e-5, given the share of such batches so far. In batches of a single
-    prompt, equal rewards are common.
+    ## What it sees **Constant**: the rewards of each batch have no spread for 20 steps and 10 recorded rewards. No
+    spread means that `reward_std`, or `reward_max` minus `reward_min`, is at most 1e-6. If no spread is recorded, the
+    batch means must be identical. The first four rows of the run are enough if spread and gradient norm are both 0. In
+    a log with one row per ten steps, the check fires at the tenth row at the earliest. Batches without spread do not
+    count while the probability of the series by chance is above 1e-5. The probability follows from the share of batches
+    without spread so far. In batches of a single prompt, equal rewards are common.
 
     **Solved**: the success rate, or a reward on a scale of 0 to 1, averages at least 0.98 over the last 20 recorded
     rewards.
@@ -76,7 +75,7 @@ def reward_constant_or_saturated(
 
     ## Thresholds
     - `steps`: number of steps over which the reward must be constant or the task must be solved.
-    - `least_rewards`: minimum number of recorded rewards in these steps.
+    - `least_rewards`: minimum number of recorded rewards within `steps`.
     - `proving_rewards`: number of recorded rewards, all without spread and with a gradient of 0, that prove a constant
       reward.
     - `solved_from`: success rate or reward, 0 to 1, at or above which the task counts as solved.

@@ -8,7 +8,7 @@ def reward_function_breaks(reward: Any, graded: Any, tokenizer: Any = None, rend
     """The reward function raises an exception, returns NaN, mixes up responses or rejects a correct answer.
 
     ## What it sees
-    The probe scores the adapter's graded responses, and texts on which parsers fail. Such texts are an empty text, a
+    The probe scores the adapter's graded responses, and texts on which parsers fail. The texts include an empty text, a
     response cut in half, unbalanced tags and braces, `1/0`, `nan`, 5,000 digits, a superscript, and a NUL character.
     Each text must get a finite number or None. Several responses in one call must get the same rewards, in the same
     order, as if each were scored alone. A function with TRL's signature must accept `**kwargs`, because it receives
@@ -16,9 +16,9 @@ def reward_function_breaks(reward: Any, graded: Any, tokenizer: Any = None, rend
     same reward with and without that tag.
 
     ## Why it matters
-    An exploring policy writes such texts within the first hundred steps. An exception ends the run, and a NaN reaches
-    the advantages of its whole group. A format reward is always 0 if it requires a tag that the template has already
-    written.
+    An exploring policy writes empty, truncated and malformed texts within the first hundred steps. An exception ends
+    the run, and a NaN reaches the advantages of its whole group. A format reward is always 0 if it requires a tag that
+    the template has already written.
 
     ## Example
     ```python
@@ -52,8 +52,8 @@ def reward_function_breaks(reward: Any, graded: Any, tokenizer: Any = None, rend
     No finding.
 
     ## What this certifies, and what it does not
-    The probe certifies the scoring of these texts on the graded examples. The probe does not certify the accuracy of
-    the verifier (see REW012), timeouts, or the behaviour of a remote judge under load.
+    The probe certifies the scoring of the texts listed above on the graded examples. The probe does not certify the
+    accuracy of the verifier (see REW012), timeouts, or the behaviour of a remote judge under load.
 
     ## Known false alarms
     A function that takes token ids instead of texts.

@@ -56,19 +56,19 @@ def reward_hacking_divergence(
 
     ## What it sees
     Starting at the 20th reward, the check requires that the reward has gained and has not fallen (`series.trajectory`).
-    The check compares the reward with the trajectories of three other metrics (unless they are the reward itself): the
-    held-out score, the success rate and the share of valid responses. Severity is **error** if one of the three metrics
-    has lost 30% of its best level and half of its range. Severity is **warning** if one of the three metrics has fallen
-    by less, but beyond its noise. Severity is also **warning** if a metric's mean of 5 values has never been above 0.05
-    while the reward rose by twice that value. The onset is the step at which the fallen metric was best, because a
-    policy that optimises something else gets worse gradually. If there are five or more held-out scores and they have
-    not fallen, the other two metrics do not count. Severity is **info** if no other metric is recorded. Reward hacking
-    cannot then be ruled out, because the reward curve also looks excellent if the policy exploits the reward function.
-    REW007 and REW011 judge the components of the reward, including those that are only logged.
+    The check compares the reward with the trajectories of the held-out score, the success rate and the share of valid
+    responses, unless a metric is the reward itself. Severity is **error** if one of the three metrics has lost 30% of
+    its best level and half of its range. Severity is **warning** if one of the three metrics has fallen by less, but
+    beyond its noise. Severity is also **warning** if a metric's mean of 5 values has never been above 0.05 while the
+    reward rose by twice that value. The onset is the step at which the fallen metric was best, because a policy that
+    optimises something else gets worse gradually. If there are five or more held-out scores and they have not fallen,
+    the success rate and the share of valid responses do not count. Severity is **info** if no other metric is recorded.
+    Reward hacking cannot then be ruled out, because the reward curve also looks excellent if the policy exploits the
+    reward function. REW007 and REW011 judge the components of the reward, including components that are only logged.
 
     ## Thresholds
-    - `rows`: number of values averaged for a metric that stays near 0, and number of held-out scores that are
-      sufficient to ignore the other two metrics.
+    - `rows`: number of values averaged for a metric near 0, and number of held-out scores that are sufficient without
+      the other metrics.
     - `early_rewards`: number of rewards before which the check does not fire.
     - `floor`: mean score, 0 to 1, up to which the other metric counts as near 0.
 
@@ -96,7 +96,7 @@ def reward_hacking_divergence(
 
     ## Remedy
     Read ten responses of the last steps. Close the loophole in the reward function, and log the reward together with
-    the intended metric. Roll back to the checkpoint that is best by that metric.
+    the intended metric. Roll back to the checkpoint that is best by the intended metric.
 
     ## Sources
     arXiv 2210.10760 (over-optimisation of a proxy). Fault `length-bonus` of the engine.

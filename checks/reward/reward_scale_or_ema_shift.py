@@ -11,10 +11,9 @@ def reward_scale_or_ema_shift(
 
     ## What it sees
     The check compares the medians of mean and spread of the reward over the last 10 rows with those of the previous 10
-    rows. It fires if mean and spread both changed by a factor of at least 2 (or at most a half) and the two factors are
-    equal within 20%. In addition, the mean must have changed by more than three times its noise from row to row. An
-    improving policy does not cause such a change: the spread of a 0-to-1 reward grows with the square root of the mean
-    and then shrinks.
+    rows. The check fires if mean and spread changed by equal factors (within 20%) of at least 2 or at most a half. In
+    addition, the mean must have changed by more than three times its noise from row to row. An improving policy does
+    not change mean and spread by the same factor: the spread of a 0-to-1 reward grows with the square root of the mean.
 
     ## Thresholds
     - `rows`: number of rows in each of the two windows.

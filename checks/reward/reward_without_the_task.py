@@ -22,11 +22,11 @@ def reward_without_the_task(
     """Responses that ignore the task get as much reward as the others.
 
     ## What it sees
-    Three kinds of responses ignore the task: empty responses, copies of the prompt, and texts of more than 40
-    characters that answer three or more prompts verbatim. The check averages the reward of such responses over 5 rows
-    with at least three of them. Severity is **warning** if the mean reward of such responses is at least that of all
-    responses while rewards differ. Severity is **error** if it is at least 90% of the highest reward. A single row of
-    30 or more rollouts is judged on its own.
+    Three kinds of responses ignore the task: empty responses, copies of the prompt, and texts above 40 characters that
+    answer three or more prompts. The check averages the reward of responses that ignore the task over 5 rows with at
+    least three of them. Severity is **warning** if responses that ignore the task get at least the mean reward of all
+    responses while rewards differ. Severity is **error** if they get at least 90% of the highest reward. A single row
+    of 30 or more rollouts is judged on its own.
 
     ## Thresholds
     - `high`: share of the highest reward, 0 to 1, at or above which the severity is error.

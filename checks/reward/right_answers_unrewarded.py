@@ -24,10 +24,10 @@ def right_answers_unrewarded(
     ## What it sees
     The check looks at rollouts whose marked final answer (`\\boxed{}`, `<answer>`, `####`) equals the reference answer.
     The check ignores spacing, units, currency signs and thousands separators, and compares fractions as numbers. Over 5
-    rows with at least three such answers, it averages the share of correct answers that are not rewarded. Truncated and
-    invalid responses are excluded. Severity is **warning** at 10% or more, and **error** at 50% or more. A response
-    counts as rewarded if its reward is in the upper half of the step's rewards, or if it is marked as correct. A single
-    row of 30 or more rollouts is judged on its own.
+    rows with at least three correct answers, the check averages the share of correct answers that are not rewarded.
+    Truncated and invalid responses are excluded. Severity is **warning** at 10% or more, and **error** at 50% or more.
+    A response counts as rewarded if its reward is in the upper half of the step's rewards, or if it is marked as
+    correct. A single row of 30 or more rollouts is judged on its own.
 
     ## Thresholds
     - `some`: share of correct answers that are not rewarded, 0 to 1, at or above which the check fires.

@@ -56,9 +56,9 @@ def logit_saturation(
     SHP002). A measurement at a single position.
 
     ## Remedy
-    First measure both values over all response positions. Then proceed as for an entropy collapse: check the sign of
-    the entropy term, sample at temperature 1, and use an adaptive bonus. If the policy is saturated, roll back to an
-    earlier checkpoint.
+    First measure logit gap and top-1 probability over all response positions. Then proceed as for an entropy collapse:
+    check the sign of the entropy term, sample at temperature 1, and use an adaptive bonus. If the policy is saturated,
+    roll back to an earlier checkpoint.
 
     ## Sources
     BoBaCai/grpo-dual (broken: gap 7-10, probability above 0.999; healthy: 3-5, 0.60-0.85); healthy runs of the

@@ -46,37 +46,38 @@ def learning_stall(
     ## What it sees
     The check uses the trajectory of the reward (`series.trajectory`), starting at the 12th reward.
 
-    **No reward** (error): the reward has not gained, and at least 85% of the rewards equal the lowest reward of the
-    run, which is 0 or less. Before the 40th step, the severity is **warning**. If all rewards are equal and at most 0,
-    and no spread within a batch was recorded, three rewards are sufficient for a warning. Two rewards, or a single
-    reward of exactly 0, are reported as **info**.
+    **No reward** (error): the reward has not gained, and at least 85% of the rewards equal the lowest reward, which is
+    0 or less. Before the 40th step, the severity is **warning**. If all rewards are equal and at most 0, and no spread
+    within a batch was recorded, three rewards are sufficient for a warning. Two rewards, or a single reward of exactly
+    0, are reported as **info**.
 
-    **Nearly 0** (warning): there are more than 20 rewards, all of them 0 or above, and the mean of any five consecutive
+    **Nearly 0** (warning): more than 20 rewards are recorded, none is negative, and the mean of any five consecutive
     rewards is below 0.01.
 
-    **Flat** (warning): more than 20 rewards on a scale other than 0 to 1 are within 1% of each other and below the
-    largest single reward. If a log contains the start of the run, the reward is also flat if, starting at the 40th
-    step, all of the following is true:
+    **Flat** (warning): more than 20 rewards are within 1% of each other and below the largest single reward. The scale
+    of these rewards is not 0 to 1. If the log contains the start of the run, the reward is also flat if, at step 40 or
+    later, all of the following is true:
 
     - the reward has neither gained nor fallen, and the task is not solved
     - the noise of the reward leaves no room for a gain of a tenth of the headroom
     - the reward has risen by less than half of the smallest detectable gain
     - the reward began below 80% of its maximum
 
-    The headroom is the distance between the first level and the maximum. The maximum is the largest single reward
-    recorded, or 1 if rewards are on a scale of 0 to 1, or else the largest mean reward of a row. On other scales, after
-    80 steps, it is sufficient that the noise leaves no room for a gain of one standard deviation of single rewards. The
-    headroom must be at least one standard deviation. On average, the best of four responses is one standard deviation
-    above their mean. If noise could hide a gain of this size, the check does not fire, and the verdict is `unproven`.
+    The headroom is the distance between the first level and the maximum. The maximum is the largest recorded single
+    reward. If none is recorded, the maximum is 1 for rewards of 0 to 1, or else the largest mean reward of a row. On
+    other scales, after 80 steps, it is sufficient that the noise leaves no room for a gain of one standard deviation of
+    single rewards. The headroom must be at least one standard deviation. On average, the best of four responses is one
+    standard deviation above their mean. If noise could hide a gain of a tenth of the headroom, the check does not fire,
+    and the verdict is `unproven`.
 
-    A flat reward is an **error** if waiting cannot help: most responses are truncated, or 80% of the groups have equal
-    rewards, both recently and over the whole run. If groups are not counted, the check uses batches. A held-out score
+    A flat reward is an **error** if most responses are truncated, or if 80% of the groups have equal rewards, recently
+    and overall. In both cases, waiting cannot help. If groups are not counted, the check uses batches. A held-out score
     that has gained counts as learning.
 
     ## Thresholds
-    - `early_rows`: number of steps before which no reward is reported as flat, and severity is never error. The number
-      is doubled if the gain is measured in standard deviations, because seven public runs that learn gained less than
-      one standard deviation in their first 78 steps.
+    - `early_rows`: number of steps before which no reward is reported as flat, and severity is never error.
+      `early_rows` is doubled if the gain is measured in standard deviations. Seven public runs that learn gained less
+      than one standard deviation in their first 78 steps.
     - `least_rewards`: number of rewards at or above which the check tests for a zero or flat reward.
     - `silent_rewards`: number of rewards, all equal to the lowest, at or above which the reward counts as always at its
       minimum.

@@ -37,8 +37,8 @@ def lora_b_zero(model: Any, render: Any, tokenizer: Any, step: Any, prompts: Any
     No finding.
 
     ## What this certifies, and what it does not
-    The probe certifies that B changes in training. It certifies neither that the adapter is active in the rollout
-    (GEN002) nor that it is saved and loaded.
+    The probe certifies that B changes in training. The probe certifies neither that the adapter is active in the
+    rollout (GEN002) nor that it is saved and loaded.
 
     ## Known false alarms
     Initialisations with a nonzero B (PiSSA, LoftQ) cannot trigger the finding. The probe does not judge models without

@@ -14,9 +14,9 @@ def no_gain_since(
     """The reward rose early and then reached a plateau for most of the run.
 
     ## What it sees
-    The check starts at the 40th reward. It fires if the reward has gained, has neither fallen nor reached its maximum,
-    and has a plateau that covers 60% of the steps. On a plateau (`series.trend`), the second half is not above the
-    first, and no window is below the last quarter of the run.
+    The check starts at the 40th reward. The check fires if the reward has gained, has neither fallen nor reached its
+    maximum, and has a plateau that covers 60% of the steps. On a plateau (`series.trend`), the second half is not above
+    the first, and no window is below the last quarter of the run.
 
     ## Thresholds
     - `rewards`: number of rewards before which a plateau cannot be distinguished from a slow gain.
@@ -44,8 +44,8 @@ def no_gain_since(
     improves at the same reward.
 
     ## Remedy
-    Stop at the start of the plateau, or change the setting that limits the run. Use prompts that are solved some of the
-    time (10% to 90%), a larger upper clip bound, or a learning rate that has not decayed to 0.
+    Stop at the start of the plateau, or change the setting that limits the run. Use prompts that the model solves some
+    of the time (10% to 90%), a larger upper clip bound, or a higher final learning rate.
 
     ## Sources
     arXiv 2505.22617 (73% of the entropy and 76% of the gain are used in the first 200 of 2400 steps).

@@ -18,10 +18,10 @@ def probe_step(
 ) -> Fires | None:
     """## What this certifies, and what it does not
     The probe checks that parameters require a gradient, and that the optimizer contains exactly these parameters. An
-    optimizer with less than a quarter of the trainable values is accepted: it trains an adapter or the last layers, and
-    the rest of the model was not frozen. The advantages must change the gradient and reach every parameter that affects
-    the log-probabilities; otherwise, severity is **error**. The same must be true of the gradient that the optimizer
-    receives. The trainer's own step, with advantages of both signs, must change the weights along the negative
+    optimizer with less than a quarter of the trainable values is accepted: it trains an adapter or the last layers of
+    an unfrozen model. The advantages must change the gradient and reach every parameter that affects the
+    log-probabilities; otherwise, severity is **error**. The gradient that the optimizer receives must also reach these
+    parameters. The trainer's own step, with advantages of both signs, must change the weights along the negative
     gradient. A learning rate of 0 at the first step (warm-up) is accepted if the second step changes the weights. The
     probe certifies neither the direction of the gradient (RAT007) nor the size of a step (STL001, STL003). The probe
     does not cover sharded optimizers (ZeRO-3, FSDP), whose parameters are separate objects by design.
@@ -41,7 +41,7 @@ def probe_step(
             meant = functools.partial(probes.loss_trials.towards, model, render, tokenizer, *samples)
             if (found := _of_gradient(model, named, down, added, meant)) is not None:
                 return found
-        if isinstance(step, probes.updates.PlainStep) and step.backward is backward:  # its gradient is known
+        if isinstance(step, probes.updates.PlainStep) and step.backward is backward:  # its gradient is already known
             step = functools.partial(_stepped, optimizer, [p for _, p in named], _by_parameter(down, named))
     if step is None:
         raise probes.NotApplicable("needs step, or an optimizer and a loss")
@@ -94,8 +94,8 @@ def _gradients(model: Any, backward: Any, named: list[tuple[str, Any]], samples:
 def _of_gradient(
     model: Any, named: list[tuple[str, Any]], down: Any, added: Any, meant: Callable[[], Any]
 ) -> Fires | None:
-    """Fire if the advantages do not change the gradient, or if it is 0 for parameters for which the gradient of the
-    log-probabilities (``meant``) is not 0."""
+    """Fire if the advantages do not change the gradient, or if it is 0 for parameters that the gradient of the
+    log-probabilities (``meant``) reaches."""
     frozen = float(down.norm()) == 0 and any("lora_B" in name for name, _ in model.named_parameters())
     if not frozen and float(added.norm()) <= 1e-6 * float(down.norm()):
         return fires(True, "The advantages have no effect on the gradient: the log-probabilities are detached.")
@@ -155,8 +155,8 @@ def _few_are_meant(optimizer: Any, named: list[tuple[str, Any]]) -> bool:
 
 
 def _moved(step: Any, optimizer: Any, parameters: list[Any], samples: Any) -> tuple[Any, list[frozenset[int]]]:
-    """Return the change of the weights by the first of two updates that has an effect, as one vector, and the `_steps`
-    of the optimizer in that update. Return None if neither update has an effect."""
+    """Return the change of the weights by the first effective update of two, as one vector, and the `_steps` of the
+    optimizer in that update. Return None if neither update has an effect."""
     import torch
 
     before = [p.detach().clone() for p in parameters]

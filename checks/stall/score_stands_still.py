@@ -18,8 +18,8 @@ def equal(state: tuple[float, float, int], score: Any) -> tuple[tuple[float, flo
 
 
 STEP, DIGITS = 0.02, 3
-"""A running mean that converges stops changing after a last change below STEP (one correct answer in fifty), at a
-number with at most DIGITS digits."""
+"""A converging running mean becomes constant at a number with at most DIGITS digits. Its last change is below STEP, one
+correct answer in fifty."""
 
 
 @check(
@@ -48,12 +48,12 @@ def score_stands_still(
     """The success rate or the held-out score is constant: the policy gives the same answers.
 
     ## What it sees
-    The last values of the success rate (or of the held-out score if no success rate is recorded) are the same number:
-    at least eight values, and at least half of all values. The number is above 0 and below the score of a solved task.
-    Rounding must not explain the equal values: the number has more than three digits, or the change before it was 0.02
-    or more. Severity is **warning**, and **error** if the number is 30% below the highest value. If the score has
-    gained, the check fires only if the loss has been exactly 0 on the last eight rows, because then no update changes
-    the policy. The onset is the first of the equal values.
+    At least the last eight values, and at least half of all values, of the success rate are the same number. If no
+    success rate is recorded, the check uses the held-out score. The number is above 0 and below the score of a solved
+    task. Rounding must not explain the equal values: the number has more than three digits, or the change before it was
+    0.02 or more. Severity is **warning**, and **error** if the number is 30% below the highest value. If the score has
+    gained, the check fires only after eight rows with a loss of exactly 0, because no update then changes the policy.
+    The onset is the first of the equal values.
 
     ## Thresholds
     - `measured`: minimum number of consecutive equal values.

@@ -10,7 +10,7 @@ def eos_not_expected_at_target_end(
     """The policy gives EOS a low probability at the end of supervised answers.
 
     ## What it sees
-    The probe uses up to 16 supervised pairs of the adapter. It measures the policy's probability of an end token
+    The probe uses up to 16 supervised pairs of the adapter. The probe measures the policy's probability of an end token
     directly after the last word of the answer. The probe fires if the median is below 0.1.
 
     ## Thresholds

@@ -20,8 +20,8 @@ def probe_terminator(
     at every later position. The sampler must not continue with words. Without a sampler, the terminator must be in the
     model's `generation_config.eos_token_id`. If a rollout discards the text after the terminator, only time is lost,
     and severity is **warning**. The probe certifies that one terminator stops the sampler. The probe does not certify
-    that the policy emits the terminator (TOK007). It does not cover stop strings or an inference server with separate
-    settings.
+    that the policy emits the terminator (TOK007). The probe does not cover stop strings or an inference server with
+    separate settings.
     """
     craft = probes.crafted_inputs
     special = craft.special_ids(tokenizer)

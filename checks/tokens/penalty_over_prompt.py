@@ -16,9 +16,9 @@ def penalty_over_prompt(
     be the same for both prompts.
 
     ## Why it matters
-    A presence or frequency penalty over the prompt penalises the words that the task requires. Relative to these words,
-    the penalty raises the probability of EOS, which is rare in the prompt. A penalty of 8 nats makes EOS 2,981 times as
-    likely. Answers shrink to one token.
+    A presence or frequency penalty over the prompt penalises the words that the task requires. Relative to the
+    penalised words, the penalty raises the probability of EOS, which is rare in the prompt. A penalty of 8 nats makes
+    EOS 2,981 times as likely. Answers shrink to one token.
 
     ## Example
     ```python
@@ -30,7 +30,7 @@ def penalty_over_prompt(
         return RepetitionPenaltyLogitsProcessor(1.3)(tokens, logits)
     ```
     Error: The penalised logits change by up to 0.586 with the words of the prompt. EOS gains up to 0.586 nats relative
-    to these words.
+    to the words of the prompt.
 
     ```python
     from my_trainer import render, tokenizer
@@ -72,7 +72,7 @@ def penalty_over_prompt(
         return fires(
             difference > 1e-4,
             "The penalised logits change by up to {difference:.3g} with the words of the prompt. EOS gains up to "
-            "{gain:.3g} nats relative to these words.",
+            "{gain:.3g} nats relative to the words of the prompt.",
             difference=difference,
             gain=gain,
         )

@@ -22,12 +22,12 @@ def probe_fragile_ids(
     ids even if decoding and encoding would change them. GEN005 reports ids that change for other reasons (a fallback
     text, a dropped EOS). Word-level tokenizers, in which every sequence survives, are not judged.
 
-    A multi-turn rollout (`rollout`, `env_mask` or `tool_mask`) may return the whole conversation as ids. Each turn must
-    then have been generated from exactly the ids that precede the turn. Some templates do not render k turns as a
-    prefix of k + 1 turns: they strip earlier reasoning or drop a role. The policy then generates from a text that
-    differs from the text it is trained on. Severity is **error** if a `loss` trains that conversation in one row.
-    Severity is **warning** if there is no `loss`, if the loss makes a separate sample of every turn, or if only answers
-    with `<think>` change.
+    A multi-turn rollout (`rollout`, `env_mask` or `tool_mask`) may return the whole conversation as ids. Each turn of
+    such a conversation must have been generated from exactly the ids that precede the turn. Some templates do not
+    render k turns as a prefix of k + 1 turns: they strip earlier reasoning or drop a role. The policy then generates
+    from a text that differs from the text it is trained on. Severity is **error** if a `loss` trains the conversation
+    in one row. Severity is **warning** if there is no `loss`, if the loss makes a separate sample of every turn, or if
+    only answers with `<think>` change.
     """
     speaks = next((s for s in (env_mask, tool_mask, rollout) if s is not None), None)
     unseen = None

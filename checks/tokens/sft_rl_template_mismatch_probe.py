@@ -16,7 +16,7 @@ def probe_templates(
     The probe renders the adapter's prompts for RL and, with an answer, for the supervised stage. By default, there are
     three dialogues: with a system turn, with a line break, and with an earlier answer. The supervised ids must begin
     with the RL ids. Between the RL ids and the answer, there must be no line break and no generation header of the chat
-    template. Otherwise, the RL prompt lacks the line break or the header. The finding names the first token that
+    template. A line break or header between them is missing from the RL prompt. The finding names the first token that
     differs.
     """
     craft = probes.crafted_inputs

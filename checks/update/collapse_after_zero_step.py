@@ -33,8 +33,8 @@ def collapse_after_zero_step(
     warm-up gives the first update of most runs a learning rate of 0.
 
     ## Why it matters
-    Such an update is a control experiment: the weights are the same before and after the update, but the output is not.
-    No property of the optimisation (learning rate, group size, advantages, KL) can therefore be the cause.
+    An update without a change of the weights is a control experiment: the weights stay the same, but the output
+    changes. No property of the optimisation (learning rate, group size, advantages, KL) can therefore be the cause.
 
     ## Example
     ```text

@@ -26,9 +26,8 @@ def collapse_heals_without_update(
     """Collapsed rollouts recover without any change of the weights.
 
     ## What it sees
-    The check looks at every end of a collapse (a step with at least 90% invalid responses, then a step with fewer) and
-    at whether an update occurred between the two steps. It fires if at least three collapses, and at least 80% of all
-    ended collapses, ended without an update.
+    A collapse ends if a step with at least 90% invalid responses is followed by a step with fewer. The check fires if
+    at least three collapses, and at least 80% of all ended collapses, ended without an update.
 
     ## Thresholds
     - `least_ends`: minimum number of collapses that ended without an update.

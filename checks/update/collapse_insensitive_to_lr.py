@@ -27,7 +27,7 @@ def collapse_insensitive_to_lr(
     ## What it sees
     The learning rates of the two runs differ at least fivefold. In both runs, the share of updates that are followed by
     a collapsed rollout is above 0.3 (lower Wilson bound). In a collapsed rollout, nearly all responses are invalid. The
-    two shares differ by at most 0.1.
+    shares of the two runs differ by at most 0.1.
 
     ## Thresholds
     - `ratio`: minimum ratio of the two learning rates.
@@ -36,8 +36,8 @@ def collapse_insensitive_to_lr(
 
     ## Why it matters
     The effect of a gradient grows with the step size. A collapse that does not depend on the step size is not caused by
-    a gradient, so neither the learning rate nor the size of the advantages explains it. An update also changes the
-    state of the model: train mode, checkpointing, a cache, or weights that do not reach the rollout engine.
+    a gradient. Neither the learning rate nor the size of the advantages explains such a collapse. An update also
+    changes the state of the model: train mode, checkpointing, a cache, or weights that do not reach the rollout engine.
 
     ## Example
     ```text

@@ -41,8 +41,8 @@ def collapse_larger_than_policy_movement(
     - `least_steps`: number of counted steps at or above which the check fires.
 
     ## Why it matters
-    Nearly equal policies generate nearly equal text. The cause of the collapse must therefore be between policy and
-    text: the generation mode, the cache, the engine's weights, the prompt, or the logits processors.
+    Nearly equal policies generate nearly equal text. The cause must therefore be between policy and text: the
+    generation mode, the cache, the engine's weights, the prompt, or the logits processors.
 
     ## Example
     ```text

@@ -14,9 +14,9 @@ def skip_update_oscillation(
     """Collapse and recovery alternate with a rule that skips updates.
 
     ## What it sees
-    The check applies to a run that skips some updates and applies others. It fires if the lag-1 autocorrelation of the
-    collapses is below -0.15. It also fires if at least 80% of three or more collapses end at the first step whose
-    update was skipped.
+    The check applies to a run that skips some updates and applies others. The check fires if the lag-1 autocorrelation
+    of the collapses is below -0.15. The check also fires if at least 80% of three or more collapses end at the first
+    step whose update was skipped.
 
     ## Thresholds
     - `autocorrelation`: lag-1 autocorrelation of the collapses below which the check fires.
@@ -25,7 +25,8 @@ def skip_update_oscillation(
 
     ## Why it matters
     The skip rule makes a permanent fault look like an unstable policy: every skip hides the fault for one rollout. The
-    mean of the reward or of the share of valid responses over such a run mixes two states and describes neither.
+    mean of the reward or of the share of valid responses over a run with a skip rule mixes two states and describes
+    neither.
 
     ## Example
     ```text

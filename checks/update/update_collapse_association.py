@@ -18,12 +18,13 @@ def update_collapse_association(
 
     ## What it sees
     The check counts the transitions from one step to the next in a 2 × 2 table: update or no update, collapse or no
-    collapse. A rollout counts as collapsed if at least 90% of its responses are invalid (or its reward is near the
-    lowest of the run), and as healthy if at most half are invalid. Only transitions from a healthy step count for the
-    test. Otherwise, a rule that skips updates at low rewards would produce the same table. Three conditions are
-    required. Fisher's one-sided p is below 0.01 over at least 5 transitions with an update. The relative risk is 3 or
-    more. A circular-shift permutation test of the updates gives a p of at most 0.05, or of 1/(n-1), the smallest
-    possible value. Severity is **error** if the risks with and without an update differ by 0.5 or more.
+    collapse. A rollout counts as collapsed if at least 90% of its responses are invalid, or if its reward is near the
+    lowest of the run. A rollout counts as healthy if at most half of its responses are invalid. Only transitions from a
+    healthy step count for the test. Without this restriction, a rule that skips updates at low rewards would produce
+    the same table. Three conditions are required. Fisher's one-sided p is below 0.01 over at least 5 transitions with
+    an update. The relative risk is 3 or more. A circular-shift permutation test of the updates gives a p of at most
+    0.05, or of 1/(n-1), the smallest possible value. Severity is **error** if the risks with and without an update
+    differ by 0.5 or more.
 
     ## Thresholds
     - `p_value`: one-sided p-value of Fisher's test below which the check fires.
@@ -32,9 +33,9 @@ def update_collapse_association(
     - `error_difference`: minimum difference between the risks with and without an update, 0 to 1, for severity error.
 
     ## Why it matters
-    The finding shows that the cause acts at the update, but not what the cause is. Compare the share of updates that
-    are followed by a collapse with the same share of steps without an update. Even a clear difference is only an
-    association. Read UPD003, UPD007 and GEN001 before changing any hyper-parameter.
+    The finding shows that the cause acts at the update, but not what the cause is. Compare how often a collapse follows
+    an update and how often it follows a step without an update. Even a clear difference is only an association. Read
+    UPD003, UPD007 and GEN001 before changing any hyper-parameter.
 
     ## Example
     ```text

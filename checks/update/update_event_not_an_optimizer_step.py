@@ -25,10 +25,9 @@ def update_event_not_an_optimizer_step(
     """Steps that the log calls updates do not change the weights.
 
     ## What it sees
-    The check looks at steps that are recorded as updates (update_applied) although weight_delta is exactly 0, or
-    although the optimizer's step counter is the same as on the previous row. The check fires if 3 of the last 5 rows
-    with an update are such steps. Updates with a learning rate or a gradient of exactly 0 do not count, because they
-    should not change the weights.
+    The check looks at steps that are recorded as updates (update_applied). The check fires if 3 of the last 5 updates
+    have a weight_delta of exactly 0, or the same optimizer step counter as the previous row. Updates with a learning
+    rate or a gradient of exactly 0 do not count, because they should not change the weights.
 
     ## Why it matters
     Every statement about what happens after an update depends on a correct `update_applied`. Without an optimizer step,

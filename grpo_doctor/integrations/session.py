@@ -308,7 +308,8 @@ class Session:
         return fresh
 
     def series(self, fresh: Sequence[Finding]) -> dict[str, float]:
-        """Return what trackers plot for the newest step: the worst severity that holds, and that of new findings."""
+        """Return what trackers plot for the newest step: the worst active severity, and the severity of new
+        findings."""
         worst = self.doctor.diagnosis().worst or Severity.INFO
         return {"grpo_doctor/verdict": float(worst)} | {f"grpo_doctor/{f.code}": float(f.level) for f in fresh}
 

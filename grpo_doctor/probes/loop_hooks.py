@@ -32,8 +32,8 @@ from .script import Loop, Script, unreturned
 HOOKS = "_grpo_doctor_hooks"
 READS = frozenset("choice choices enumerate iter len list next sample sorted tqdm zip".split())
 """Functions through whose arguments training data is read."""
-DRAWS = frozenset("choice choices permutation randperm sample shuffle".split())
-"""Functions that draw or shuffle at random."""
+DRAWS = frozenset("choice choices permutation sample shuffle".split())
+"""Functions of random generators that draw or shuffle."""
 
 MOST = 64
 """How often a pass may draw a sample before the sample is trained on."""
@@ -132,7 +132,7 @@ class Hooks:
 
     def drawn(self, function: Any) -> Any:
         """Return a function that takes the next samples of the pass in place of a random choice or order."""
-        by_chance = function is torch.randperm or isinstance(getattr(function, "__self__", None), _RANDOM)
+        by_chance = isinstance(getattr(function, "__self__", None), _RANDOM)
         return _ordered(self.now)[function.__name__] if by_chance and self.now is not None else function
 
     def iterator(self, value: Any) -> Any:
@@ -231,7 +231,6 @@ def _ordered(now: Pass) -> dict[str, Callable[..., Any]]:
         "choice": choice,
         "permutation": lambda rows, **ignored: np.arange(rows) if isinstance(rows, int) else np.asarray(rows),
         "shuffle": lambda rows, *ignored: None,
-        "randperm": lambda n, **ignored: torch.arange(n),
     }
 
 

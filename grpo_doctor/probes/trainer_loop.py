@@ -154,13 +154,16 @@ class TrainerLoop:
             now.end()
             now.zeroed = True
 
-        trains: list[Replacement] = [(o, "step", functools.partial(updated, o.step)) for o in self.optimizers]
-        trains += [(o, "zero_grad", functools.partial(zeroed, o.zero_grad)) for o in (self.model, *self.optimizers)]
+        changes: list[Replacement] = [(o, "step", functools.partial(updated, o.step)) for o in self.optimizers]
+        changes += [(o, "zero_grad", functools.partial(zeroed, o.zero_grad)) for o in (self.model, *self.optimizers)]
         if now.advantages is None:
-            trains.append((Tensor, "backward", lambda *args, **kwargs: None))
+            changes.append((Tensor, "backward", lambda *args, **kwargs: None))
+        changes.append(
+            (torch, "randperm", lambda n, **ignored: torch.arange(n))
+        )  # also in the samplers of data loaders
         self.hooks.now = now
         try:
-            with _replaced([*_readers(now), *trains]):
+            with _replaced([*_readers(now), *changes]):
                 exec(self._pass, vars(self.parts))
         except Finished:
             pass

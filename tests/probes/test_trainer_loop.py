@@ -96,6 +96,7 @@ def script(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 NESTED = """
 import numpy as np
 import torch
+from torch.utils.data import DataLoader
 from {data} import Rows
 from tests.probes.reference import make_model, make_tokenizer
 
@@ -125,10 +126,11 @@ def train(policy, rounds):
             mask = torch.cat([given["attention_mask"], (written != tokenizer.pad_token_id).long()], 1)
             action = mask[:, 1:].clone()
             action[:, : given["input_ids"].shape[1] - 1] = 0
-            order = rng.permutation(2)
+            order = torch.cat([*DataLoader(rng.permutation(2), batch_size=1, shuffle=True)])
+            batch_advantages = advantages[order]
             new = log_probs(policy, ids[order], mask[order])
             ratio = (new - new.detach()).exp()
-            loss = -(ratio * advantages[order, None] * action[order]).sum() / action.sum()
+            loss = -(ratio * batch_advantages[:, None] * action[order]).sum() / action.sum()
             loss.backward()
             optimizer.step()
             optimizer.zero_grad()

@@ -53,7 +53,7 @@ def test_right_ones_pass(surrogate: Surrogate) -> None:
 
 
 BACK = (
-    "The clip acts on the wrong side. In {} of 2 cases, the clip blocks updates back towards the old policy (A > 0 at a "
+    "The clip acts on the wrong side. In {} of 2 cases, updates back towards the old policy are blocked (A > 0 at a "
     "ratio of 0.61, A < 0 at 1.65)."
 )
 
@@ -116,8 +116,8 @@ def test_a_forward_that_serves_a_log_alone_is_not_an_error() -> None:
     (found,) = diagnosis.findings
     assert (found.severity, found.message) == (
         "warning",
-        "The loss does not use the policy's no-gradient log-probabilities. If these are the old log-probabilities, "
-        "the ratio is always 1 and the clip never applies.",
+        "The loss does not use the log-probabilities of the policy's no-gradient pass. If this pass computes the old "
+        "log-probabilities, the ratio is always 1 and the clip never applies.",
     )
     assert run_probes(Logged().adapter("rollout", "loss"), catalogue=load().select(["RAT007"])).findings == []
     adapter = Logged(old=False).adapter("rollout", "loss")

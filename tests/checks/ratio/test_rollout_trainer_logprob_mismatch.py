@@ -126,8 +126,8 @@ def test_a_run_that_gains_is_warned_of_probabilities_that_are_too_far_apart(prob
 def test_message_states_how_k3_was_computed() -> None:
     found = find("RAT004", rollout_logp_diff="0.01x5 0.2x5")
     assert found.message == (
-        "The log-probabilities of rollout engine and trainer differ by 0.0314 nats/token (KL estimated from the mean difference). The raw "
-        "logits of the rollout engine are not recorded."
+        "The log-probabilities of rollout engine and trainer differ by 0.0314 nats/token (KL estimated from the mean "
+        "difference). The raw logits of the rollout engine are not recorded."
     )
 
 
@@ -141,7 +141,7 @@ def test_the_remedy_for_trl_weighs_tokens_and_not_whole_responses() -> None:
 @pytest.mark.parametrize(
     ("columns", "side"),
     [
-        ({"rollout_mismatch_kl": "0x3 1.01x2"}, "A single update does not cause this: check what else changed"),
+        ({"rollout_mismatch_kl": "0x3 1.01x2"}, "A single update does not cause such a jump: check for other changes"),
         ({"rollout_mismatch_kl": "0x3 1x2"}, "The raw logits of the rollout engine are not recorded"),
         ({"rollout_mismatch_kl": "0x3 0.5x2", "learning_rate": "0x5"}, "The learning rate is 0: check the engine's"),
         ({"rollout_mismatch_kl": "0x3 0.5x2", "learning_rate": "1e-6 0x4"}, "The raw logits of the rollout engine"),
