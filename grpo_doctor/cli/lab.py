@@ -33,12 +33,12 @@ Model: TypeAlias = Annotated[
     typer.Option(
         "--model",
         help="embedded-small; embedded-large: the most severe faults and their fixes with 46 million weights, on "
-        "a GPU; or smollm2: the same faults on a real model with LoRA, without fixes.",
+        "a GPU; or smollm2: the same on a real model with LoRA.",
     ),
 ]
 Seeds: TypeAlias = Annotated[
     int | None,
-    typer.Option("--seeds", min=1, help="Number of seeds per experiment.", show_default="3; 1 with smollm2"),
+    typer.Option("--seeds", min=1, help="Number of seeds per experiment.", show_default="3"),
 ]
 Jobs: TypeAlias = Annotated[
     int, typer.Option("--jobs", min=0, help="Number of parallel runs; 0 evaluates existing runs without training.")
@@ -84,10 +84,9 @@ def lab(
         faulty_engine(fault or [])  # raises an error for unknown names
         if model not in arms.SCALES:
             raise ConfigError(f"--model {model}: choose {' or '.join(arms.SCALES)}")
-        scale = arms.SCALES[model]
-        faults, folder = fault or scale.faults, out if model == arms.TINY else out / model
+        faults, folder = fault or arms.SCALES[model].faults, out if model == arms.TINY else out / model
         if jobs:
-            _train(folder, faults, model, range(seeds or scale.seeds), jobs, confirmed=yes or bool(fault))
+            _train(folder, faults, model, range(seeds or arms.SEEDS), jobs, confirmed=yes or bool(fault))
         rows = judge.rows(folder, faults)
         if evidence is not None and not rows:
             raise ConfigError(f"--out {out}: contains no run to evaluate; omit --jobs to train them")

@@ -30,6 +30,7 @@ from .arms import (
     REFERENCE,
     ROLLED_BACK,
     SCALES,
+    SEEDS,
     TINY,
     Job,
     begins,
@@ -297,8 +298,8 @@ def _at_scale(model: str, rows: Sequence[Row]) -> dict[str, Any]:
     responses, last = scale.settings["generation_batch_size"], round(END * steps)
     missing: dict[str, list[str]] = defaultdict(list)
     for job in _not_run(model, rows):
-        missing[f"`{job.fault}` {SHORT.get(job.arm, 'reference')}"].append(str(job.seed))
-    cells = (f"{cell} ({'seed' if len(of) == 1 else 'seeds'} {', '.join(of)})" for cell, of in missing.items())
+        missing[f"{SHORT.get(job.arm, 'reference')}, seed {job.seed}"].append(job.fault)
+    cells = (f"{run}: {_listed(of) if len(of) < len(scale.faults) else 'all faults'}" for run, of in missing.items())
     return {
         "all": len(scale.faults),
         "done": len({row.fault for row in rows if row.arm == ALONE}.intersection(scale.faults)),
@@ -311,7 +312,7 @@ def _at_scale(model: str, rows: Sequence[Row]) -> dict[str, Any]:
         "drawn": last * responses,
         "device": rows[0].device,
         "date": rows[0].date,
-        "missing": ", ".join(cells),
+        "missing": "; ".join(cells),
         "table": _table(*_larger(_cells(rows))),
     }
 
@@ -320,7 +321,7 @@ def _not_run(model: str, rows: Sequence[Row]) -> list[Job]:
     """Return the planned runs of a model that are not stored."""
     scale, done = SCALES[model], {(row.fault, row.arm, row.seed) for row in rows}
     jobs: list[Job] = []
-    for seed in range(scale.seeds):
+    for seed in range(SEEDS):
         harmed = [row.fault for row in rows if row.arm == ALONE and row.seed == seed and row.share < WHOLE]
         jobs += [*observed(scale.faults, seed, model), *treatments(harmed, seed, model)]
     return [job for job in jobs if (job.fault, job.arm, job.seed) not in done]

@@ -197,8 +197,8 @@ def test_the_page_names_the_runs_of_a_larger_model_that_were_not_run() -> None:
     section = evidence._at_scale(large, harmed[:-1])
     assert (section["weights"], section["times"]) == ("100", "1521")
     assert (section["seeds"], section["device"], section["date"]) == ("3 seeds", "H100", "2026-11-28")
-    assert section["missing"].startswith("`off-by-one-labels` fixed in place (seeds 0, 1, 2), ")
-    assert f"`{arms.MOST_SEVERE[-1]}` untreated (seed 2)" in section["missing"]
+    assert section["missing"].startswith("fixed in place, seed 0: all faults; ")
+    assert f"untreated, seed 2: `{arms.MOST_SEVERE[-1]}`; " in section["missing"]
     assert evidence._at_scale(large, unharmed)["missing"] == "", "a fault without harm is not treated"
 
 
