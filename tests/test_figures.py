@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from benchmarks.corpus import autocorrelation, board, forecast, leadtime
+from benchmarks.corpus.tables import read
+from benchmarks.trajectory import most_powerful
+from grpo_doctor.lab.arms import STEPS, TREATED
+from tests import corpus
 
 ROOT = Path(__file__).parents[1]
 LAGS = ("0.0", "0.3", "0.6")
@@ -32,6 +39,18 @@ def tables(name: str) -> list[list[dict[str, str]]]:
 
 
 @pytest.mark.parametrize(
+    ("shown", "stored", "generated"),
+    [(of.PAGE, of.STORED, of.page) for of in (board, forecast, leadtime)]
+    + [(corpus.ACCURACY, corpus.STORED, corpus.page)],
+    ids=["board", "forecast", "leadtime", "accuracy"],
+)
+def test_pages_of_evidence_are_generated_from_the_stored_rows(
+    shown: Path, stored: Path, generated: Callable[[list[dict[str, str]]], str]
+) -> None:
+    assert shown.read_text(encoding="utf-8") == generated(read(stored))
+
+
+@pytest.mark.parametrize(
     ("quoted", "rows", "column"),
     [
         ("flat runs of 60 rows reported as learning", "60", "flat: learned"),
@@ -47,6 +66,37 @@ def test_the_method_quotes_the_simulations(quoted: str, rows: str, column: str) 
     assert [float(cell.rstrip(" %")) for cell in list(line.values())[1:]] == [
         float(stored[lag].rstrip("%")) for lag in LAGS
     ]
+
+
+def test_the_limit_of_twenty_rows_is_that_of_the_most_powerful_test() -> None:
+    known = [f"{most_powerful(20, lag):.0%}" for lag in (0.3, 0.6)]
+    quoted = page("docs/method.md")
+    assert f"The most powerful test reports {known[0]} at a lag-1 of 0.3 and {known[1]} at 0.6." in quoted
+    lines = [f"{most_powerful(20, lag, line=True):.0%}" for lag in (0.3, 0.6)]
+    assert f"it is {lines[0].rstrip('%')} and {lines[1]}" in page("benchmarks/trajectory.md")
+
+
+def test_the_page_on_training_quotes_when_the_experiments_treat_a_fault() -> None:
+    assert f"untreated, fixed after {int(TREATED * STEPS)} of {STEPS} steps" in page("docs/training.md")
+
+
+def test_the_method_quotes_the_measured_autocorrelation() -> None:
+    repos, half, most = autocorrelation.quantiles(read(autocorrelation.STORED))
+    assert (
+        f"In nine of ten of {repos} public repositories, the autocorrelation of the reward is at most {most:.2f}"
+        in (page("docs/method.md"))
+    )
+    assert f"at most {half:.2f}, and nine in ten one of at most {most:.2f}" in page("benchmarks/trajectory.md")
+    assert f"have a lag-1 correlation of at most {most:.2f}." in page("benchmarks/compare.md")
+
+
+def test_the_page_of_experiments_quotes_the_cost_of_a_run_through_trl() -> None:
+    cost = {row[""]: row["CPU time"] for row in tables("benchmarks/trl.md")[1]}
+    of_run, of_all = (next(time for what, time in cost.items() if what.startswith(of)) for of in ("a run", "63 runs"))
+    assert (
+        f"Through TRL, a run of these settings takes {of_run} of CPU time, and all runs on three seeds would take {of_all}"
+        in (page("docs/evidence/lab.md"))
+    )
 
 
 def test_the_page_of_mismatches_quotes_the_confusion_matrix() -> None:

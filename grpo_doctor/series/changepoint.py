@@ -21,8 +21,8 @@ import numpy as np
 from .noise_model import LENGTHS, Noise, mean, noise_left
 
 ALONG = 0.6
-"""The largest lag-1 autocorrelation that counts as noise; in nine of ten training rewards of 53 public repositories it
-is below 0.27. A series with a larger one has levels."""
+"""The largest lag-1 autocorrelation that counts as noise; that of most public rewards is below half of it
+(`benchmarks.corpus.autocorrelation`). A series with a larger one has levels."""
 STEP, MORE, SLOPE = 23.0, 4.0, 22.0
 """The minimum evidence n log(S0/S1), where S are the squares of the innovations. The first value is for a step, the
 second for each additional parameter (the second end of a stretch, and the separate noise of the last level), and the
