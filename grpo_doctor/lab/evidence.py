@@ -215,6 +215,7 @@ def tables(
             larger={model: _at_scale(model, those) for model, those in larger.items() if those},
             calibration=_table(*_calibration(calibration)),
             versions="; ".join(sorted({row.versions for row in rows})),
+            dates=" and ".join(sorted({row.date for row in rows})),
         )
     )
 
@@ -310,6 +311,7 @@ def _at_scale(model: str, rows: Sequence[Row]) -> dict[str, Any]:
         "responses": responses,
         "last": last,
         "drawn": last * responses,
+        "error": f"{max(row.error for row in rows):.2f}",
         "device": rows[0].device,
         "date": rows[0].date,
         "missing": "; ".join(cells),
