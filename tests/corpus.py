@@ -2,8 +2,8 @@
 
 Compares verdict, first sentence and onset with ``labels.csv``, run by run and weighted by repository, so that one
 project with many runs does not decide, and lists every wrong run. ``--all`` prints what was read and found in every
-file; ``--write`` also stores the verdicts in benchmarks/corpus/accuracy.csv, from which docs/evidence/accuracy.md and
-the README have their figures. Exit code 1 if anything is wrong.
+file; ``--write`` also stores the verdicts in docs/evidence/accuracy.csv and all figures that are derived from them. Exit
+code 1 if anything is wrong.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from grpo_doctor import __version__
 from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.diagnosis.check import Severity
 from grpo_doctor.diagnosis.examine import diagnose
-from grpo_doctor.diagnosis.lab_results import stored
 from grpo_doctor.diagnosis.verdict import Diagnosis
 from grpo_doctor.readers import ReadError, read
 from grpo_doctor.run import Run
@@ -31,9 +30,12 @@ from grpo_doctor.run import Run
 from .corpus_path import CORPUS
 
 ROOT = Path(__file__).parents[1]
-STORED, ACCURACY = ROOT / "benchmarks" / "corpus" / "accuracy.csv", ROOT / "docs" / "evidence" / "accuracy.md"
-COLUMNS = ("date", "version", "id", "repo", "expect", "verdict", "named", "dated")
-"""``named``: whether the first sentence of a failing run names its problem; ``dated``: whether its onset is right."""
+EVIDENCE = ROOT / "docs" / "evidence"
+STORED, ACCURACY = EVIDENCE / "accuracy.csv", EVIDENCE / "accuracy.md"
+LABELLED = ("id", "repo", "expect", "families")
+COLUMNS = ("date", "version", *LABELLED, "verdict", "named", "dated", "cause", "confidence")
+"""``named``: whether the first sentence of a failing run names its problem; ``dated``: whether its onset is right;
+``cause``, ``confidence``: the cause in its headline."""
 RUN_TYPES = {"rl": "rl", "sft": "supervised", "dpo": "preference"}
 STEPS = re.compile(r"(\d+) rows")
 ONSETS = {
@@ -56,11 +58,15 @@ class Scored(msgspec.Struct):
     @property
     def row(self) -> dict[str, str]:
         """Return what is stored of it."""
+        from grpo_doctor.lab.judge import cause
+
+        head = cause(self.diagnosis)
         answers = {"named": self.told if first_sight.is_faulty(_expected(self.label)) else None}
         answers["dated"] = self.dated if self.label["id"] in ONSETS else None
         return {
             "date": date.today().isoformat(), "version": __version__, "verdict": self.diagnosis.verdict,
-            **{name: self.label[name] for name in ("id", "repo", "expect")},
+            **{name: self.label[name] for name in LABELLED},
+            "cause": head.code if head else "", "confidence": head.confidence if head else "",
             **{name: "" if answer is None else "yes" if answer else "no" for name, answer in answers.items()},
         }  # fmt: skip
 
@@ -131,7 +137,10 @@ def main() -> int:
         print(f"{figure.what:56} {figure.by_run} ({figure.share}); {figure.by_repository} by repository")
     if "--write" in sys.argv:
         tables.write(STORED, COLUMNS, rows)
-        ACCURACY.write_text(page(rows), encoding="utf-8")
+        from grpo_doctor.lab.evidence import texts
+
+        for path, text in {**texts(EVIDENCE), ACCURACY: page(rows)}.items():
+            path.write_text(text, encoding="utf-8")
     wrong += _misjudged(scored)
     print("\n".join(["", *wrong]) if wrong else "\nnothing is wrong")
     return int(bool(wrong))
@@ -218,7 +227,9 @@ def table(figures: list[Figure]) -> str:
 
 def page(rows: list[dict[str, str]]) -> str:
     """docs/evidence/accuracy.md, from the stored verdicts."""
-    causes = "\n".join(f"| {confidence} | {share} |" for confidence, share in stored().calibration.items())
+    from grpo_doctor.lab.evidence import calibration
+
+    causes = "\n".join(f"| {confidence} | {share} |" for confidence, share in calibration(EVIDENCE).items())
     known = {"table": table(measured(rows)), "causes": causes}
     return PAGE.format(**rows[0], **known, first_sight=first_sight.table(first_sight.stored()))
 
@@ -247,7 +258,7 @@ of these errors.
 ## How often the cause is correct
 
 How often the named cause was correct, by confidence, over the faults of the [experiments](lab.md) and the
-labelled logs (`grpo-doctor lab --evidence docs/evidence --logs FOLDER`):
+labelled logs:
 
 | confidence | cause |
 |---|---|

@@ -47,10 +47,6 @@ Evidence: TypeAlias = Annotated[
     Path | None,
     typer.Option("--evidence", help="Write lab.parquet, its page, its figures and measured.json to this folder."),
 ]
-Logs: TypeAlias = Annotated[
-    Path | None,
-    typer.Option("--logs", help="Folder of labelled logs with labels.csv, to measure how often causes are correct."),
-]
 
 
 def lab(
@@ -61,7 +57,6 @@ def lab(
     jobs: Jobs = CORES,
     yes: Annotated[bool, typer.Option("--yes", help="Train all faults, if no --fault is named.")] = False,
     evidence: Evidence = None,
-    logs: Logs = None,
 ) -> None:
     """Trains every fault of the engine, with and without fixes (checkout only); `lab faults` lists the faults.
 
@@ -92,7 +87,7 @@ def lab(
             raise ConfigError(f"--out {out}: contains no run to evaluate; omit --jobs to train them")
         _show(rows)
         if evidence is not None:
-            written.write(evidence, model, rows, logs, folder)
+            written.write(evidence, model, rows, folder)
     if any(word.endswith(" high") for row in rows for word in row.wrong):
         raise typer.Exit(common.FINDINGS)
 

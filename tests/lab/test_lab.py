@@ -18,7 +18,7 @@ from grpo_doctor.engine.task import load_task
 from grpo_doctor.engine.tiny import make_model, make_tokenizer
 from grpo_doctor.lab import arms, curves, evidence, judge, train
 from grpo_doctor.lab.arms import ALONE, COMMON_ADVICE, FIXED, REFERENCE, ROLLED_BACK, Job
-from grpo_doctor.lab.calibration import Case, calibrated, cases_of_lab, share
+from grpo_doctor.lab.calibration import Case, calibrated, cases_of_lab, cases_of_logs, share
 from grpo_doctor.lab.evidence import measured_of, tables
 from grpo_doctor.lab.judge import Row
 from grpo_doctor.lab.task import KingdomTask
@@ -256,6 +256,15 @@ def test_a_cause_of_a_healthy_run_is_wrong() -> None:
     healthy.cause, healthy.confidence = "KL002", "low"
     faulty = row(ALONE, 0.1, cause="KL002", confidence="medium")
     assert [case.right for case in cases_of_lab([healthy, faulty])] == [False, True]
+
+
+def test_the_cause_of_a_log_is_judged_by_its_label() -> None:
+    def case(cause: str, families: str, expect: str = "failing") -> dict[str, str]:
+        return {"repo": cause, "cause": cause, "confidence": "low", "families": families, "expect": expect}
+
+    rows = [case("LEN003", "LEN REW"), case("KL002", "LEN"), case("KL001", "", "healthy"), case("KL001", "")]
+    rows += [case("END002", "KL"), case("", "LEN")]
+    assert [(c.of, c.right) for c in cases_of_logs(rows)] == [("LEN003", True), ("KL002", False), ("KL001", False)]
 
 
 def test_the_command_reports_what_is_unknown(tmp_path: Path) -> None:
