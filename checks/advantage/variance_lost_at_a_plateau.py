@@ -19,20 +19,20 @@ def variance_lost_at_a_plateau(
 
     ## What it sees
     The check averages the share of zero-variance groups (all rewards equal) over 10 rows. It fires if the share is
-    above 70% after starting below 50%, in a run whose reward has gained and then settled. Severity is **info**, or
-    **warning** above 85% if neither the success rate nor the reward components other than formatting are near their
-    top.
+    above 70% after starting below 50%, in a run whose reward has gained and then settled. Severity is **info**. Above
+    85%, the severity is **warning** if neither the success rate nor the reward components other than formatting are
+    near their maximum.
 
     ## Thresholds
     - `rows`: rows over which the share is averaged.
-    - `once`: share of zero-variance groups, 0 to 1, below which the run must have started.
-    - `most`: share of zero-variance groups, 0 to 1, for severity info.
-    - `nearly_all`: share of zero-variance groups, 0 to 1, for a warning; at 0.85, one group in seven still has a
-      signal.
+    - `once`: share of zero-variance groups, 0 to 1, below which the run must start.
+    - `most`: share of zero-variance groups, 0 to 1, above which the severity is info.
+    - `nearly_all`: share of zero-variance groups, 0 to 1, above which the severity is warning; at 0.85, one group in
+      seven still has a signal.
 
     ## Why it matters
-    A zero-variance group has advantage 0. It costs as much as any other group, but only the other groups train, so the
-    effective batch is smaller.
+    A zero-variance group has an advantage of 0, so it costs as much as any other group but does not train the policy.
+    The effective batch is therefore smaller.
 
     ## Example
     ```text
@@ -52,7 +52,7 @@ def variance_lost_at_a_plateau(
     A solved task whose reward scale is unknown.
 
     ## Remedy
-    Use prompts that the model solves some of the time (10% to 90%): filter zero-variance groups and sample again
+    Use prompts that the model solves some of the time (10% to 90%). Filter zero-variance groups and sample again
     (dynamic sampling), or move on to harder prompts.
 
     ## Sources

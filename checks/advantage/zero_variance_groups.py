@@ -50,28 +50,30 @@ def zero_variance_groups(
     """Most groups have identical rewards, so they contribute no gradient.
 
     ## What it sees
-    Over 10 steps, the check averages the share of groups whose largest and smallest rewards are equal. Above 0.5, the
-    severity is info. Severity is warning above 0.8, or above 0.5 if the share has been 0.8 over the whole run or on
-    most rows. Severity is error above 0.8, and critical if every group in ten steps has zero variance, unless chance
-    explains this. Error and critical require that the reward has not gained and is below half of its scale. The maximum
-    of the scale is the largest single reward recorded, 1 for rewards between 0 and 1, or else the best reward of the
-    run. The check is silent if the success rate, or a reward above 0.8 of its maximum, shows that the equal rewards are
-    correct answers. It is also silent if the reward is near its best level after a clear rise, unless that level is 0
-    or less and most groups had zero variance throughout. If the reward has format components and others, the others
-    must have gained. A share that persists is an outcome. Above 0.95 over the whole run, the check fires for any run
-    whose reward has not risen. Starting at 20 rows, it is then an error unless the task is solved. If the scale is
-    known, the message adds the share expected for binary rewards, p^K + (1-p)^K at the mean success p. If the expected
-    share is close to the actual one, K is too small. If it is far below the actual one, the difficulty is bimodal or
-    the responses are alike.
+    Over 10 steps, the check averages the share of groups whose largest and smallest rewards are equal. Severity is info
+    if the share is above 0.5, and warning if it is above 0.8. A share above 0.5 is also a warning if the share was 0.8
+    or more over the whole run or on most rows. Severity is error above 0.8, and critical if every group in ten steps
+    has zero variance, unless chance explains the share. An error or critical finding requires that the reward has not
+    gained and is below half of its scale. The maximum of the scale is the largest recorded single reward, or else 1 for
+    rewards between 0 and 1, or the best reward of the run. The check is silent if the success rate, or a reward above
+    0.8 of its maximum, shows that the responses with equal rewards are correct. The check is also silent if the reward
+    is near its best level after a clear rise. However, the check fires if the best level is 0 or less and most groups
+    had zero variance throughout. If the reward has components other than formatting, those components must have gained.
+    If the share is above 0.95 over the whole run, the check fires for any run whose reward has not risen. A share above
+    0.95 over 20 or more rows is an error, unless the task is solved. If the reward scale is known, the message adds the
+    share expected for binary rewards, p^K + (1-p)^K at the mean success p. If the expected share is close to the actual
+    share, K is too small. If the expected share is far below the actual share, the difficulty is bimodal or the
+    responses are alike.
 
     ## Thresholds
-    - `rows`: rows over which the share of equal groups is averaged.
-    - `half`: share of equal groups, 0 to 1, for severity info.
-    - `most`: share of equal groups, 0 to 1, for a warning or an error.
+    - `rows`: rows over which the share of zero-variance groups is averaged.
+    - `half`: share of zero-variance groups, 0 to 1, above which the severity is info.
+    - `most`: share of zero-variance groups, 0 to 1, above which the severity is warning or error.
     - `solved`: share of the best reward above which a run that has gained counts as solved.
     - `nearly`: success rate, or share of the largest single reward, above which equal rewards count as correct
       answers.
-    - `all_but_all`: share of equal groups over the whole run, 0 to 1, above which no learning is possible.
+    - `all_but_all`: share of zero-variance groups over the whole run, 0 to 1, above which the check fires for any run
+      whose reward has not risen.
 
     ## Why it matters
     All advantages of a zero-variance group are 0. The optimizer still takes a full step for the few remaining groups,

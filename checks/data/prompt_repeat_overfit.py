@@ -17,9 +17,9 @@ def prompt_repeat_overfit(
     """The policy memorises its training prompts.
 
     ## What it sees
-    The check fires after 10 passes over the prompts if the reward has gained since the start, but the held-out score
-    has not gained beyond its noise (`series.trajectory`, at least 6 scores). A held-out score of at least 0.9 (of 1)
-    has little room to rise, so it is not judged.
+    The check fires after 10 passes over the prompts if the reward has gained, but the held-out score has not gained
+    beyond its noise (over at least 6 scores). A held-out score of at least 0.9 (of 1) has little room to rise, so it is
+    not judged.
 
     ## Thresholds
     - `passes`: epochs over the prompts after which the run is judged.
@@ -45,10 +45,10 @@ def prompt_repeat_overfit(
     No finding.
 
     ## Known false alarms
-    Small tasks that have only these prompts, where memorising them is the goal.
+    Small tasks that have no other prompts, so that memorising the training prompts is the goal.
 
     ## Remedy
-    Use more prompts or fewer passes, and stop early on the held-out score.
+    Use more prompts or fewer passes, and stop training when the held-out score stops rising.
 
     ## Sources
     A convention, not a measurement: ten passes over the prompts.

@@ -17,19 +17,20 @@ def responses_ignore_the_prompt(
     """Responses converge on one template and no longer depend on the prompt.
 
     ## What it sees
-    Prompt recovery is how often the most similar other response, by shared words, answers the same prompt. It is scaled
-    so that 0 is the share under a random permutation of the prompts, and 1 means always. It is computed on the first 64
-    responses of a step, provided that several of them answer one prompt. Severity is **warning** if the mean of the
-    last 5 rows is at most a quarter of the mean of the first rows. The latter must be 0.4 or more. Severity is
-    **error** if the reward has not gained either.
+    Prompt recovery is how often the most similar other response, by shared words, answers the same prompt. Prompt
+    recovery is scaled so that 0 is the share under a random permutation of the prompts, and 1 means always. Prompt
+    recovery is computed on the first 64 responses of a step, provided that several responses answer one prompt.
+    Severity is **warning** if the mean of the last 5 rows is at most a quarter of the mean of the first rows. The mean
+    of the first rows must be 0.4 or more. Severity is **error** if, in addition, the reward has not gained.
 
     ## Thresholds
-    - `before`: prompt recovery of the first rows at or above which responses depended on their prompts.
-    - `left`: share of the prompt recovery of the first rows, 0 to 1, up to which it counts as lost.
+    - `before`: prompt recovery of the first rows at or above which responses are known to have depended on their
+      prompts.
+    - `left`: ratio of prompt recovery to its mean on the first rows up to which prompt recovery counts as lost.
 
     ## Why it matters
     Entropy within a prompt can stay high although all prompts get the same reasoning in different words. The reward
-    then measures luck, and neither entropy nor distinct responses show it.
+    then measures luck, and neither entropy nor the number of distinct responses shows the problem.
 
     ## Example
     ```text
@@ -44,7 +45,7 @@ def responses_ignore_the_prompt(
     No finding.
 
     ## Known false alarms
-    A curriculum whose prompts become more alike. Answers of one word.
+    A curriculum whose prompts become more alike. Tasks with one-word answers.
 
     ## Remedy
     Read the responses to three different prompts. Filter prompts by the spread of their rewards, so that the gradient

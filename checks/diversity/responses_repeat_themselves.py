@@ -18,19 +18,21 @@ def responses_repeat_themselves(
     """Responses repeat themselves in loops.
 
     ## What it sees
-    Over the last 5 rows that record it, the check averages the share of responses that repeat themselves. The trainer
-    logs this share, or the check counts it in rollouts and saved responses. A response of 200 characters or more is
-    counted if its last 40 characters occur four times, or if most of its sequences of 8 words occur twice. Severity is
-    **warning** if the share is above 20% and 10 points above that of the first rows, or if it is above 50%. Severity is
-    **error** if the share is above 50% in a run whose reward has not gained.
+    The check averages the share of responses that repeat themselves over the last 5 rows that record this share. The
+    trainer logs the share, or the check counts repeating responses in rollouts and saved responses. A response of 200
+    or more characters counts if its last 40 characters occur four times, or if most of its 8-word sequences occur
+    twice. Severity is **warning** if the share is above 20% and has risen by 10 points since the first rows, or if it
+    is above 50%. Severity is **error** if the share is above 50% in a run whose reward has not gained.
 
     ## Thresholds
-    - `some`: share of responses that repeat themselves, 0 to 1, for a warning.
-    - `risen`: rise of that share since the first rows, because some models produce loops from the start.
-    - `most`: share of responses that repeat themselves, 0 to 1, above which they make up most of the batch.
+    - `some`: share of responses that repeat themselves, 0 to 1, above which the severity is warning if the share has
+      also risen.
+    - `risen`: minimum rise of the share since the first rows, because some models produce loops from the start.
+    - `most`: share of responses that repeat themselves, 0 to 1, above which the severity is error if the reward has not
+      gained.
 
     ## Why it matters
-    A loop fills the response up to the limit, so it costs the most tokens and contains no answer. Loops spread
+    A loop fills the response up to the length limit, so it costs the most tokens and contains no answer. Loops spread
     quickly, because each repeated token makes the next more likely.
 
     ## Example

@@ -18,13 +18,13 @@ def entropy_covariance_pressure(
     """High-probability tokens receive more and more of the advantage, which predicts an entropy collapse.
 
     ## What it sees
-    The covariance of token log-probability and advantage is positive on 8 of the last 10 rows and rises over the last
-    20 (Kendall's tau above 0.4). Entropy must still be above half of its first value. The check extrapolates entropy
-    over the next 50 rows from its current slope. A forecast below a tenth of the first entropy is a warning, unless the
-    reward gains. The check fires on 3 of 5 rows.
+    The check uses the covariance of token log-probability and advantage. The covariance must be positive on 8 of the
+    last 10 rows and rise over the last 20 rows (Kendall's tau above 0.4). Entropy must still be above half of its first
+    value. The check extrapolates entropy over the next 50 rows from its current slope. A forecast below a tenth of the
+    first entropy is a warning, unless the reward gains. The check fires on 3 of 5 rows.
 
     ## Thresholds
-    - `rows`: rows over which trend and slope are judged.
+    - `rows`: rows over which the trend of the covariance and the slope of the entropy are computed.
     - `tau`: Kendall's tau of the covariance above which it counts as rising.
 
     ## Why it matters
@@ -46,11 +46,12 @@ def entropy_covariance_pressure(
     No finding.
 
     ## Known false alarms
-    Runs that learn, all of which have a positive covariance for a while; therefore the severity is info. The forecast
-    is linear.
+    Every run that learns has a positive covariance for a while, so the severity is usually only info. The forecast is
+    linear.
 
     ## Remedy
-    If the reward gains, do nothing yet. Otherwise raise the upper clip bound or use an entropy target.
+    If the reward gains, do nothing yet. If the reward does not gain, raise the upper clip bound or use an entropy
+    target.
 
     ## Sources
     arXiv 2505.22617 (entropy change and covariance). The lead time is a heuristic.

@@ -17,20 +17,20 @@ def grad_norm_vanishing(
     """The gradient norm fell to almost 0, although groups still have differing rewards.
 
     ## What it sees
-    The norm is below a thousandth of the first level of the run (median of its first five norms) for ten rows in a row.
-    The log must include the run's start, the task must not be solved, and less than 90% of the groups may be known to
-    have zero variance. If this is true for more than half of the run, it is an outcome. Severity is **error** if the
-    log counts the groups with differing rewards, because the weights do not change although there is signal. GRD008
-    covers a gradient norm that has been 0 since the first row.
+    The check fires if the norm is below a thousandth of its first level (median of the first five norms) on ten
+    consecutive rows. The log must include the run's start, and the task must not be solved. The check is silent if at
+    least 90% of the groups are known to have zero variance. Severity is **error** if the norm has vanished on more than
+    half of all rows and the log shows groups with differing rewards. The weights then do not change although there is
+    signal. GRD008 covers a gradient norm that has been 0 since the first row.
 
     ## Thresholds
-    - `vanished_below_share`: share of the first level below which the gradient counts as vanished.
-    - `dead`: share of zero-variance groups, 0 to 1, above which a small gradient is expected.
-    - `rows`: number of consecutive rows below that share.
+    - `vanished_below_share`: ratio of the norm to its first level below which the gradient counts as vanished.
+    - `dead`: share of zero-variance groups, 0 to 1, at or above which a small gradient is expected.
+    - `rows`: number of consecutive rows with a vanished gradient at which the check fires.
 
     ## Why it matters
-    Without a gradient, nothing is learned, whatever the value of the loss. A loss near 0 is normal on-policy, so only
-    the gradient norm distinguishes the two cases.
+    Without a gradient, nothing is learned, whatever the value of the loss. A loss near 0 is normal in on-policy
+    training, so only the gradient norm shows that the gradient has vanished.
 
     ## Example
     ```text

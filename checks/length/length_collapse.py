@@ -51,28 +51,28 @@ def length_collapse(
     """Responses have become much shorter than at the start of the run.
 
     ## What it sees
-    The check compares the response length (median, else mean) with that of the first row, before any update. It must be
-    below a quarter of that length, and three standard errors below it by the noise of single rows on a log scale. If
-    this holds on 3 of 5 rows, the severity is warning. Severity is error if three conditions hold on 6 of the last 10
-    rows. The reward is known, it has moved by less than half of the smallest detectable gain, and it is not near its
-    maximum. If the reward has not fallen and responses still have 8 tokens, an error requires 20 rewards. Severity is
-    also error if the length is at most 2 tokens, and critical at 1.5 tokens or less. Severity is info if the reward has
-    gained and either the task is solved, or the gain came before the collapse and has been kept. If the reward
-    components are known, only the gain of those other than formatting counts. Runs whose first row has fewer than 8
-    tokens are not judged, because their task asks for short answers. The onset is the step at which the length fell
-    below 90% of its first value. Once the reward has moved, the length at the best reward replaces the first value if
-    it is smaller.
+    The check compares the response length (median, or else mean) with that of the first row, before any update.
+    Severity is warning if the length is below a quarter of the first length on 3 of 5 rows. The difference must exceed
+    three standard errors of the noise of single rows on a log scale. Severity is error if the reward is not near its
+    maximum and has risen by less than half of the smallest detectable gain, on 6 of 10 rows. If the reward has not
+    fallen and responses still have 8 tokens, an error requires 20 rewards. Severity is also error if the length is at
+    most 2 tokens, and critical if it is at most 1.5 tokens. Severity is info if the reward has gained and either the
+    task is solved, or the gain came before the collapse and has been kept. If the reward components are known, only the
+    gain of components other than formatting counts. Runs whose first row has fewer than 8 tokens are not judged,
+    because their task requires short answers. The onset is the step at which the length fell below 90% of its first
+    value. Once the reward has moved, the length at the best reward replaces the first length if it is smaller.
 
     ## Thresholds
-    - `collapsed_below_share`: share of the first response length below which it counts as collapsed.
-    - `shortest`: tokens up to which the severity is error regardless of the reward.
-    - `single`: tokens up to which it is critical.
-    - `ordinary`: tokens of the first row below which the task asks for short answers.
-    - `early_rewards`: rewards before which a reward that has not fallen may still rise.
+    - `collapsed_below_share`: ratio of the response length to its first value below which the length counts as
+      collapsed.
+    - `shortest`: response length, tokens, up to which the severity is error regardless of the reward.
+    - `single`: response length, tokens, up to which the severity is critical.
+    - `ordinary`: response length on the first row, tokens, below which the run is not judged.
+    - `early_rewards`: number of recorded rewards below which a reward that has not fallen may still rise.
 
     ## Why it matters
     A policy that writes two or three tokens cannot explore: its responses are identical, groups have zero variance, and
-    no gradient leads back. The collapse often happens suddenly, on the second row.
+    no gradient leads to longer responses. The collapse often happens suddenly, on the second row.
 
     ## Example
     ```text
@@ -86,7 +86,7 @@ def length_collapse(
     No finding.
 
     ## Known false alarms
-    A dip that recovers, which clears the finding. For example, a healthy public run of
+    A temporary dip of the length; the finding clears when the length recovers. For example, a healthy public run of
     ShibukiZero/assignment5-alignment went from 305 to 30 and back to 400 tokens. A reward that gains: a policy that
     drops filler is learning, so the severity stays warning.
 

@@ -3,7 +3,20 @@ from typing import Any
 
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.diagnosis.wording import listed, number
-from grpo_doctor.series import Column, baseline, best, isnan, latest, noise, previous, recent_mean, total, where, words
+from grpo_doctor.series import (
+    Column,
+    baseline,
+    best,
+    isnan,
+    latest,
+    noise,
+    previous,
+    recent_mean,
+    sqrt,
+    total,
+    where,
+    words,
+)
 from grpo_doctor.series.trajectory import CHANCE
 
 
@@ -45,20 +58,20 @@ def pairs_not_told_apart(
     its noise. The reward accuracy must not have gained, and must not exceed one half by more than its noise. **Flat**
     (warning): the reward accuracy is not near 1, and its noise leaves no room for a tenth of the possible gain
     (`series.trajectory`). **At its start** (warning): the mean of the last 12 margins is within 0.02 of 0. Without
-    margins, the mean of the losses must be within 0.01 of ln 2, which is the loss at a margin of 0. This case does not
-    count while the learning rate still rises (before step 150 if no learning rate is recorded). Severity is **error**
-    if all margins of the run, or all log-probabilities of the chosen responses, are exactly 0. Margins of 0 are a
-    **warning** starting at the third row if the learning rate already falls: full updates were made, but the policy
-    still equals its reference. If the largest margin is above 0 and below 0.01 at a recorded learning rate, the rate is
-    too low.
+    margins, the mean of the last 12 losses must be within 0.01 of ln 2, the loss at a margin of 0, and the mean of all
+    losses must not be below ln 2 beyond its noise. This case does not count while the learning rate still rises (before
+    step 150 if no learning rate is recorded). Severity is **error** if all margins of the run, or all log-probabilities
+    of the chosen responses, are exactly 0. Margins of 0 are a **warning** starting at the third row if the learning
+    rate already falls: full updates were made, but the policy still equals its reference. If the largest margin is
+    above 0 and below 0.01 at a recorded learning rate, the rate is too low.
 
     ## Thresholds
     - `early_rows`: steps before which the check does not fire.
     - `rows`: rows over which each mean is computed, and rows before which the check does not fire.
     - `proving_rows`: number of rows with a margin of exactly 0 that are sufficient once the learning rate falls.
     - `headroom_share`: share of the possible gain, 0 to 1, for which the noise must leave no room.
-    - `untouched`: distance of the loss from ln 2, nats, within which nothing has moved. For the distance of the margin
-      from 0, the limit is twice as large, because a margin of m moves the loss by m/2.
+    - `untouched`: distance of the loss from ln 2, nats, within which nothing has moved. For the distance of the
+      margin from 0, the limit is twice as large, because a margin of m moves the loss by m/2.
     - `fallen`: standard errors at or above which a fall of the loss counts.
     - `usual_rate`: learning rate below which it counts as too low (LoRA: 5e-5).
     - `warm_up`: steps that a warm-up may take if no learning rate is recorded; the DPO authors' default.
@@ -101,12 +114,14 @@ def pairs_not_told_apart(
     room = success_now - success_first + success_shown
     flat = room < headroom_share * (1 - success_first)
     level, margin = recent_mean(loss, rows), recent_mean(reward_margin, rows)
-    fell = baseline(level, 1) - level > fallen * noise(loss) * math.sqrt(2 / rows)
+    losses, scatter = total(loss == loss), noise(loss)
+    fell = baseline(level, 1) - level > fallen * scatter * math.sqrt(2 / rows)
     learns = fell | success_gained | success_solved | (success_now - success_shown > CHANCE["success_rate"])
     apart = where(isnan(margin), 0.0, abs(margin)) > 2 * untouched
     rate = latest(learning_rate)
     warm = where(isnan(rate), step - baseline(step, 1) >= warm_up, rate <= previous(rate))
-    still = ((abs(level - math.log(2)) < untouched) | (margin == margin)) & ~apart & warm
+    below = math.log(2) - total(loss) / losses > untouched + fallen * scatter / sqrt(losses)
+    still = (((abs(level - math.log(2)) < untouched) & ~below) | (margin == margin)) & ~apart & warm
     alike = best(abs(reward_margin)) <= 0
     too_low = ~alike & (best(abs(reward_margin)) < untouched) & (best(rate) < usual_rate)
     unmoved = alike | (best(abs(chosen_logp)) <= 0)

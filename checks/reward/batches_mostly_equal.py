@@ -44,7 +44,8 @@ def batches_mostly_equal(
     (`series.trajectory`). The check applies to logs that do not count zero-variance groups; ADV003 judges those. Half
     of the batches are sufficient if all batches without spread have the same reward and the same mean length. Prompts
     differ from step to step, so the policy then gives the same answer to all of them. Two in five are sufficient if all
-    batches without spread have the same negative reward.
+    batches without spread have the same negative reward. In every other run, half of the batches are an **info** unless
+    the task is solved.
 
     ## Thresholds
     - `rows`: number of last rewards over which batches without spread are counted; at least twice as many must be
@@ -52,7 +53,8 @@ def batches_mostly_equal(
     - `mostly_share`: share of batches without spread, 0 to 1, at or above which rewards are mostly equal.
     - `pinned_share`: the same share, if all those batches have the same reward below 0.
     - `many`: minimum number of rewards for an error (REW001 judges a constant reward).
-    - `alike_share`: the same share, if all those batches have the same reward and the same mean length.
+    - `alike_share`: the same share, if all those batches have the same reward and the same mean length, and for an
+      info.
 
     ## Why it matters
     The advantage is the reward minus the group's mean, so equal rewards make it zero for every response, by identity. A
@@ -90,12 +92,15 @@ def batches_mostly_equal(
     alike, pinned = total(same & (response_length_mean == long)) + 1, total(same) + 1
     alike, pinned = alike >= total(tied), (pinned >= total(tied)) & (level < 0)
     share = where(alike, alike_share, where(pinned, pinned_share, mostly_share))
-    often = (moving_mean(tied, rows) >= share) & (total(tied) >= share * n)
-    idle = often & (total(dead_share == dead_share) < 1) & ~(reward_gained | reward_solved)
+    lately, uncounted = moving_mean(tied, rows), total(dead_share == dead_share) < 1
+    often = (lately >= share) & (total(tied) >= share * n)
+    half = (lately >= alike_share) & (total(tied) >= alike_share * n)
+    idle = often & uncounted & ~(reward_gained | reward_solved)
     return fires(
         idle & (n >= 2 * rows),
         "All rewards of the batch are equal on {tied:.0f} of {rows:.0f} rows, so these rows have no learning "
         "signal{what}.",
+        info=half & uncounted & ~reward_solved & (n >= 2 * rows),
         error=idle & (n >= many) & (share >= mostly_share) & (best(reward_mean) > lowest(reward_mean)),
         hold=(1, 1),
         clear=2 * rows,

@@ -75,7 +75,7 @@ def loss_does_not_fall(
     ```text
     loss: 2x5 1.5x10 3x10
     ```
-    Warning at step 18: The loss rose from 1.5 to 3 and has not recovered (first value 2).
+    Warning at step 18: The loss rose from 1.5 to 3 (first value 2).
 
     ```text
     loss: 2x5 1.5x10 1.2x10
@@ -135,5 +135,5 @@ def _what(nothing: Any, rose: Any, first: float, low: float, level: float, rows:
     if nothing:
         return "is exactly 0 on every recent row: no token is trained, or a NaN is logged as 0"
     if rose:
-        return f"rose from {number(low)} to {number(level)} and has not recovered (first value {number(first)})"
+        return f"rose from {number(low)} to {number(level)} (first value {number(first)})"
     return f"has not fallen beyond noise in {rows:.0f} rows: {number(first)} at the start, {number(level)} now"

@@ -13,7 +13,7 @@ from .matching import Match
 CODE = "CFG039"
 """The check that reports advisories."""
 SHOWN = 3
-"""Maximum number of advisories in one sentence; the table lists all."""
+"""Maximum number of advisories in one sentence; the table lists all advisories."""
 
 
 def declare(settings: MutableMapping[str, Any], found: Iterable[Match]) -> None:
@@ -64,7 +64,7 @@ def lines(found: Iterable[Match]) -> list[str]:
 
 
 def _sure(found: Iterable[Match]) -> list[Match]:
-    """Return the advisories that certainly apply, the most severe first."""
+    """Return the advisories that certainly apply, with the most severe first."""
     sure = [match for match in found if match.standing in ("affected", "likely")]
     return sorted(sure, key=lambda match: (-_level(match), match.advisory.id))
 

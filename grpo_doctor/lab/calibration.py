@@ -1,4 +1,4 @@
-"""Measures how often the named causes are correct, by their confidence."""
+"""Measures how often the named causes are correct, by confidence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Z = 1.96
 
 
 class Case(NamedTuple):
-    """One run whose headline names a cause: its project or fault, and whether the cause is correct."""
+    """One run whose headline names a cause: the project or fault of the run, and whether the cause is correct."""
 
     of: str
     confidence: str
@@ -25,9 +25,9 @@ class Case(NamedTuple):
 
 
 def cases_of_lab(rows: Iterable[Row]) -> Iterator[Case]:
-    """Return the runs of the experiments: a cause is correct if it is one of the checks that should name the fault.
+    """Return the runs of the experiments. A cause is correct if it is one of the checks that should name the fault.
 
-    Reference runs under the conditions of a fault are not counted, because these settings may themselves be a
+    Reference runs under the conditions of a fault are not counted, because these conditions may themselves be a
     problem.
     """
     for row in rows:
@@ -38,7 +38,7 @@ def cases_of_lab(rows: Iterable[Row]) -> Iterator[Case]:
 
 
 def cases_of_logs(rows: Sequence[Mapping[str, str]]) -> Iterator[Case]:
-    """Return the labelled logs: a cause is correct if the label contains its family (prefix of its code). Logs that
+    """Return the labelled logs. A cause is correct if the label contains its family (prefix of its code). Logs that
     fail for an unknown reason are not counted, nor are causes of families that no label contains."""
     judged = {family for row in rows for family in row["families"].split()}
     for row in rows:
@@ -50,8 +50,8 @@ def cases_of_logs(rows: Sequence[Mapping[str, str]]) -> Iterator[Case]:
 def calibrated(cases: Iterable[Case]) -> dict[str, Share]:
     """For each confidence, count the projects and faults for which every cause was correct.
 
-    Runs of one project resemble each other, as do the seeds of one fault, so they count as one case; a single wrong
-    cause makes the case wrong.
+    Runs of one project, and seeds of one fault, resemble each other, so they count as one case. A single wrong cause
+    makes the case wrong.
     """
     by_kind: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
     for case in cases:

@@ -32,7 +32,7 @@ READS = frozenset("choice choices enumerate iter len list next sample sorted tqd
 """Functions through whose arguments training data is read."""
 
 MOST = 64
-"""How often a pass may draw a sample before it is trained on."""
+"""How often a pass may draw a sample before the sample is trained on."""
 
 FEW = 8
 """Number of rows below which a list is not training data."""
@@ -110,7 +110,8 @@ class Hooks:
             sys.meta_path.remove(finder)
 
     def data(self, value: Any, counted: bool = False) -> Any:
-        """Return the samples of the pass in place of the training data, unless its rows are only counted."""
+        """Return the samples of the pass in place of the training data, unless the rows of the data are only
+        counted."""
         if self.searching and not counted and _holds_rows(value):
             self.source = value
             raise Finished
@@ -214,7 +215,7 @@ def _different(value: Any, first: int) -> Any:
 
 
 def _count(value: Any, most: int) -> int:
-    """Return the number of samples that a value of advantages is for."""
+    """Return the number of samples to which a value with advantages belongs."""
     if isinstance(value, Tensor | np.ndarray):
         size = int(np.prod(value.shape))
         return size if value.ndim != 2 or size == most or value.shape[0] == 1 else value.shape[0]
@@ -222,7 +223,7 @@ def _count(value: Any, most: int) -> int:
 
 
 def _formed(value: Any, chosen: Tensor) -> Any:
-    """Return advantages in the form of a value."""
+    """Return advantages in the type and shape of a value."""
     if isinstance(value, Tensor):
         like = chosen.to(value.device, value.dtype if value.is_floating_point() else torch.float32)
         return like.reshape(value.shape) if like.numel() == value.numel() else like[:, None].expand(value.shape).clone()
@@ -325,7 +326,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         self.modules, self.hooks = modules, hooks
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        """Return where a module is loaded from, or None if it is not the trainer's."""
+        """Return the location from which a module is loaded, or None if the module is not the trainer's."""
         if (file := self.modules.get(fullname)) is None:
             return None
         loader = _Loader(fullname, str(file), self.hooks)

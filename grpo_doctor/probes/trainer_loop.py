@@ -1,7 +1,7 @@
 """Runs a trainer's own training loop on prompts, responses and advantages that a probe chooses.
 
 Most trainers have no function that takes samples and advantages: one function samples, scores and normalises, another
-computes the loss. The loop as a whole is the only way to call them.
+computes the loss. Only the loop as a whole can call these functions.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class TrainerLoop:
         self._pass = compiled(self.hooks.added(ast.Module([script.loop.node], [])), script.loop.file)
         self._find_objects()
         for group in (g for optimizer in self.optimizers for g in optimizer.param_groups):
-            group["lr"] = group["lr"] or group.get("initial_lr", 0.0)  # a warm-up begins at 0, where nothing moves
+            group["lr"] = group["lr"] or group.get("initial_lr", 0.0)  # a warm-up begins at 0, where no weight changes
         self.copies, self.whole = 1, False
         self.prompts: list[str] | None = None
         self.rollout: Callable[..., Any] | None = None
@@ -68,7 +68,7 @@ class TrainerLoop:
             self.rollout, self.step = self._rollout, self._step
 
     def _find_objects(self) -> None:
-        """Find the model, its tokenizer, optimizer and reference by name, or else by what they are."""
+        """Find the model, its tokenizer, optimizer and reference by name, or else by type."""
         parts = self.parts
         found = held([lambda: parts])
         inside = [vars(self.parts), *(vars(o) for o in found.own)]
@@ -96,7 +96,7 @@ class TrainerLoop:
         )
 
     def _find_prompts(self) -> list[str]:
-        """Find the training data; return prompts of unequal length in it."""
+        """Find the training data, and return prompts of unequal length from it."""
         self.hooks.searching = True
 
         def found(loader: Any) -> Iterator[Any]:
@@ -120,8 +120,8 @@ class TrainerLoop:
         return [labels[n * (len(labels) - 1) // 3] for n in range(4)]
 
     def _unusable(self, whole: bool) -> str | None:
-        """Run the loop, with its batch size if ``whole``, otherwise with at most as many rows as samples; return why
-        that is impossible."""
+        """Run the loop, with its own batch size if ``whole``, otherwise with at most as many rows as samples. Return
+        the reason if that is impossible."""
         self.whole = whole
         try:
             answers = complete(plain_ids(self.tokenizer, self.model), [4], special_ids(self.tokenizer).eos) * 2
@@ -165,7 +165,7 @@ class TrainerLoop:
         except Finished:
             pass
         except Exception:
-            if not now.done:  # afterwards, only logging and saving follow
+            if not now.done:  # only logging and saving follow
                 raise
         finally:
             self.hooks.now = None
@@ -198,7 +198,7 @@ class TrainerLoop:
         return texts[:: self.copies][: len(prompts)]
 
     def _without_prompt(self, text: str, prompt: Tensor | None) -> str:
-        """Return the response in a text with which a reward function also receives the prompt."""
+        """Return the response part of a text that also contains the prompt."""
         for hidden in (False, True) if prompt is not None else ():
             text = text.removeprefix(self.tokenizer.decode(prompt, skip_special_tokens=hidden))
         return text
@@ -272,7 +272,8 @@ def _readers(now: Pass | None) -> list[Replacement]:
 
 
 def _draws(now: Pass) -> list[Replacement]:
-    """Return the functions with which trainers draw and shuffle data, in the order of the samples of a pass."""
+    """Return replacements for the functions with which trainers draw and shuffle data; they keep the order of the
+    samples of a pass."""
 
     def sample(population: Any, k: int = 1, **ignored: Any) -> list[Any]:
         return [population[n % len(population)] for n in now.draw(k)]
@@ -291,7 +292,7 @@ def _draws(now: Pass) -> list[Replacement]:
 
 
 def _label(row: Any) -> str:
-    """Return the text by which a row of training data is known: its prompt, or else its first text."""
+    """Return the text that identifies a row of training data: its prompt, or else its first text."""
     if not isinstance(row, Mapping):
         return str(row)
     texts = {n: v for n, v in row.items() if isinstance(v, str)}

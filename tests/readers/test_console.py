@@ -544,3 +544,12 @@ def test_a_block_below_a_heading_with_a_logger_has_the_step_of_the_heading(tmp_p
     )
     run = run_of(tmp_path, "x.log", "".join(block.format(i=i) for i in range(1, 6)))
     assert (run.steps.tolist(), known(run)["reward_mean"]) == ([1, 2, 3, 4, 5], [0.1, 0.2, 0.3, 0.4, 0.5])
+
+
+def test_rows_of_the_training_need_no_field_of_an_update(tmp_path: Path) -> None:
+    row = "KEY METRICS: {{'train/rewards': 0.{i}, 'train/reward_metrics/format_reward': 0.{i}{held_out}}}\n"
+    text = "".join(
+        row.format(i=i, held_out="" if i % 3 else ", 'eval/rewards': 0.5") + "Generated 64 responses\n"
+        for i in range(1, 10)
+    )
+    assert known(run_of(tmp_path, "a.log", text))["reward_mean"] == [i / 10 for i in range(1, 10)]

@@ -26,8 +26,9 @@ P30: dict[str, Any] = {
 class TrainModeGeneration(Fault):
     """Generates in the mode of the last step: train mode with gradient checkpointing after an update.
 
-    Origin: beita6969/colab-grpo: 37 of 38 updates were followed by a collapse, but none of the 56 skipped steps; the
-    log-probability pass of a skipped step called `eval()` and fixed it. The first update had a learning rate of 0.
+    Origin: beita6969/colab-grpo. 37 of 38 updates were followed by a collapse, but none of the 56 skipped steps. The
+        log-probability pass of a skipped step called `eval()`, which prevented the collapse. The first update had a
+        learning rate of 0.
     """
 
     named_by = ("GEN001",)
@@ -59,7 +60,7 @@ class StaleRolloutWeights(Fault):
             self.model = policy
 
     def first(self) -> Any:
-        """The policy at the first rollout."""
+        """Return the policy at the first rollout."""
         if not hasattr(self, "_first"):
             self._first = deepcopy(self.base).eval()
         return self._first
@@ -127,7 +128,7 @@ class Truncation(Fault):
 
     Origin: public runs of kartikmunjal/rlhf-and-reward-modelling-alt of the corpus (every response truncated at 64
     tokens, nothing learned in 200 steps); DAPO (2503.14476). A limit that fits the shortest answers does not stall
-    training: the policy stops writing the longer ones.
+    training, because the policy stops writing longer answers.
     """
 
     named_by = ("LEN003",)
@@ -139,7 +140,7 @@ class TopPNotInLoss(Fault):
     """Samples with top_p 0.8 but trains as if from the full distribution.
 
     Origin: huggingface/trl#4772 and #6789 (top_p, top_k and min_p of the sampler are absent from the
-    log-probabilities); on the policy's own samples it costs little.
+    log-probabilities); on the policy's own samples, the fault costs little.
     """
 
     named_by = ("GEN004", "RAT004")

@@ -16,7 +16,8 @@ from .fault import Fault
 class FlippedEntropy(Fault):
     """Adds the entropy bonus with the wrong sign, so that training lowers entropy.
 
-    Origin: BoBaCai/grpo-dual (`loss + coef * entropy`). At 0.01 it does no visible harm; at 0.5 entropy collapses.
+    Origin: BoBaCai/grpo-dual (`loss + coef * entropy`). A coefficient of 0.01 does no visible harm; at 0.5, entropy
+        collapses.
     """
 
     named_by = ("ENT006", "ENT004")
@@ -33,7 +34,7 @@ class FlippedEntropy(Fault):
 class FlippedEntropyGradient(Fault):
     """Flips the gradient of the entropy term while the logged loss looks correct.
 
-    Origin: BoBaCai/grpo-dual, whose logged loss was computed separately from the optimised one.
+    Origin: BoBaCai/grpo-dual, whose logged loss was computed separately from the optimised loss.
     """
 
     named_by = ("ENT006", "ENT007", "ENT004")
@@ -123,7 +124,7 @@ class LrTooLow(Fault):
 
 
 class OverwrittenAccumulation(Fault):
-    """Overwrites the gradient in every micro-batch, so that only the last one has an effect.
+    """Overwrites the gradient in every micro-batch, so that only the last micro-batch has an effect.
 
     Origin: `zero_grad` inside the accumulation loop (catalogue, GRD006).
     """
@@ -201,7 +202,7 @@ class MeanOfMicroBatchMeans(Fault):
 
 
 class FrozenPolicy(Fault):
-    """Gives the optimizer parameters other than the trained ones, so that the policy does not change.
+    """Gives the optimizer parameters that are not those of the policy, so that the policy does not change.
 
     Origin: huggingface/trl#6700 and #3926 (adapters that are loaded frozen), verl-project/verl#4514.
     """

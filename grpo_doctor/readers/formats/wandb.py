@@ -1,4 +1,4 @@
-"""Reads the binary ``.wandb`` file of Weights & Biases without wandb: history, and the settings of the run."""
+"""Reads the history and the settings of a run from the binary ``.wandb`` file of Weights & Biases, without wandb."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _take(rows: Rows, number: int, data: bytes) -> None:
 
 
 def _items(data: bytes, wanted: int) -> dict[str, object]:
-    """Yield the key and value of the items of a history or a configuration; values are JSON."""
+    """Return the items of a history or a configuration, whose values are stored as JSON."""
     found: dict[str, object] = {}
     for number, item in fields(data):
         if number != wanted or not isinstance(item, bytes):
@@ -71,7 +71,8 @@ def _items(data: bytes, wanted: int) -> dict[str, object]:
 
 
 def records(stream: BinaryIO, rows: Rows) -> Iterator[bytes]:
-    """Yield the records of a LevelDB log: pieces in blocks of 32 KiB; the first block begins with the file header."""
+    """Yield the records of a LevelDB log, which are stored in pieces in blocks of 32 KiB. The first block begins with
+    the header of the file."""
     parts = bytearray()
     room = _BLOCK - len(stream.read(len(_MAGIC)))
     while True:
