@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Boundary:
-    """Runs grpo-doctor's own code until an error occurs; afterwards, runs nothing."""
+    """Runs grpo-doctor's own code until an error occurs, and runs nothing afterwards."""
 
     def __init__(self) -> None:
         self.failure: str | None = None

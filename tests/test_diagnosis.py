@@ -536,7 +536,7 @@ def test_a_fall_beyond_the_noise_is_not_called_noise() -> None:
     fell = diagnose(make_run(reward_mean=[1.1 + 0.01 * (-1) ** i - 0.002 * i for i in range(40)]))
     assert "the reward fell from 1.09 to 1.03, by more than noise (smallest" in fell.headline
     assert fell.headline.endswith(
-        "Keep the checkpoint before the fall, and score it and the last one on the same prompts."
+        "Keep the checkpoint before the fall, and score it and the last checkpoint on the same prompts."
     )
 
 

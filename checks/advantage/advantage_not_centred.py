@@ -19,8 +19,8 @@ def advantage_not_centred(
     """Advantages are not centred within the prompt's group, so every response is reinforced by its raw reward.
 
     ## What it sees
-    The check fires if all advantages have the same sign, which is impossible in centred groups. It also fires if the
-    mean of the advantages is further from 0 than their standard deviation. Finally, the check fires if the mean and
+    The check fires if all advantages have the same sign, which is impossible in centred groups. The check also fires if
+    the mean of the advantages is further from 0 than their standard deviation. Finally, the check fires if the mean and
     standard deviation of A are within 2% of those of the rewards, so that A = r. One of the three conditions must hold
     on 3 of 5 rows. Severity is error if the run declares a group-relative normaliser, and warning otherwise.
 

@@ -14,9 +14,9 @@ def advantage_outlier_domination(
     """Single outliers dominate batch-normalised advantages.
 
     ## What it sees
-    The check applies to runs that declare normalisation over the batch. It fires if the largest |A| is above 5 on 5 of
-    10 rows. If the standard deviation of the advantages is recorded, the largest |A| must also be above 5 standard
-    deviations.
+    The check applies to runs that declare normalisation over the batch. The check fires if the largest |A| is above 5
+    on 5 of 10 rows. If the standard deviation of the advantages is recorded, the largest |A| must also be above 5
+    standard deviations.
 
     ## Thresholds
     - `limit`: largest |A|, also in standard deviations if they are recorded, above which one sample dominates.

@@ -12,9 +12,9 @@ def probe_nan(advantages: Any, settings: Any = None) -> Fires | None:
     reward in one group. If `settings["group_size"]` is 1 or unknown, the probe also passes groups of one response.
     Every advantage must be finite. Groups of one response have a NaN standard deviation in torch; if the group size is
     unknown, the severity is info. Severity is also info if a NaN reward makes advantages NaN, in the same group or in
-    other groups. A reward function that returns NaN once would then end the run. Rejecting the input with a ValueError
-    or an assertion is also correct. The probe does not certify how the trainer handles a failing reward function
-    (REW004).
+    other groups. If NaN spreads to advantages, a reward function that returns NaN once ends the run. Rejecting the
+    input with a ValueError or an assertion is also correct. The probe does not certify how the trainer handles a
+    failing reward function (REW004).
     """
     import torch
 

@@ -16,8 +16,8 @@ def k2_sign_only_advantage(
     """With two responses per prompt, every advantage is reduced to its sign.
 
     ## What it sees
-    The check applies to runs that sample two responses per prompt, once eight steps have had differing rewards. It
-    fires if every nonzero |A| is 1 or 0.7071 (within 0.02) on at least 95% of the steps with differing rewards.
+    The check applies to runs that sample two responses per prompt, once eight steps have had differing rewards. The
+    check fires if every nonzero |A| is 1 or 0.7071 (within 0.02) on at least 95% of the steps with differing rewards.
     Dividing by the standard deviation gives 1 with ddof 0, and 0.7071 with ddof 1 (TRL, verl and OpenRLHF).
 
     ## Thresholds

@@ -27,8 +27,8 @@ def no_advantage_so_far(
 
     ## What it sees
     The check fires if the smallest and largest advantages are 0 on every row so far. Without recorded advantages, the
-    check fires if every group has equal rewards. It also fires if the batch rewards have no spread (reward_std, or
-    reward_max minus reward_min, is at most 1e-6) and a constant mean. Severity is info on the first two rows and
+    check fires if every group has equal rewards. The check also fires if the batch rewards have no spread (reward_std,
+    or reward_max minus reward_min, is at most 1e-6) and a constant mean. Severity is info on the first two rows and
     warning starting at the third. Severity is also warning if all recorded advantages are 0 on at least 80% of 20 or
     more rows. Severity is error starting at row 20 if advantages are 0 although the rewards of the batch differ. REW001
     covers rewards that are identical for 20 steps. The check is silent once the reward has gained. Rewards without
@@ -45,7 +45,8 @@ def no_advantage_so_far(
 
     ## Why it matters
     The policy gradient is a sum of advantages times gradients of log-probabilities, so it is 0 if every advantage is 0.
-    A nonzero gradient norm then comes from the KL or entropy term and does not improve task performance.
+    If every advantage is 0, a nonzero gradient norm comes from the KL or entropy term and does not improve task
+    performance.
 
     ## Example
     ```text

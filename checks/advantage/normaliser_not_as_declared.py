@@ -8,9 +8,9 @@ def normaliser_not_as_declared(advantages: Any, settings: Any = None, *, limit: 
     """Advantages are normalised over a different scope than declared.
 
     ## What it sees
-    The probe passes one group to the trainer's own function twice: next to a group of similar rewards, and next to a
-    group of widely spread rewards. If `settings["normaliser"]` or `settings["scale_rewards"]` is `group` or `none`, the
-    other group must not change the advantages. If the setting is `batch`, the other group must change the advantages.
+    The probe passes one group to the trainer's own function twice: with similar and with widely spread rewards in the
+    other group. If `settings["normaliser"]` or `settings["scale_rewards"]` is `group` or `none`, the other group must
+    not change the advantages. If the setting is `batch`, the other group must change the advantages.
 
     ## Thresholds
     - `limit`: change of an advantage, as a share of the group's largest advantage, above which the advantage counts as

@@ -27,14 +27,14 @@ def std_floor_dominates(
     else the standard deviation of the batch's advantages, corrected for zero-variance groups. With
     `normaliser = group`, the check fires if the root mean square is below 0.5 of the expected value on 5 of 10 rows.
     Without a declared normaliser, the limit is 0.1, and the advantages must have a larger standard deviation than the
-    rewards. An error requires a declared normaliser, a root mean square below 0.1 of the expected value, and a KL term
-    with more than half of the gradient norm.
+    rewards. An error requires a declared normaliser and a root mean square below 0.1 of the expected value. In
+    addition, the KL term must contribute more than half of the gradient norm.
 
     ## Thresholds
-    - `small_share`: root-mean-square advantage, as a share of the expected value, below which it is too small with
-      `normaliser = group`.
-    - `tiny_share`: root-mean-square advantage, as a share of the expected value, below which it is too small without a
-      declared normaliser; also required for an error.
+    - `small_share`: root-mean-square advantage, as a share of the expected value, below which advantages are too small
+      with `normaliser = group`.
+    - `tiny_share`: root-mean-square advantage, as a share of the expected value, below which advantages are too small
+      without a declared normaliser; also required for an error.
     - `kl_share`: share of the KL term in the gradient norm (median of three records), 0 to 1, above which advantages
       below `tiny_share` are an error.
 

@@ -18,10 +18,10 @@ def variance_lost_at_a_plateau(
     """Most groups lost their reward variance during the run, and the reward has plateaued.
 
     ## What it sees
-    The check averages the share of zero-variance groups (all rewards equal) over 10 rows. It fires if the share is
-    above 70% after starting below 50%, in a run whose reward has gained and then settled. Severity is **info**. Above
-    85%, the severity is **warning** if neither the success rate nor the reward components other than formatting are
-    near their maximum.
+    The check averages the share of zero-variance groups (all rewards equal) over 10 rows. The check fires if the share
+    is above 70% after starting below 50%, in a run whose reward has gained and then settled. Severity is **info**.
+    Above 85%, the severity is **warning** if neither the success rate nor the reward components other than formatting
+    are near their maximum.
 
     ## Thresholds
     - `rows`: rows over which the share is averaged.
@@ -32,7 +32,7 @@ def variance_lost_at_a_plateau(
 
     ## Why it matters
     A zero-variance group has an advantage of 0, so it costs as much as any other group but does not train the policy.
-    The effective batch is therefore smaller.
+    Zero-variance groups therefore make the effective batch smaller.
 
     ## Example
     ```text

@@ -19,7 +19,7 @@ def run_comparison(found: Comparison) -> Fires | None:
 
     ## Why it matters
     A change without an effect looks like a small gain as often as like a small loss. At 48% accuracy, a score on 800
-    samples has a standard error of sqrt(0.48 · 0.52 / 800) = 1.8 points. The difference between two scores at this
+    samples has a standard error of sqrt(0.48 · 0.52 / 800) = 1.8 points. The difference between two scores at 48%
     accuracy has a standard error of 2.5 points. To be detected with 80% power at the 5% level, a difference must be 2.8
     standard errors, or 7 points. A gain of 0.38 points (published by yunsoft2019/Lever-Plus after a fix without effect)
     is within noise, and so is a gain of 1.6 points. A comparison prompt by prompt is more sensitive, because only
@@ -41,7 +41,7 @@ def run_comparison(found: Comparison) -> Fires | None:
     ## Known false alarms
     With one run per side, the variation between seeds is estimated as a share of the range of the metric. With three
     seeds per side (`--base`, or a folder), the variation is measured. If the reward function changed, the two rewards
-    measure different quantities. Only the reward components show such a change.
+    measure different quantities. Only the reward components show whether the reward function changed.
 
     ## Remedy
     Use three seeds per side, longer runs, and the same held-out prompts for both sides.

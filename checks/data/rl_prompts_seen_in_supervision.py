@@ -11,7 +11,7 @@ def rl_prompts_seen_in_supervision(
 
     ## What it sees
     The probe computes the share of the adapter's prompts whose ids also occur in its supervised pairs. The probe fires
-    if more than 80% of the prompts occur in the pairs.
+    if more than 80% of the prompts occur in the supervised pairs.
 
     ## Thresholds
     - `shared_prompts`: share of the prompts that also occur in the supervised pairs, 0 to 1, above which the probe
@@ -37,8 +37,8 @@ def rl_prompts_seen_in_supervision(
     No finding.
 
     ## What this certifies, and what it does not
-    The probe certifies the share of exact matches among the prompts and pairs that the adapter provides. It does not
-    detect paraphrases, or data that the adapter omits.
+    The probe certifies the share of exact matches among the prompts and pairs that the adapter provides. The probe does
+    not detect paraphrases, or data that the adapter omits.
 
     ## Known false alarms
     Small closed tasks for which no other prompts exist. A short supervised stage that teaches only the format.

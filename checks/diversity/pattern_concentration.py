@@ -34,8 +34,8 @@ def pattern_concentration(
     - `gain`: rise of the reward, as a share of its first value, above which the check is silent.
 
     ## Why it matters
-    A policy that gives the same answer to every prompt ignores the prompt. All rewards in a group are then equal, so
-    there is no signal.
+    A policy that gives the same answer to every prompt ignores the prompt. With equal responses, all rewards in a group
+    are equal, so there is no signal.
 
     ## Example
     ```text

@@ -29,8 +29,9 @@ def responses_ignore_the_prompt(
     - `left`: ratio of prompt recovery to its mean on the first rows up to which prompt recovery counts as lost.
 
     ## Why it matters
-    Entropy within a prompt can stay high although all prompts get the same reasoning in different words. The reward
-    then measures luck, and neither entropy nor the number of distinct responses shows the problem.
+    Entropy within a prompt can stay high although all prompts get the same reasoning in different words. If responses
+    ignore their prompts, the reward measures luck, and neither entropy nor the number of distinct responses shows the
+    problem.
 
     ## Example
     ```text

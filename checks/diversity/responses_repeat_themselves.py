@@ -51,7 +51,7 @@ def responses_repeat_themselves(
 
     ## Remedy
     Give loops the lowest reward. Check that EOS is inside the loss mask and that the reward does not favour length.
-    Roll back to a checkpoint from before the rise.
+    Roll back to a checkpoint from before the rise in repetition.
 
     ## Sources
     slime, `repetition_frac`; SkyRL-Agent, `stuck_in_a_loop_ratio`. rlprobe 0.1, pathology `repetition_spiral`.

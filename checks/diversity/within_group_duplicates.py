@@ -1,14 +1,12 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, recent_mean
+from grpo_doctor.series import Column, Trend, recent_mean
 
 
 @check("DIV001", severity="warning", explains=("ADV003", "ADV012"))
 def within_group_duplicates(
     unique_rate: Column,
     reward_mean: Column = None,
-    reward_gained: Column = None,
-    reward_fallen: Column = None,
-    reward_solved: Column = None,
+    reward_trend: Trend = None,
     temperature: Column = None,
     *,
     warn: float = 0.5,
@@ -52,7 +50,7 @@ def within_group_duplicates(
     Healthy runs of the engine (`grpo-doctor run`), which end with few different responses; DAPO (arXiv 2503.14476).
     """
     share = recent_mean(unique_rate)
-    better = (reward_gained & ~reward_fallen) | reward_solved
+    better = (reward_trend.gained & ~reward_trend.fallen) | reward_trend.solved
     return fires(
         (share < warn) & ~better,
         "Only {share:.0%} of the responses are distinct.",

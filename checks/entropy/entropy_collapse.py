@@ -54,10 +54,10 @@ def entropy_collapse(
     below a tenth of H0 or below 0.05. Severity is info, or warning if the reward has not gained and is not near its
     maximum. For a low start, the severity stays info if, after ten rewards, more than half of the groups are known to
     have differing rewards. A collapse is an error if the reward has fallen from its best level. A collapse is also an
-    error if H was below 0.05 on more than half of at least ten rows and the reward has not increased. Zero-variance
-    groups and duplicate, short or invalid responses have separate checks, whose findings ENT001 explains. The check
-    fires on 3 of 5 rows and clears after 5 rows without the condition. The onset is the step at which entropy fell
-    below 30% of its first value.
+    error if H was below 0.05 on more than half of ten or more rows without a gain in reward. Zero-variance groups and
+    duplicate, short or invalid responses have separate checks, whose findings ENT001 explains. The check fires on 3 of
+    5 rows and clears after 5 rows without the condition. The onset is the step at which entropy fell below 30% of its
+    first value.
 
     ## Thresholds
     - `low_start_nats`: entropy, nats per token, below which entropy counts as still low in a run that started low.
@@ -98,7 +98,8 @@ def entropy_collapse(
     rollout), and try covariance clipping. Next, use an adaptive bonus, fill the batch with groups of differing rewards,
     and sample at temperature 1. Lower the learning rate last, or first if another finding also recommends a lower
     learning rate. If entropy was already low at step 0 or 1, check the supervised stage and the template first, because
-    RL did not cause it. A collapsed policy does not recover in place: roll back to a checkpoint before the onset.
+    RL did not cause the low entropy. A collapsed policy does not recover in place: roll back to a checkpoint before the
+    onset.
 
     ## Sources
     arXiv 2505.22617 (law and effect sizes), 2503.14476 (clip-higher); BoBaCai/grpo-dual; real public runs of
@@ -117,6 +118,8 @@ def entropy_collapse(
     suffered = spent & idle & (reward_mean == reward_mean) & (reward_fallen | (lasting & begun))
     alive = (total(reward_mean == reward_mean) >= rows) & (recent_mean(dead_share) < live_below_share)
     untrained = begun & ~is_any(rows_are, "epochs")
+    since = where(untrained, ", before any update", ", after updates that are not in the log")
+    outcome = where(reward_fallen, ", and the reward fell from its best level", ", and the reward has not increased")
     return fires(
         low_born | (spent & idle),
         "Entropy is {entropy:.3g} nats/token ({first:.3g} on the first row{begun}){outcome}.",
@@ -126,12 +129,6 @@ def entropy_collapse(
         onset=began(spent, entropy < 3 * spent_below_share * first, step),
         entropy=entropy,
         first=first,
-        begun=where(
-            low_born & ~suffered, where(untrained, ", before any update", ", after updates that are not in the log"), ""
-        ),
-        outcome=where(
-            suffered,
-            where(reward_fallen, ", and the reward fell from its best level", ", and the reward has not increased"),
-            "",
-        ),
+        begun=where(low_born & ~suffered, since, ""),
+        outcome=where(suffered, outcome, ""),
     )

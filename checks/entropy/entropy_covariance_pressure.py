@@ -25,7 +25,7 @@ def entropy_covariance_pressure(
 
     ## Thresholds
     - `rows`: rows over which the trend of the covariance and the slope of the entropy are computed.
-    - `tau`: Kendall's tau of the covariance above which it counts as rising.
+    - `tau`: Kendall's tau of the covariance above which the covariance counts as rising.
 
     ## Why it matters
     The change of entropy per update is about -lr x Cov(log p, A). The covariance rises tens of steps before entropy

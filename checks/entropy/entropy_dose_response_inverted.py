@@ -34,8 +34,8 @@ def entropy_dose_response_inverted(entropy_mean: Column, entropy_coef: Column, *
       check fires.
 
     ## Why it matters
-    Raising the coefficient is the cheapest test of its sign: with the correct sign, entropy must eventually rise. In
-    BoBaCai/grpo-dual, a flipped sign was the reason that repeated raises had no effect.
+    Raising the coefficient is the cheapest test of the term's sign: with the correct sign, entropy must eventually
+    rise. In BoBaCai/grpo-dual, a flipped sign was the reason that repeated raises had no effect.
 
     ## Example
     ```text

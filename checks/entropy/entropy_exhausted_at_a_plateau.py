@@ -1,14 +1,12 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, baseline, recent_mean
+from grpo_doctor.series import Column, Trend, baseline, recent_mean
 
 
 @check("ENT014", severity="warning", confidence="medium")
 def entropy_exhausted_at_a_plateau(
     entropy_mean: Column,
     step: Column,
-    reward_settled: Column,
-    reward_now: Column,
-    reward_fallen: Column,
+    reward_trend: Trend,
     *,
     left: float = 0.1,
     nats: float = 0.1,
@@ -32,8 +30,8 @@ def entropy_exhausted_at_a_plateau(
     - `share`: minimum length of the plateau, as a share of the steps, 0 to 1.
 
     ## Why it matters
-    Rewards are compared within a group. A policy without entropy gives the same response K times. Groups then have no
-    variance, and the policy never solves the prompts that it gets wrong. More steps do not help.
+    Rewards are compared within a group. A policy without entropy gives the same response K times. Groups of identical
+    responses have no variance, and the policy never solves the prompts that it gets wrong. More steps do not help.
 
     ## Example
     ```text
@@ -61,16 +59,16 @@ def entropy_exhausted_at_a_plateau(
     pathology `entropy_collapse`.
     """
     first, now = baseline(entropy_mean), recent_mean(entropy_mean)
-    part = (step - reward_settled) / (step - baseline(step, 1))
-    low = (now < left * first) & (now < nats) & (now >= 0) & (part >= share) & ~reward_fallen
+    part = (step - reward_trend.settled) / (step - baseline(step, 1))
+    low = (now < left * first) & (now < nats) & (now >= 0) & (part >= share) & ~reward_trend.fallen
     return fires(
         low & (now < none * first) & (now < none),
         "The reward has plateaued at {reward:.3g} since step {since:.0f}, and entropy fell from {first:.3g} "
         "nats/token at the start to {now:.2g}.",
         info=low,
-        onset=reward_settled,
-        since=reward_settled,
-        reward=reward_now,
+        onset=reward_trend.settled,
+        since=reward_trend.settled,
+        reward=reward_trend.now,
         first=first,
         now=now,
     )

@@ -53,8 +53,8 @@ def entropy_explosion(
     - `mostly`: share of truncated or invalid responses, 0 to 1, at or above which the severity is error.
 
     ## Why it matters
-    Above about 1 nat per token, text becomes incoherent: answers run to the length limit and become invalid. Every
-    response then gets the lowest reward, and no gradient remains for recovery.
+    Above about 1 nat per token, text becomes incoherent: answers run to the length limit and become invalid. If every
+    answer is invalid, every response gets the lowest reward, and no gradient remains for recovery.
 
     ## Example
     ```text
@@ -73,9 +73,9 @@ def entropy_explosion(
     must double. Entropy at a sampling temperature above 1, which is larger than at temperature 1.
 
     ## Remedy
-    Set the entropy coefficient to 0, fix the mismatch of the rollout engine, and halve the learning rate. These changes
-    do not recover the policy in place, because zero-variance groups give no gradient. Roll back to the last checkpoint
-    with less than 1.5 times the first entropy and reset the optimizer state.
+    Set the entropy coefficient to 0, fix the mismatch of the rollout engine, and halve the learning rate. Changed
+    settings do not recover the policy in place, because zero-variance groups give no gradient. Roll back to the last
+    checkpoint with less than 1.5 times the first entropy and reset the optimizer state.
 
     ## Sources
     rllm#116 ("fine as long as it is < 1"; 2.0 with falling scores), verl PR #781, verl#2738; public runs of

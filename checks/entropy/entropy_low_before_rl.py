@@ -1,6 +1,6 @@
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.diagnosis.wording import number
-from grpo_doctor.series import Column, baseline, is_any, recent_mean, total, words
+from grpo_doctor.series import Column, Trend, baseline, is_any, recent_mean, total, words
 
 
 @check(
@@ -20,9 +20,7 @@ def entropy_low_before_rl(
     entropy_mean: Column,
     step: Column,
     reward_mean: Column = None,
-    reward_gained: Column = None,
-    reward_fallen: Column = None,
-    reward_solved: Column = None,
+    reward_trend: Trend = None,
     dead_share: Column = None,
     temperature: Column = None,
     rows_are: Column = any_of("settings.rows", optional=True),
@@ -86,13 +84,13 @@ def entropy_low_before_rl(
         & (first < low_start_nats)
         & (entropy_mean < stayed_low_nats)
     )
-    better = reward_gained & ~reward_fallen
+    better = reward_trend.gained & ~reward_trend.fallen
     alive = (total(reward_mean == reward_mean) >= rows) & (recent_mean(dead_share) < live_below_share)
     return fires(
         given,
         "Entropy was {first:.3g} nats on the first row, before any update{sampled}. The cause is an earlier "
         "training stage or the sampler, not the entropy coefficient or the group size.",
-        warning=given & ~better & ~reward_solved & ~alive,
+        warning=given & ~better & ~reward_trend.solved & ~alive,
         onset=began,
         sampled=words(lambda t: f" (sampled at temperature {number(t)})" if t == t else "", temperature),
         first=first,

@@ -16,11 +16,11 @@ def entropy_measurement_inconsistent(
     """The logged entropy is inconsistent with the logged top-1 probability.
 
     ## What it sees
-    For a mean top-1 probability p and V tokens, the mean entropy is at least -ln p and at most h(p) + (1 - p)
-    ln(V - 1). The function h is the entropy of a biased coin. By Jensen's inequality, both bounds also apply to means.
-    The check fires if entropy is more than 10% below the lower bound or above the upper bound on 5 of 10 rows. V is the
-    declared `vocab_size`, or 300,000 without a declaration. Rows with p above 0.99 are skipped, because rounding
-    dominates their bounds.
+    For a mean top-1 probability p and V tokens, the mean entropy is between -ln p and h(p) + (1 - p) ln(V - 1). The
+    function h is the entropy of a biased coin. By Jensen's inequality, both bounds also apply to means. The check fires
+    if entropy is more than 10% below the lower bound or above the upper bound on 5 of 10 rows. V is the declared
+    `vocab_size`, or 300,000 without a declaration. Rows with p above 0.99 are skipped, because rounding dominates their
+    bounds.
 
     ## Thresholds
     - `slack`: distance of entropy outside its bounds, as a share of the bound, up to which no finding is reported.

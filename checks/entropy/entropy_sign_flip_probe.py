@@ -27,10 +27,10 @@ def entropy_sign_flip_probe(
     ## What it sees
     The probe takes the gradient that the trainer passes to the optimizer, including gradient surgery. At advantages of
     zero, only the entropy term remains. The probe also takes the part of the gradient that does not change sign with
-    the advantages. To cover every branch of the loss, it does so for each sample alone and for all samples together.
-    The descent direction must align with the gradient of the mean token entropy of the responses. The cosine of the two
-    must be at least 0.5, and at least 0.8 for a single sample (1 is correct, -1 is a flipped sign). To remove the KL
-    term, the probe copies the policy's weights into the reference model.
+    the advantages. To cover every branch of the loss, each sample is tested alone and together with all samples. The
+    descent direction must align with the gradient of the mean token entropy of the responses. The cosine with the
+    entropy gradient must be at least 0.5, and at least 0.8 for a single sample (1 is correct, -1 is a flipped sign). To
+    remove the KL term, the probe copies the policy's weights into the reference model.
 
     ## Thresholds
     - `least_cosine`: minimum cosine of the descent direction with the entropy gradient, for all samples together.

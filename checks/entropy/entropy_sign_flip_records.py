@@ -36,9 +36,10 @@ def entropy_sign_flip_records(
     5 rows.
 
     ## Thresholds
-    - `rows`: rows over which the trends are judged.
+    - `rows`: number of rows over which the trends are computed.
     - `tau`: Kendall's tau of entropy below which entropy counts as falling.
-    - `rises`: Kendall's tau of the logit gap or the top-1 probability above which it counts as rising.
+    - `rises`: Kendall's tau of the logit gap or the top-1 probability above which the gap or the probability counts as
+      rising.
     - `strong`: entropy coefficient at or above which a bonus should have an effect.
     - `error_below_share`: ratio of entropy to its first value below which the severity is error.
 

@@ -1,15 +1,13 @@
 import numpy as np
 
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, baseline, from_start, recent_mean, row, where
+from grpo_doctor.series import Column, Trend, baseline, from_start, recent_mean, row, where
 
 
 @check("ENT002", severity="warning")
 def entropy_spent_without_gain(
     entropy_mean: Column,
-    reward_gained: Column,
-    reward_fallen: Column,
-    reward_solved: Column,
+    reward_trend: Trend,
     step: Column,
     eval_gained: Column = None,
     cut_share: Column = None,
@@ -30,9 +28,9 @@ def entropy_spent_without_gain(
     - `rows`: number of rows below which the check is silent.
 
     ## Why it matters
-    Reward gains cost entropy. The formula R = b - a exp(H), with reward R and entropy H, fits many runs: with little
-    entropy, a policy can gain little more. If entropy falls without a gain, entropy was lost to noise, a wrong sign or
-    formatting.
+    Reward gains cost entropy. The formula R = b - a exp(H), with reward R and entropy H, fits many runs. According to
+    this formula, a policy with little entropy can gain little more. If entropy falls without a gain, entropy was lost
+    to noise, a wrong sign or formatting.
 
     ## Example
     ```text
@@ -61,7 +59,7 @@ def entropy_spent_without_gain(
     """
     entropy = where((entropy_mean <= 0) & (cut_share >= 1) | (entropy_mean < 0), np.nan, entropy_mean)
     now, first = recent_mean(entropy), baseline(entropy, 1)
-    poor = (~(reward_gained | eval_gained) | reward_fallen) & ~reward_solved & from_start(step)
+    poor = (~(reward_trend.gained | eval_gained) | reward_trend.fallen) & ~reward_trend.solved & from_start(step)
     return fires(
         (row(entropy_mean) >= rows) & (first > 0) & (now <= (1 - gone) * first) & poor,
         "Entropy fell by {spent:.0%} (from {first:.3g} to {now:.3g} nats), and the reward has not increased.",

@@ -17,7 +17,7 @@ def entropy_surrogate_without_gradient(
     """The entropy term lacks the entropy gradient: it is detached, or uses only sampled log-probabilities.
 
     ## What it sees
-    As in ENT006, the probe sets the advantages to zero. It fires if the remaining gradient is that of the mean
+    As in ENT006, the probe sets the advantages to zero. The probe fires if the remaining gradient is that of the mean
     log-probability of the responses (|cosine| above 0.95). The |cosine| with the entropy gradient must be lower by 0.1
     or more. The probe also fires if no gradient remains although `settings["entropy_coef"]` declares a coefficient,
     because the entropy is then detached.
@@ -60,8 +60,8 @@ def entropy_surrogate_without_gradient(
     A supervised term on the same responses (imitation alongside RL), which has the same gradient; give the probe a loss
     without the supervised term. An entropy bonus inside rewards or advantages, which has no gradient by design; do not
     declare such a bonus as `entropy_coef`. A k1 penalty to the reference, which also has the same gradient. If the
-    settings declare an `entropy_coef` of 0, or a `kl_coef` without an entropy coefficient, KL005 judges the term
-    instead.
+    settings declare an `entropy_coef` of 0, or no entropy coefficient although there is a reference or a `kl_coef`,
+    KL005 judges the term instead.
 
     ## Remedy
     Use the full-vocabulary entropy of the logits, on the response mask.
@@ -72,8 +72,8 @@ def entropy_surrogate_without_gradient(
     coefficient = (settings or {}).get("entropy_coef")
     if coefficient == 0:
         raise probes.NotApplicable("settings['entropy_coef'] is 0: there is no entropy term")
-    if coefficient is None and (settings or {}).get("kl_coef"):
-        raise probes.NotApplicable("settings declare a kl_coef and no entropy_coef: see KL005")
+    if coefficient is None and (reference is not None or (settings or {}).get("kl_coef")):
+        raise probes.NotApplicable("there is a reference, and settings declare no entropy_coef: see KL005")
     cases = probes.loss_trials.entropy_cases(backward, model, render, tokenizer, prompts, reference, settings or {})
     with closing(cases):
         first = next(cases, None)

@@ -22,21 +22,21 @@ def logged_loss_not_optimised_loss(
 
     ## What it sees
     The probe compares the autograd gradient of the trainer's `loss` with the gradient that the trainer's own `backward`
-    leaves in the parameters. It uses positive, negative and zero advantages, and fires if the cosine of the two
+    leaves in the parameters. The probe uses positive, negative and zero advantages, and fires if the cosine of the two
     gradients is below 0.99. The probe also compares the autograd gradient with the gradient that the trainer's own
     `step` passes to the optimizer, in one or several optimizer steps. In `step`, mini-batches may weight samples
     differently, so the limit is a cosine of 0.5, or 0.95 if all samples have the same length.
 
     ## Thresholds
-    - `limit`: cosine of the two gradients below which the trainer optimises a different loss.
+    - `limit`: cosine of the two gradients below which the trainer counts as optimising a different loss.
     - `of_step`: cosine below which the gradients that `step` passes to the optimizer count as those of a different
       loss.
     - `of_step_alike`: limit like `of_step` for samples with one prompt and one length, which every mini-batch weights
       equally.
 
     ## Why it matters
-    If the applied gradient differs, the logged loss and its terms describe a different objective. The log then cannot
-    show a flipped sign, a detached KL term or a lost micro-batch.
+    If the applied gradient differs, the logged loss and its terms describe a different objective. The log of a
+    different loss cannot show a flipped sign, a detached KL term or a lost micro-batch.
 
     ## Example
     ```python

@@ -38,8 +38,8 @@ def environment_failures_scored(
       answers.
 
     ## Why it matters
-    A sandbox that times out gives a reward of 0 to a response that may have been correct. The reward then depends on
-    the load of the sandbox instead of the policy.
+    A sandbox that times out gives a reward of 0 to a response that may have been correct. With unmasked failures, the
+    reward depends on the load of the sandbox instead of the policy.
 
     ## Example
     ```text

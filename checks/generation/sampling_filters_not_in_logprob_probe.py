@@ -27,18 +27,18 @@ def probe_seams(
     same tokens.
 
     ## What the probe does
-    The probe draws one sample in eval mode. It compares the log-probabilities under which the sampler drew its tokens,
-    after every processor, with those of the loss for the same tokens. If the loss is a single function, its
+    The probe draws one sample in eval mode. The probe compares the log-probabilities under which the sampler drew its
+    tokens, after every processor, with those of the loss for the same tokens. If the loss is a single function, its
     log-probabilities come from its logits, and its temperature from its gradient. A k3 KL above 1e-3 nats per token
     (1e-2 in half precision) is a warning, and a k3 KL above 0.1 is an error. At any precision, severity is warning if
     the sampler's filters exclude more than 1% of the probability on average, and error at 10%. A filter that excludes a
-    share m raises every remaining log-probability by -log(1 - m) nats (0.105 nats at 10%, as with a top_p of 0.9). At
-    10%, the ratio is off by half of the distance to PPO's clip bound at 1 - 0.2 before any update. The default
-    `top_k=50` of transformers is at most a warning, because it excludes far more probability on a random model than on
-    a trained model. The probe gives a custom sampling loop logits for 64 words. The loop must draw all 64 words, at the
+    share m raises every remaining log-probability by -log(1 - m) nats (0.105 at 10%, as with a top_p of 0.9). At 10%,
+    the ratio is off by half of the distance to PPO's clip bound at 1 - 0.2 before any update. The default `top_k=50` of
+    transformers is at most a warning, because it excludes far more probability on a random model than on a trained
+    model. The probe gives a custom sampling loop logits for 64 words. The loop must draw all 64 words, at the
     temperature that the gradient of the loss shows. The probe reads the distribution from the arguments of
     `torch.multinomial`, or counts draws. A `ScriptedSampler` samples from the model with the parameters that the engine
-    receives. Responses that contain the padding id are skipped: a random model may draw the padding id, and a loss that
+    receives. Responses that contain the padding id are skipped: a random model may draw this id, and a loss that
     detects padding by id masks it.
 
     ## Thresholds of the probe

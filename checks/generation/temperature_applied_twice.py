@@ -15,13 +15,14 @@ def temperature_applied_twice(
     the declared temperature, but not within 12% of the declared temperature.
 
     ## Thresholds
-    - `slack`: relative error of the measured temperature up to which it counts as equal to the declared temperature or
-      to its square.
+    - `slack`: relative error up to which the measured temperature counts as equal to the declared temperature or to its
+      square.
 
     ## Why it matters
     With a setting of 1.5, the sampler uses 2.25, and answers become incoherent. With a setting of 0.5, the sampler uses
-    0.25, and the responses of a group become identical. The temperature reported in logs and papers is then wrong. The
-    log-probabilities of the loss, which apply the temperature once, no longer match the samples.
+    0.25, and the responses of a group become identical. If the temperature is applied twice, the temperature reported
+    in logs and papers is wrong. The log-probabilities of the loss, which apply the temperature once, no longer match
+    the samples.
 
     ## Example
     ```python

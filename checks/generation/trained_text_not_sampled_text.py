@@ -33,8 +33,8 @@ def trained_text_not_sampled_text(
     sampled ids. At most 5% of the texts may contain template tokens, because otherwise PAD001 explains the difference.
     The check also fires if the rollout engine's raw logits differ from the trainer's by more than 1e-2 nats per token
     since the first row. Before the first update, the weights are equal, so the two forward passes used different
-    tokens, positions or masks. Either condition must hold on 3 of 5 rows. Rollouts in train mode with checkpointing are
-    excluded.
+    tokens, positions or masks. The check requires one of the two conditions on 3 of 5 rows. Rollouts in train mode with
+    checkpointing are excluded.
 
     ## Thresholds
     - `gap`: difference between the scored and the recomputed share of valid responses, 0 to 1, above which the check

@@ -41,13 +41,11 @@ def probe_trained_ids(mask: Any, render: Any, tokenizer: Any, model: Any = None,
     for direction, lengths, endings in craft.ORDERS:
         limit = None
         for ending in range(endings if eos is not None else 1):
-            case = craft.endings(lengths[: len(own)], eos, limit)[ending]
+            # two tokens or more: a response that is only an end token may leave an empty mask, which PAD002 reports
+            case = craft.endings([n + 1 for n in lengths[: len(own)]], eos, limit)[ending]
             given = own[::direction]
-            try:
-                batch, responses = probes.generations.put_through(mask, given, craft.said(words, case, eos), eos)
-            except probes.NotFinite:
-                continue  # a response that is only an end token leaves an empty mask, which PAD002 reports
-            limit = batch.input_ids.shape[1] - max(map(len, own))  # a fixed width, which only truncated responses fill
+            batch, responses = probes.generations.put_through(mask, given, craft.said(words, case, eos), eos)
+            limit = craft.room(batch, given, responses)  # a fixed width, which only truncated responses fill
             for n, (prompt, response) in enumerate(zip(given, responses, strict=True)):
                 if craft.left_out(batch, n, response, eos):
                     continue  # overlong responses that are filtered by design

@@ -32,8 +32,8 @@ def clip_without_effect(
 
     ## Why it matters
     Clipping protects the run from the rare batch whose gradient norm is a hundred times too large. Clipping may be
-    applied to a copy of the parameters, to another model, before the backward pass or after the step. The bug then
-    stays hidden until a batch with a large gradient norm occurs.
+    applied to a copy of the parameters, to another model, before the backward pass or after the step. A bug in the
+    clipping stays hidden until a batch with a large gradient norm occurs.
 
     ## Example
     ```python

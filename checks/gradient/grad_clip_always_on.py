@@ -43,8 +43,8 @@ def grad_clip_always_on(
     No false alarm is known. The check stays silent on logs of the norm after clipping, which never exceeds the limit.
 
     ## Remedy
-    No change is needed, or raise the limit: TRL `max_grad_norm=1.0`, verl `actor.grad_clip=1.0`. Do not tune the
-    learning rate to the gradient norm.
+    No change is needed. To clip fewer gradients, raise the limit: TRL `max_grad_norm=1.0`, verl `actor.grad_clip=1.0`.
+    Do not tune the learning rate to the gradient norm.
 
     ## Sources
     Derived; TRL and verl log the norm before clipping.

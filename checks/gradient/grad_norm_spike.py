@@ -46,15 +46,15 @@ def grad_norm_spike(
     spike alone is a warning, or info while the reward has gained. Severity is error if a second infinite norm follows
     within 100 rows. A fall in reward (by five standard errors and 30% of its range) within five rows of a spike is also
     an error. The first 20 rows are not judged for spikes. Without spikes, the check fires if the median norm over 10
-    rows is above 20, or if every norm of two or more rows is above a million. While the reward has gained, the severity
-    of a huge norm is info. Severity is always warning if the median is more than five times that of the first 20 rows:
-    the scale of a loss does not grow.
+    rows is above 20. The check also fires if every norm of two or more rows is above a million. While the reward has
+    gained, the severity of a huge norm is info. Severity is always warning if the median is more than five times that
+    of the first 20 rows. The scale of a loss cannot explain such growth.
 
     ## Thresholds
     - `rows`: number of previous rows that a norm is compared with.
     - `mads`: number of median absolute deviations by which a spike must exceed the median of the previous rows.
-    - `times`: ratio of a norm to the largest previous norm above which the norm is a spike. It is also the ratio of the
-      median to that of the first rows above which the median has grown.
+    - `times`: ratio of a norm to the largest previous norm above which the norm is a spike. `times` is also the ratio
+      of the median to that of the first rows above which the median has grown.
     - `again_within_rows`: number of rows within which a second infinite norm is an error.
     - `after`: number of rows after a spike within which a fall in reward is attributed to the spike.
     - `huge`: median gradient norm above which the check fires without a spike.
@@ -110,23 +110,16 @@ def grad_norm_spike(
     high = (level > huge) | (least > absurd)
     tall = high & (grown | ~reward_gained)
     hurt = (moving_sum(spike, after) > 0) & reward_fallen & ~(previous(reward_fallen, after) > 0)
-    serious = hurt | again | tall | (spike & ~reward_gained)
+    norm, median = latest(where(spike, grad_norm, np.nan)), latest(where(spike, middle, np.nan))
     return fires(
-        serious,
+        hurt | again | tall | (spike & ~reward_gained),
         "{what}",
         info=spike | high,
         error=again | hurt,
         hold=(1, 1),
-        what=words(
-            _what,
-            latest(where(spike, grad_norm, np.nan)),
-            latest(where(spike, middle, np.nan)),
-            where(high, where(isnan(level), least, level), np.nan),
-            row(grad_norm),
-            clip,
-        ),
-        norm=latest(where(spike, grad_norm, np.nan)),
-        median=latest(where(spike, middle, np.nan)),
+        what=words(_what, norm, median, where(high, where(isnan(level), least, level), np.nan), row(grad_norm), clip),
+        norm=norm,
+        median=median,
         level=level,
         rows=rows,
     )

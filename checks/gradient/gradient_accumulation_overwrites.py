@@ -43,7 +43,7 @@ def gradient_accumulation_overwrites(
     `p.grad.copy_(g)` keeps only the gradient of the last micro-batch, so most of every batch is silently discarded. A
     wrong divisor changes the size of the gradient relative to clipping and weight decay. If the loss of every
     micro-batch is divided by its own token count, tokens in micro-batches of short responses have more weight. The
-    result then depends on the micro-batch size that fits into memory.
+    gradient therefore depends on the micro-batch size that fits into memory.
 
     ## Example
     ```python
@@ -100,12 +100,25 @@ def gradient_accumulation_overwrites(
                 cosine=kept,
             )
     token_mean_meant = (settings or {}).get("loss_type") == "bnpo"
-    if "micro_batches" not in inspect.signature(backward).parameters:
-        if loss is None or token_mean_meant:
-            raise probes.NotApplicable("backward does not accept micro_batches")
-        return _of_own_parts(loss, model, *probes.gradient_effect.four(render, tokenizer, model, prompts))
+    found = None
+    if "micro_batches" in inspect.signature(backward).parameters:
+        lengths = [[4] * 4] if token_mean_meant else [[4] * 4, [2, 7, 3, 6]]
+        batches = [probes.loss_trials.alike(render, tokenizer, model, prompts, some) for some in lengths]
+        found = _of_micro_batches(backward, model, batches, limit, low_precision, slack)
+    if (found is None or not found.when) and loss is not None and not token_mean_meant:
+        found = _of_own_parts(loss, model, *probes.gradient_effect.four(render, tokenizer, model, prompts)) or found
+    if found is None:
+        raise probes.NotApplicable("backward does not accept micro_batches")
+    return found
+
+
+def _of_micro_batches(
+    backward: Any, model: Any, batches: Any, limit: float, low_precision: float, slack: float
+) -> Fires:
+    """Fires if micro-batches of responses of equal length, the first batch, or of unequal length give another gradient
+    than the whole batch."""
     with probes.intercept.precision() as precision:
-        cosine, ratio = _split(backward, model, *probes.loss_trials.alike(render, tokenizer, model, prompts))
+        cosine, ratio = _split(backward, model, *batches[0])
     limit = limit if precision.half is None else low_precision
     if not (cosine >= limit and abs(ratio - 1) <= slack):
         return fires(
@@ -116,9 +129,8 @@ def gradient_accumulation_overwrites(
             cosine=cosine,
             ratio=ratio,
         )
-    if token_mean_meant:
-        return None
-    cosine, ratio = _split(backward, model, *probes.loss_trials.alike(render, tokenizer, model, prompts, [2, 7, 3, 6]))
+    for batch in batches[1:]:
+        cosine, ratio = _split(backward, model, *batch)
     return fires(
         not (cosine >= limit and abs(ratio - 1) <= slack),
         "With responses of unequal length, micro-batches give a different gradient than the full batch (cosine "
@@ -129,9 +141,9 @@ def gradient_accumulation_overwrites(
     )
 
 
-def _of_own_parts(loss: Any, model: Any, made: Any, responses: Any) -> Fires:
+def _of_own_parts(loss: Any, model: Any, made: Any, responses: Any) -> Fires | None:
     """Return a finding if the loss splits its batch and the weight of a response depends on the other samples in its
-    part."""
+    part; None if the loss does not split the batch."""
     push = probes.gradient_effect
 
     def weight(batch: Any, said: Any) -> float:
@@ -139,8 +151,8 @@ def _of_own_parts(loss: Any, model: Any, made: Any, responses: Any) -> Fires:
 
     shorter, longer = ([made[0], *[other] * 3] for other in (made[0], made[-1]))
     before, after = (push.structure(loss, [model], batch, responses).together for batch in (shorter, longer))
-    if len(before) == len(responses) == len(after):
-        raise probes.NotApplicable("backward does not accept micro_batches")
+    if len(before) == len(responses) == len(after) or getattr(loss, "updates", 1) > 1:
+        return None  # one part, or separate updates
     if before != after:
         one = weight(shorter, responses)
         times = weight(longer, responses) / one if one else 1.0

@@ -22,7 +22,7 @@ def gradient_leaps_again(
     otherwise. GRD002 covers a single spike.
 
     ## Thresholds
-    - `times`: ratio of the norm to the median of the previous rows above which it is a spike.
+    - `times`: ratio of the norm to the median of the previous rows above which the norm is a spike.
     - `rows`: number of previous rows over which the median is computed.
     - `tall`: gradient norm up to which a leap is not a spike, because norms are near 0 if most groups have zero
       variance.

@@ -34,9 +34,9 @@ def nan_or_inf(
     """A loss, gradient, KL, entropy or reward is NaN or infinite.
 
     ## What it sees
-    The check looks for NaN or infinite values in the core metrics. These metrics are loss (also of the critic),
-    gradient norm, KL, entropy, reward, ratios, advantages, and the margin of preference pairs. A NaN is critical on the
-    first row. Infinite gradients are a warning while they are isolated, and an error starting at the third.
+    The check looks for NaN or infinite values in the core metrics. Core metrics are loss (also of the critic), gradient
+    norm, KL, entropy, reward, ratios, advantages, and the margin of preference pairs. The first NaN is critical.
+    Infinite gradients are a warning while they are isolated, and an error starting at the third.
 
     Severity of a NaN in KL, entropy or margin is **info** if it does not enter the loss. A NaN does not enter the loss
     if the gradient norm of the same row (or else the loss) is finite and not 0. Without either metric, the NaN does not
@@ -47,7 +47,7 @@ def nan_or_inf(
 
     If only the gradient norm was NaN, the severity becomes **info** once the norm is finite and above 0 again. Starting
     at the third NaN norm, the severity becomes **warning**. NaN weights give no finite gradient, so the trainer skipped
-    the update. A later NaN has the same severity while it lasts no longer than the longest gap from which the run has
+    the update. A later NaN has the same severity unless it lasts longer than the longest gap from which the run has
     recovered. Severity stays critical if the norm was NaN on more than half of the rows, because most updates were
     skipped.
 

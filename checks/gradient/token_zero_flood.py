@@ -21,8 +21,8 @@ def token_zero_flood(
 
     ## What it sees
     The check fires if more than half of four or more saved responses of a step are flooded. A response is flooded if
-    one character or one word makes up more than 90% of it. The response must have at least ten characters, ignoring
-    spaces, or ten words.
+    one character or one word makes up more than 90% of the text. The response must have at least ten characters,
+    ignoring spaces, or ten words.
 
     ## Thresholds
     - `flooded_from`: share of one character or word in a response, 0 to 1, above which the response counts as flooded.

@@ -33,14 +33,14 @@ def kl_explosion(
     """KL exploded: the policy has moved far away from the reference model.
 
     ## What it sees
-    The check fires if the KL is above 1.5 nats per token and above ten times the KL of the first row, on 2 of 3 rows.
-    The KL of the first row should be 0. It fires regardless of the first row if the KL is above 10, or if its median
+    The check fires on 2 of 3 rows if the KL is above 1.5 nats per token and above ten times that of the first row. The
+    KL of the first row should be 0. The check fires regardless of the first row if the KL is above 10, or if its median
     over five rows is above 5. Severity is warning, and error once the reward has fallen (by five standard errors and
     30% of its range). If the reward has fallen, a KL above 0.1 that is ten times the median of the previous 20 rows is
-    also an error. Without a gain in reward, a median over five rows above 100, or a KL above 100 on every row so far,
-    is also an error. Severity is critical if the KL is above 10 and the reward has fallen. If rows are means over
-    epochs (`rows = epochs`), a KL above 1.5 is a warning, and a KL above 10 is an error, whatever the KL of the first
-    row. The onset is the step since which the KL has been above 0.5.
+    also an error. Without a gain in reward, a median over five rows above 100, or only KLs above 100 so far, is also an
+    error. Severity is critical if the KL is above 10 and the reward has fallen. If rows are means over epochs
+    (`rows = epochs`), a KL above 1.5 is a warning, and a KL above 10 is an error. For means over epochs, the KL of the
+    first row is not used. The onset is the step since which the KL has been above 0.5.
 
     ## Thresholds
     - `exploded_nats`: KL, nats per token, above which a KL that has grown by `grown_factor` counts as exploded.

@@ -18,13 +18,13 @@ def kl_identically_zero(
     """The logged KL is constant (0 or another value), so it measures nothing.
 
     ## What it sees
-    The check uses five or more recorded values of the KL after the first. It fires if every |KL| is below 1e-8. It also
-    fires if all values are the same number with more than three decimals and more than one significant digit. Runs that
-    declare a KL coefficient of 0 are skipped. Severity is error if the run declares a coefficient above 0 and fifteen
-    values are 0. A small KL that is printed as 0 would have grown within fifteen rows. Severity is info if the reward
-    has gained. Severity is also info if the KL is 0 without a declared coefficient, because trainers without a KL term
-    log 0. However, it is not info if the loss is also 0 on more than fifteen rows. Rows with a gradient norm of exactly
-    0 are not counted, because the policy does not move away from its reference on them.
+    The check uses five or more recorded values of the KL after the first. The check fires if every |KL| is below 1e-8.
+    The check also fires if all values are the same number with more than three decimals and more than one significant
+    digit. Runs that declare a KL coefficient of 0 are skipped. Severity is error if the run declares a coefficient
+    above 0 and fifteen values are 0. A small KL that is printed as 0 would have grown within fifteen rows. Severity is
+    info if the reward has gained. Severity is also info if the KL is 0 without a declared coefficient, because trainers
+    without a KL term log 0. Severity stays warning if the loss is also 0 on more than fifteen rows. Rows with a
+    gradient norm of exactly 0 are not counted, because the policy does not move away from its reference on them.
 
     ## Thresholds
     - `zero`: |KL|, nats per token, below which the KL counts as 0.
@@ -34,8 +34,8 @@ def kl_identically_zero(
     ## Why it matters
     A policy that has been updated differs from its reference. A KL of exactly zero was computed between the policy and
     itself, multiplied by a small coefficient before printing, or not computed. A KL of zero can neither constrain the
-    policy nor show drift. If the KL of different samples is identical to the last digit, no update reaches the policy,
-    or the KL is not measured on the samples.
+    policy nor show drift. If different samples have exactly the same KL, no update reaches the policy, or the KL is not
+    measured on the samples.
 
     ## Example
     ```text

@@ -18,8 +18,8 @@ def probe_reference_stays(
     which must not change. The probe detects a single module that is used for both models, and a LoRA adapter that is
     left on for the reference. At the first step, no other probe can detect a shared module or adapter, because policy
     and reference are equal. The probe does not certify that the reference is correct (KL006), or that the reference is
-    not synchronised later. Severity is warning for a KL to the old policy, as in PPO, because this penalty does not
-    pull the policy towards a reference.
+    not synchronised later. A KL to the old policy, as in PPO, is a warning, because its penalty does not pull the
+    policy towards a reference.
     """
     craft = probes.crafted_inputs
     if (settings or {}).get("kl_coef") == 0:

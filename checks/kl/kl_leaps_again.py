@@ -28,7 +28,7 @@ def kl_leaps_again(
     ## Thresholds
     - `absurd`: KL, nats per token, up to which a leap is not a spike. At 10, each token's probabilities under policy
       and reference differ by a factor of 22,000.
-    - `times`: ratio of the KL to the median of the previous rows above which it is a spike.
+    - `times`: ratio of the KL to the median of the previous rows above which the KL is a spike.
     - `rows`: number of previous rows over which the median is computed.
     - `again`: number of spikes at which the check fires; a single spike may be chance.
     - `within`: number of rows over which spikes are counted.

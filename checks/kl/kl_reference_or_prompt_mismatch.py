@@ -41,14 +41,14 @@ def kl_reference_or_prompt_mismatch(
 
     ## What it sees
     The check uses the KL of the first row if the log starts at step 0 or 1. Severity is warning if this KL is above
-    0.02 nats per token, and error if it is above 10. If only the KL per response is logged, severity is warning above 1
-    nat. Severity is info for a first KL of up to 1.5 once the reward has
-    gained or the task is solved. If a row is the mean over an epoch (`rows = epochs`), the first row includes many
-    updates. For such rows, severity is warning, with low confidence, once the KL falls below 90% of its first value. A
-    policy that starts at its reference would move away from the reference. If the log starts at a later step and the KL
-    falls, a first KL above 1.5 is a warning, and a first KL above 10 is an error. A log with a single row is not judged
-    if the row is more than a tenth of an epoch into the run. Single values without a step or an epoch
-    (`rows = unnumbered`) are not judged.
+    0.02 nats per token, and error if it is above 10. If only the KL per response is logged, severity is warning if the
+    first KL is above 1 nat. Severity is info for a first KL of up to 1.5 nats per token once the reward has gained or
+    the task is solved. If a row is the mean over an epoch (`rows = epochs`), the first row includes many updates. For
+    means over epochs, severity is warning, with low confidence, once the KL falls below 90% of its first value. A
+    policy that starts at its reference would move away from the reference. In a log that starts at a later step, a
+    first KL above 1.5 is a warning if the KL falls. A falling KL that was above 10 on the first row is an error. A log
+    with a single row is not judged if the row is more than a tenth of an epoch into the run. Single values without a
+    step or an epoch (`rows = unnumbered`) are not judged.
 
     ## Thresholds
     - `warn`: KL of the first row, nats per token, above which the severity is warning.
@@ -62,15 +62,16 @@ def kl_reference_or_prompt_mismatch(
 
     ## Why it matters
     At the start, the policy **is** the reference, so the KL is 0 by definition (below 1e-6 in float32, 1e-4 in bf16).
-    Causes of a larger KL are a different prompt format, a double BOS, dropout, an adapter left on in the reference, a
-    different mask, quantisation, or different weights. The penalty then pulls the policy towards the wrong model.
+    Causes of a larger KL are a different prompt format, a double BOS, dropout, a different mask, quantisation, or
+    different weights. An adapter that is left on in the reference also causes a larger KL. With a wrong reference, the
+    penalty pulls the policy towards the wrong model.
 
     ## Example
     ```text
     kl: 1.5 1.6 1.6
     ```
-    Warning at step 1: The KL to the reference was 1.5 nats/token on the first row, so the policy was not its
-    reference or was scored differently.
+    Warning at step 1: The KL to the reference was 1.5 nats/token on the first row, so the policy differed
+    from its reference or was scored differently.
 
     ```text
     kl: 0 0.001 0.002
@@ -123,5 +124,5 @@ def kl_reference_or_prompt_mismatch(
 def _where(began: float, kl: float) -> str:
     if kl == kl:
         over = "over the first epoch" if began <= 1 else f"on the first row (step {began:.0f})"
-        return f"{over} and fell to {number(kl)}, so the policy was not its reference or was scored differently"
-    return "on the first row, so the policy was not its reference or was scored differently"
+        return f"{over} and fell to {number(kl)}, so the policy differed from its reference or was scored differently"
+    return "on the first row, so the policy differed from its reference or was scored differently"

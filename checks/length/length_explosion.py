@@ -3,7 +3,7 @@ import math
 import numpy as np
 
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, baseline, began, best, latest, noise, recent_mean, total, where
+from grpo_doctor.series import Column, Trend, baseline, began, best, latest, noise, recent_mean, total, where
 
 
 @check(
@@ -19,9 +19,7 @@ def length_explosion(
     step: Column,
     cut_share: Column = None,
     reward_mean: Column = None,
-    reward_gained: Column = None,
-    reward_lean: Column = None,
-    reward_fallen: Column = None,
+    reward_trend: Trend = None,
     invalid_rate: Column = None,
     max_new_tokens: Column = None,
     *,
@@ -96,12 +94,12 @@ def length_explosion(
     cut = recent_mean(cut_share) - baseline(cut_share, 1) >= cut_rise
     full = now > limit_share * max_new_tokens
     known = reward_mean == reward_mean
-    poor = known & ~(reward_lean > 0.5) & (total(known) >= early_rewards)
+    poor = known & ~(reward_trend.lean > 0.5) & (total(known) >= early_rewards)
     broken = invalid_rate - baseline(invalid_rate, 1) >= invalid_rise
     level = recent_mean(reward_mean)
     at_best = latest(where(level >= best(level), now, np.nan))
     spared = (cut_share == cut_share) & ~(cut | full)
-    with_it = reward_fallen & ~(now < since_best * at_best) & ~spared
+    with_it = reward_trend.fallen & ~(now < since_best * at_best) & ~spared
     bad = long & (with_it | ((cut | full) & poor) | broken)
     grown = (long & (cut | full)) | bad
     return fires(
@@ -114,6 +112,6 @@ def length_explosion(
         gain=where(
             with_it,
             " since the best reward",
-            where(reward_gained, ", up to the length limit", " without a reward gain"),
+            where(reward_trend.gained, ", up to the length limit", " without a reward gain"),
         ),
     )

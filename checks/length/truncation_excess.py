@@ -7,6 +7,7 @@ from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import (
     Column,
+    Trend,
     baseline,
     began,
     best,
@@ -50,15 +51,8 @@ def truncation_excess(
     reward_mean: Column = None,
     reward_std: Column = None,
     reward_max: Column = None,
-    reward_gained: Column = None,
-    reward_fallen: Column = None,
-    reward_solved: Column = None,
-    reward_unit: Column = None,
-    reward_first: Column = None,
-    reward_now: Column = None,
-    reward_shown: Column = None,
-    meant_gained: Column = None,
-    meant_shown: Column = None,
+    reward_trend: Trend = None,
+    meant_trend: Trend = None,
     response_length_mean: Column = None,
     response_length_max: Column = None,
     max_new_tokens: Column = None,
@@ -83,10 +77,10 @@ def truncation_excess(
 
     Severity is **error** in two cases:
 
-    - after 10 steps, if more than half of the responses in the last 10 rows are truncated and the reward has fallen. A
-      constant reward is also an error if more than 80% are truncated.
-    - after 60 steps, if more than 80% of the responses are truncated, over the whole run and recently, and the reward
-      has not gained. The share of truncated responses must be logged, or all mean lengths must be equal.
+    - After 10 steps, a fall in reward is an error if more than half of the responses in the last 10 rows are truncated.
+      A constant reward is an error if more than 80% of the responses are truncated.
+    - After 60 steps, a missing gain in reward is an error if more than 80% of the responses are truncated, over the
+      whole run and recently. The share of truncated responses must be logged, or all mean lengths must be equal.
 
     Severity is not error if the reward has gained, or if it is at 80% of its maximum and differs within a batch.
     Severity is also not error if truncation is falling, which means that Kendall's tau of the share over 10 rows is
@@ -96,10 +90,10 @@ def truncation_excess(
     the required gain is 0.25 on a scale of 0 to 1, and any detectable gain on another scale.
 
     Severity is **info** if truncation has no visible cost, because the reward has gained. Severity is also info if the
-    reward has not fallen and at most half of the responses are truncated, recently and over the whole run. If over 80%
-    of the responses are truncated according to a logged share, recently and over the whole run, severity is info only
-    for a solved task. Many runs that learn start with half of their responses truncated; STL001 reports a reward that
-    stays flat.
+    reward has not fallen and at most half of the responses are truncated, recently and over the whole run. If a logged
+    share shows that over 80% of the responses are truncated, recently and throughout, severity is info only for a
+    solved task. Many runs that learn start with half of their responses truncated; STL001 reports a reward that stays
+    flat.
 
     If the share of truncated responses is not logged, the check estimates it from the mean length over 10 rows. If the
     mean length is a fraction r of the limit, and r is at least 0.95, the estimated share is 2r - 1. The limit is the
@@ -161,45 +155,32 @@ def truncation_excess(
     arXiv 2503.14476 (overlong filter 30 → 36, soft penalty 38 → 41); public runs of
     kartikmunjal/rlhf-and-reward-modelling-alt (every response at 64 tokens); trl PR#5759, verl#7823, ms-swift#4950.
     """
-    length = _level(response_length_mean, rows)
-    by_length = _by_length(
-        response_length_mean, response_length_max, max_new_tokens, length, rows, short_tokens, limit_share
-    )
-    share = where(
-        isnan(cut_share), by_length, where(response_length_max < limit_share * max_new_tokens, 0.0, cut_share)
-    )
-    so_far = total(share) / total(share == share)
-    over_rows, lately = _level(share, rows), _level(share, 5)
-    n = total(share == share)
-    thrice = where(n < 5, total(share > warn), moving_sum(share > warn, 5)) >= 3
-    often = (lately > warn) & (thrice | (total(share > bad) >= n))
+    lengths = response_length_mean, response_length_max, max_new_tokens
+    share = _share(cut_share, *lengths, rows, short_tokens, limit_share)
+    n, over_rows, lately = total(share == share), _level(share, rows), _level(share, 5)
+    so_far = total(share) / n
+    often = (lately > warn) & _repeated(share, warn, bad)
     suffered = (lately > outcome_share) & (so_far > outcome_share)
-    paid = reward_gained & ~reward_fallen
-    costs = where(reward_mean == reward_mean, (fmax(lately, so_far) > bad) | reward_fallen, True) & ~(paid & ~suffered)
-    spread = total(reward_std) / total(reward_std == reward_std)
-    spread = where(isnan(spread), where(reward_unit, 0.5, np.nan), spread)
-    beyond_form = isnan(spread) | (reward_now - reward_first >= gain_deviations * spread)
-    grown = where(isnan(meant_shown), beyond_form, meant_gained)
+    paid = reward_trend.gained & ~reward_trend.fallen
+    costs = where(reward_mean == reward_mean, (fmax(lately, so_far) > bad) | reward_trend.fallen, True)
+    spread = _spread(reward_std, reward_trend.unit)
     guessed = isnan(cut_share) & (lowest(share) < 1)  # identical lengths leave no room for a guess
-    softened = grown | ~suffered | guessed
-    near = is_solved(reward_mean, reward_max, reward_unit, rows, nearly) & ~(spread <= equal * abs(reward_mean))
-    better = (reward_gained & ~reward_fallen & softened) | reward_solved | near
+    softened = _beyond_form(reward_trend, meant_trend, gain_deviations * spread) | ~suffered | guessed
+    near = is_solved(reward_mean, reward_max, reward_trend.unit, rows, nearly) & ~(spread <= equal * abs(reward_mean))
     lasted = step - baseline(step, 1)
     stays = ~(kendall_tau(share, rows) < -0.4) & (lasted >= rows - 1)
     one_value = best(reward_mean) <= lowest(reward_mean)
-    mean = total(reward_mean) / total(reward_mean == reward_mean)
-    rises = isnan(reward_shown) & (mean > baseline(reward_mean, 1))
-    tried = (lasted >= early_steps - 1) & suffered & (over_rows > outcome_share) & ~rises & ~guessed
-    hurt = (reward_fallen & (over_rows > bad)) | (one_value & (over_rows > outcome_share)) | tried
+    tried = (lasted >= early_steps - 1) & suffered & ~_rises_early(reward_mean, reward_trend) & ~guessed
+    hurt = (reward_trend.fallen & (over_rows > bad)) | ((one_value | tried) & (over_rows > outcome_share))
     return fires(
-        often & costs & ~(reward_gained & reward_solved) & ~(paid & guessed),
+        often & costs & ~(paid & ~suffered) & ~(reward_trend.gained & reward_trend.solved) & ~(paid & guessed),
         "{cut:.0%} of the responses are truncated at the length limit{detail}.",
         info=often,
-        error=hurt & often & (reward_mean == reward_mean) & ~better & stays,
+        error=hurt & often & (reward_mean == reward_mean) & ~((paid & softened) | reward_trend.solved | near) & stays,
         hold=(1, 1),
         suffered=suffered,
         onset=where(total(share > warn) == n, baseline(step, 1), began(often, share > warn, step)),
-        detail=words(_detail, where(isnan(cut_share), length, np.nan), so_far, lately, n),
+        detail=words(_detail, where(isnan(cut_share), _level(response_length_mean, rows), np.nan), so_far, lately, n),
         cut=lately,
     )
 
@@ -210,9 +191,38 @@ def _level(x: Column, rows: int) -> Column:
     return fmax(recent_mean(x, rows), where(known < rows, total(x) / known, np.nan))
 
 
-def _by_length(
-    mean: Column, longest: Column, limit: Column, length: Column, rows: int, short: float, full: float
+def _share(
+    logged: Column, mean: Column, longest: Column, limit: Column, rows: int, short: float, full: float
 ) -> Column:
+    """Return the share of truncated responses: as logged, but 0 if no response is near the limit, or else estimated."""
+    estimated = _by_length(mean, longest, limit, rows, short, full)
+    return where(isnan(logged), estimated, where(longest < full * limit, 0.0, logged))
+
+
+def _spread(reward_std: Column, unit: Column) -> Column:
+    """Return the mean standard deviation of single rewards, or the largest possible one on a scale of 0 to 1."""
+    spread = total(reward_std) / total(reward_std == reward_std)
+    return where(isnan(spread), where(unit, 0.5, np.nan), spread)
+
+
+def _beyond_form(trend: Trend, meant: Trend, least: Column) -> Column:
+    """Return whether correctness has gained or, without components, the reward by more than formatting explains."""
+    return where(isnan(meant.shown), isnan(least) | (trend.gain >= least), meant.gained)
+
+
+def _repeated(share: Column, warn: float, bad: float) -> Column:
+    """Return whether the share was above ``warn`` on three of the last five rows, or above ``bad`` on all rows."""
+    n = total(share == share)
+    thrice = where(n < 5, total(share > warn), moving_sum(share > warn, 5)) >= 3
+    return thrice | (total(share > bad) >= n)
+
+
+def _rises_early(reward: Column, trend: Trend) -> Column:
+    """Return whether the reward is above its first value, while its noise cannot be estimated."""
+    return isnan(trend.shown) & (total(reward) / total(reward == reward) > baseline(reward, 1))
+
+
+def _by_length(mean: Column, longest: Column, limit: Column, rows: int, short: float, full: float) -> Column:
     """Return the share of truncated responses, estimated from the mean length: NaN if unknown, 0 if the length is
     short.
 
@@ -223,7 +233,7 @@ def _by_length(
     limit = fmax(limit, where(moving_min(longest, rows) == moving_max(longest, rows), longest, np.nan))
     met = fold(_met, _Met, mean)
     limit, piled = fmax(limit, abs(met)), -met
-    filled = where(limit > short, length / limit, np.nan)
+    filled = where(limit > short, _level(mean, rows) / limit, np.nan)
     n = total(mean == mean)
     alike = (n > 1) & (total(mean >= longest) == n) & (best(mean) == lowest(mean)) & (mean > short)
     longest = where(isnan(longest), best(mean), longest)

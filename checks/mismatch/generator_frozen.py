@@ -22,8 +22,9 @@ def generator_frozen(
 
     ## What it sees
     The check uses the mean negative log-probability of the sampled tokens on both sides. The check compares medians
-    over 5 rows with the medians of the first rows. It fires on 3 of 5 rows if the trainer's median has changed by more
-    than 0.05 nats, but the engine's median by less than a fifth as much.
+    over 5 rows with the medians of the first rows. The check fires on 3 of 5 rows if the trainer's negative
+    log-probability has changed by more than 0.05 nats. The engine's negative log-probability must have changed by less
+    than a fifth as much.
 
     ## Thresholds
     - `rows`: number of rows over which each median is computed.
@@ -34,8 +35,8 @@ def generator_frozen(
 
     ## Why it matters
     An engine that receives every update becomes more or less certain together with the trainer. An engine that never
-    receives new weights keeps sampling from the initial policy. Rewards cannot improve, and the trainer learns from
-    samples of an increasingly old policy.
+    receives new weights keeps sampling from the initial policy. With a frozen engine, rewards cannot improve, and the
+    trainer learns from samples of an increasingly old policy.
 
     ## Example
     ```text

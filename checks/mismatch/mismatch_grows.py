@@ -22,9 +22,9 @@ def mismatch_grows(
 
     ## What it sees
     The check uses the k3 KL between trainer and rollout engine, as recorded or estimated from the mean log-probability
-    difference. The check fires on 2 of 3 rows if the median over 5 rows is above 5e-4 nats per token and more than 4
-    times the first level. In addition, the KL must rise almost row by row over the last 12 rows (Kendall's tau at least
-    0.7).
+    difference. The check fires on 2 of 3 rows if the median over 5 rows is above 5e-4 nats per token. The median must
+    also be more than 4 times the first level. In addition, the KL must rise almost row by row over the last 12 rows
+    (Kendall's tau at least 0.7).
 
     ## Thresholds
     - `times`: ratio of k3 to its first level above which k3 counts as grown; at 4, the mean log-probability difference
@@ -56,7 +56,8 @@ def mismatch_grows(
 
     ## Remedy
     Compare a checksum of one layer on both sides after a transfer. If the checksums are equal, run a few steps at a
-    learning rate of 0. A difference from lag then stops growing, but a difference from drift does not.
+    learning rate of 0. At a learning rate of 0, a difference from lag stops growing, but a difference from drift does
+    not.
 
     ## Sources
     vllm-project/vime#64 (mean difference 0.011 to 0.036 over 30 steps with one engine, 0.011 throughout with another);

@@ -20,8 +20,8 @@ def mismatch_undetermined(
     """The token batch does not show why rollout engine and trainer differ.
 
     ## What it sees
-    The check fires if the difference in a token batch exceeds rounding (k3 KL above 2e-3) and more than half of it has
-    no known cause. The check is silent if both sides agreed on the first batch (k3 KL below 1e-4).
+    The check fires if the difference exceeds rounding (k3 KL above 2e-3) and the token batch shows no cause for more
+    than half of it. The check is silent if both sides agreed on the first batch (k3 KL below 1e-4).
 
     ## Thresholds
     - `rest`: share of the difference without a known cause, 0 to 1, above which the check fires.

@@ -19,7 +19,7 @@ def reference_differs(
 
     ## What it sees
     The check fires if the log-probabilities of reference model and policy differ (k3 KL above 2e-3) in a token batch
-    from before the first update. It also fires if both log-probabilities are exactly equal in a later batch.
+    from before the first update. The check also fires if both log-probabilities are exactly equal in a later batch.
 
     ## Thresholds
     - `least`: indicator of a wrong reference, 0 or 1, above which the check fires.
@@ -44,7 +44,8 @@ def reference_differs(
     A reference that differs by design, or that was just reset to the policy.
 
     ## Remedy
-    Load the reference from the checkpoint where training starts; with an adapter, disable it for the reference pass.
+    Load the reference from the checkpoint from which training starts. With an adapter, disable the adapter for the
+    reference pass.
 
     ## Sources
     huggingface/trl#3500; derived; batch `reference` of benchmarks/mismatch.md.

@@ -17,17 +17,17 @@ def group_size_out_of_range(
     """The group is too small for its mean to be a good baseline.
 
     ## What it sees
-    Two or three responses per prompt are reported as info, one as a warning. The check is skipped if the estimator does
-    not use the group as the baseline (GAE, REINFORCE, ReMax) or if the trainer refuses to start (CFG013). It is also
-    skipped for forks whose agents may form their own groups. Severity is info if a configuration does not name the
+    Severity is **info** for two or three responses per prompt, and **warning** for one. The check is skipped if the
+    estimator does not use the group as the baseline (GAE, REINFORCE, ReMax), or if CFG013 fires. The check is also
+    skipped for forks whose agents may form their own groups. Severity is **info** if a configuration does not name the
     estimator, or makes only one step.
 
     ## Thresholds
-    - `group_below`: responses per prompt below which a group is too small.
+    - `group_below`: number of responses per prompt below which a group is too small.
 
     ## Why it matters
-    The group mean is the baseline. With one response, the advantage is 0, NaN or the raw reward; with two, it is only a
-    sign.
+    The group mean is the baseline. With one response, the advantage is 0, NaN or the raw reward. With two responses,
+    the advantage is only a sign.
 
     ## Example
     ```python

@@ -27,7 +27,7 @@ def declare(settings: MutableMapping[str, Any], found: Iterable[Match]) -> None:
 
 
 def explain(diagnosis: Diagnosis, found: list[Match]) -> None:
-    """Add to a diagnosis the details and remedy of each advisory, and which conditions are unknown."""
+    """Add to a diagnosis the details, the remedy and the unknown conditions of each advisory."""
     sure = _sure(found)
     finding = diagnosis.finding(CODE)
     if finding is not None and sure:

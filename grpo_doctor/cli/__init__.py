@@ -203,7 +203,7 @@ def _run(words: list[str]) -> None:
 
 
 def _refuse_unknown(words: list[str]) -> None:
-    """Exit with one line if the first word is not a command: usually a log that does not exist."""
+    """Exit with a one-line error if the first word is not a command, but usually a log that does not exist."""
     if not words or words[0].startswith("-") or words[0] in COMMANDS:
         return
     name = words[0]

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from ..run import Run
 
 CLEAN, FINDINGS, WRONG, UNJUDGED, BROKEN = 0, 1, 2, 3, 4
-"""Exit codes: no finding at or above --fail-on; findings; wrong usage or unreadable input; an input could not be
-judged; internal error of grpo-doctor."""
+"""Exit codes 0 to 4: no finding at or above --fail-on, findings, wrong usage or unreadable input, input not judged,
+internal error."""
 
 
 def exit_code(*, findings: object, broken: object = False, unreadable: object = False, unjudged: object) -> int:
@@ -73,7 +73,7 @@ def formats(incomplete: str) -> list[str]:
 
 def runs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Complete numbers and names of the runs in a shell, if the logs before them are read within a second. A name that
-    needs quotes is the description of its number, because shells insert it without them."""
+    needs quotes is the description of its number, because shells insert a name without quotes."""
     from ..readers import survey
 
     logs = [path for path in map(Path, ctx.args) if path.exists()]  # neither standard input nor an address
@@ -351,7 +351,8 @@ def tell(path: Path, found: Survey) -> None:
 
 
 def picked(runs: list[Run], word: str | None) -> list[Run]:
-    """Return the runs with this number, starting at 1, or this name, as in the list of several runs; by default all."""
+    """Return the runs with this number (starting at 1) or this name, as in the list of several runs. By default, return
+    all runs."""
     if word is None:
         return runs
     if word.isdecimal():

@@ -1,4 +1,4 @@
-"""Readers for ``watch``: follows a growing log in a copy, or reads a folder or store in place."""
+"""Readers for ``watch``, which follow a growing log in a copy, or read a folder or store in place."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import BinaryIO
 from ..readers.walk import FileState, state_of
 
 HEAD = 2
-"""Number of first lines by which a rewritten log is distinguished from a rotated one."""
+"""Number of first lines by which a rewritten log is distinguished from a rotated log."""
 
 WHOLE = {".json", ".ipynb"}
 """Suffixes of documents that are rewritten as a whole."""
@@ -59,7 +59,7 @@ class Follower:
         return self._take(self._read()) or changed
 
     def close(self) -> None:
-        """Copy the rest, including an incomplete last line, and close the file."""
+        """Copy the remaining lines, including an incomplete last line, and close the file."""
         rest = self._read()
         if self._held is not None and (self._held + rest)[-1:] not in (b"", b"\n"):
             rest += b"\n"

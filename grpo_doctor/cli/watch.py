@@ -354,7 +354,7 @@ def _kept_current(
     watcher: Watcher, tick: Callable[[bool], None], reports: list[str], options: Options, path: Path
 ) -> Callable[[bool], None]:
     """Yield the function of `_shown`, extended to update the files of --report after each poll. A page reloads itself
-    until the end."""
+    until `watch` ends."""
     live = structs.replace(options, refresh=REFRESH)
 
     def kept(new: bool) -> None:

@@ -11,9 +11,10 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 from functools import cached_property
+from itertools import islice
 from string import Formatter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -23,7 +24,7 @@ import msgspec
 from ..run import RunType
 from ..series import ColumnError, Plan, columns
 from ..series.derived import MEANINGS
-from ..series.trajectory import STANDING
+from ..series.trajectory import STANDING, TRENDS, States
 
 if TYPE_CHECKING:
     from .remedies import Advice
@@ -46,7 +47,8 @@ SPECIAL = frozenset(("events", "samples", "step", *STANDING))
 """Parameter names that are not record fields: the row's events, samples and step, and the state of success.
 
 ``samples`` without a default is required like any field: the check processes only rows with samples. The names of
-`STANDING` give the state of the reward at this row; a name without a default requires the series.
+`STANDING` give one state of a series at this row, and those of `TRENDS` all states; a name without a default requires
+the series.
 """
 DECLARED = "settings."
 """Prefix of declared settings among the alternatives of `any_of`: ``settings.learning_rate``."""
@@ -297,6 +299,7 @@ class Check:
         """Number of correct findings on real evidence, by kind; None for a user's own check."""
         self.across: Callable[..., Any] | None = None
         self.needs: tuple[AnyOf, ...] = ()
+        self.parameters: dict[str, tuple[bool, Any]] = {}
         self.arguments: tuple[tuple[str, ...], ...] = ()
         self.thresholds: dict[str, Any] = {}
         self.premises: dict[str, bool] = {}
@@ -364,8 +367,9 @@ class Check:
     def take_predicate(self, function: Callable[..., Any]) -> None:
         """Read needs and thresholds from the signature: required fields, optional fields, keyword-only numbers."""
         needs, arguments = [], []
-        self.thresholds = _keyword_only(function)
-        for name, (needed, default) in _positional(function).items():
+        self.thresholds, self.parameters = _keyword_only(function), _positional(function)
+        single = ((part, self.parameters[name]) for name in self.parameters for part in TRENDS.get(name, (name,)))
+        for name, (needed, default) in single:
             named = default if isinstance(default, AnyOf) else AnyOf((name,), not needed)
             fields = named.fields
             if name == "settings":
@@ -383,6 +387,13 @@ class Check:
         self.predicate, self.arguments = function, tuple(arguments)
         self.needs = tuple(dict.fromkeys(needs))
 
+    def conditions(self, columns: Iterable[Any], thresholds: Mapping[str, Any]) -> Any:
+        """Call the predicate with the columns of its arguments; those of a `Trend` are one parameter."""
+        assert self.predicate is not None
+        left, width = iter(columns), len(States._fields)
+        given = [States(*islice(left, width)) if name in TRENDS else next(left) for name in self.parameters]
+        return self.predicate(*given, **thresholds)
+
     def traced(self, thresholds: Mapping[str, Any]) -> Traced:
         """Return the predicate as a plan, with these thresholds in place of their defaults. Raises `CheckError` if
         tracing fails."""
@@ -393,12 +404,11 @@ class Check:
         return self._traced
 
     def _trace(self, thresholds: Mapping[str, Any]) -> Traced:
-        assert self.predicate is not None
         try:
             late = {
                 place: STANDING[fields[0]][1] for place, fields in enumerate(self.arguments) if fields[0] in STANDING
             }
-            found = self.predicate(*columns(len(self.arguments), late), **thresholds)
+            found = self.conditions(columns(len(self.arguments), late), thresholds)
         except Exception as error:  # any error in a check file means that this file cannot be loaded
             raise self._fail(f"{_said(error)}", _line_in(error.__traceback__, self.file)) from error
         if not isinstance(found, Fires):

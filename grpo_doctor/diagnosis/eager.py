@@ -36,9 +36,8 @@ class EagerPlan:
         other block."""
         if memory[0]:
             raise ValueError(f"{self.check.code}: an eager check is given all rows at once")
-        assert self.check.predicate is not None
         whole = [np.array(np.broadcast_to(column, rows)) for column in arguments]
-        self.fires = found = self.check.predicate(*whole, **self.thresholds)
+        self.fires = found = self.check.conditions(whole, self.thresholds)
         conditions = [(str(self.check.severity), found.when), *((str(level), held) for level, held in found.levels)]
         self.held = [(level, np.broadcast_to(held, rows)) for level, held in conditions]
         shown = [held for _, held in self.held]

@@ -17,7 +17,8 @@ from ..series.trajectory import SUCCESS, TURNED
 from .wording import listed, number
 
 BEYOND = 4.0
-"""Robust deviations from the median of a series beyond which it has left its range (Tukey's far-out fence is 3.5)."""
+"""Number of robust deviations from the median of a series beyond which it has left its range (Tukey's far-out fence is
+3.5)."""
 FAR = 0.2
 """Share of the median by which a series must also have changed, because rounding alone moves a steady series out of its
 range."""

@@ -3,13 +3,14 @@
 An entry fires if all conditions of ``when``, at least one of ``any``, and none of ``unless`` hold. ``warning`` and
 ``error`` add conditions for a higher severity; ``info`` has weaker conditions for a lower severity. A condition is
 
-- ``use_liger``: the value is 1, a setting is on;
+- ``use_liger``: the value is 1 (the setting is on);
 - ``own_loss known``: the value is known;
-- ``algorithm is dpo, kto``: it is one of these values;
-- ``world_size % tensor_parallel``: it is not divisible by the operand;
+- ``algorithm is dpo, kto``: the value is one of the listed values;
+- ``world_size % tensor_parallel``: the value is not divisible by the operand;
 - ``kl_target < smallest``: a comparison with a number, a threshold of the entry, or another value.
 
-``phrases`` are words in the message: a condition, the words if it holds, and the words otherwise.
+Each of ``phrases`` inserts words into the message: a condition, the words if the condition holds, and the words
+otherwise.
 """
 
 from __future__ import annotations

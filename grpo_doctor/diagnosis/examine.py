@@ -22,7 +22,7 @@ from .verdict import Coverage, Diagnosis, bounds, conclude_all, diagnosis_of
 from .wording import rendered
 
 BLOCK = 8192
-"""Rows per block: bounds memory and fits the CPU cache."""
+"""Number of rows per block, which bounds memory and fits the CPU cache."""
 PLANS = 64
 """Number of field sets for which a live run caches which checks can process a row."""
 
@@ -30,7 +30,7 @@ Arguments: TypeAlias = Callable[[Mapping[str, Any]], Sequence[Any]]
 
 
 class Examined:
-    """One check applied to a run: computes its conditions on the rows and updates its alarms."""
+    """One check applied to a run, which computes its conditions on the rows and updates its alarms."""
 
     plan: Any
     fires: Fires
@@ -245,7 +245,7 @@ _Seen: TypeAlias = tuple[int, Callable[[Memory, Sequence[Any]], tuple[Memory, An
 
 
 class Snapshot(NamedTuple):
-    """Success series, each check's state, alarms and calmness, and the fields known so far."""
+    """Success series; each check's state, its alarms, and whether the alarms are calm; and the fields known so far."""
 
     success: dict[str, Trajectory]
     memories: list[Memory]
@@ -267,7 +267,7 @@ class Examination:
         kind: type[Examined] = Examined,
     ) -> None:
         self.catalogue, self.settings = catalogue, settings
-        averaged = settings.get("rows") == "epochs" or "responses" in settings  # means need no more rows
+        averaged = settings.get("rows") == "epochs" or "responses" in settings  # averaged rows are enough
         self.examined = [
             kind(check, thresholds.get(check.code, {}), averaged)
             for check in catalogue.checks.values()

@@ -1,4 +1,4 @@
-"""Answers to frequent questions about normal values: one line each, if it applies.
+"""Answers to frequent questions about normal values, with one line per applicable answer.
 
 An answer explains a number in the log and does not affect the verdict. An answer appears only if the rows show the
 number.

@@ -67,7 +67,7 @@ def beyond_reference(success: Mapping[str, Outcome]) -> bool:
 def evaluated_below_start(success: Mapping[str, Outcome]) -> bool:
     """Return whether the last of several evaluations has a held-out preference loss below half of ln 2.
 
-    Each evaluation is a mean over the held-out pairs, so a few of them are sufficient.
+    Each evaluation is a mean over the held-out pairs, so a few evaluations are sufficient.
     """
     margin, loss = success.get("reward_margin"), success.get("eval_loss")
     if loss is None or loss.rows < EVALUATED or -loss.last_value >= HALF * math.log(2):

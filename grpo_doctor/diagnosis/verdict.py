@@ -38,7 +38,7 @@ SLACK, BLUR = 4, 1 / 64
 """Rows, and share of all rows, by which the onset of a cause may come after that of its effect. An alarm needs some
 rows to fire, and a fall is dated to a bin."""
 LASTS = 10
-"""Rows before the onset of an effect up to which its cause must have lasted."""
+"""Number of rows before the onset of an effect up to which its cause must have lasted."""
 OF_REWARD = frozenset(
     "reward_mean reward_std reward_min reward_max dead_share zero_variance_share zero_variance_groups live_groups "
     "groups advantage_max advantage_min advantage_std success_rate".split()
@@ -193,7 +193,7 @@ def _link(
     catalogue: Catalogue, findings: list[Finding], within: tuple[float, float], well: tuple[float, float]
 ) -> None:
     """Fill ``explained_by``. Finding A explains finding B if the check of A declares B, A does not begin after B, and B
-    began while A lasted. A past finding explains nothing that an active finding with higher confidence accounts for.
+    began while A lasted. A past finding explains nothing that an active finding with higher confidence explains.
 
     ``well`` contains the first step and the step at which success began to fall. A threshold that was crossed early
     between these steps does not explain the fall; a proven mechanism may.
@@ -368,42 +368,28 @@ def diagnosis_of(
     rows = len(run) if rows is None else rows
     recorded = recorded or Recorded(run.steps, run.column)
     first, last = bounds(run)
-    stands = {name: series.outcome for name, series in success.items() if series.rows and name not in (MEANT, VALID)}
-    task = success.get(MEANT)
-    if task and task.unpaid:  # a maximum of formatting rewards alone solves nothing
-        reward = stands["reward_mean"]
-        stands["reward_mean"] = msgspec.structs.replace(reward, solved=False, risen=reward.gained)
+    begin = -math.inf if first is None else first
+    stands, unpaid = _outcomes(success)
     learning = learns(stands, run.run_type)
     _settle(catalogue, findings, learning)
     fell = min((o.since for o in stands.values() if o.fallen), default=math.inf)
-    row = (last - first) / max(rows - 1, 1) if first is not None and last is not None else 0.0
-    _link(
-        catalogue, findings, (max(SLACK, BLUR * rows) * row, LASTS * row), (math.inf if first is None else first, fell)
-    )
+    _link(catalogue, findings, _within(first, last, rows), (math.inf if first is None else first, fell))
     active = [f for f in findings if not f.cleared]
     outcome, cause = _headed(*_assign_roles(findings, active), active, learning)
-    head, begun = cause or outcome, outcome or cause
-    if outcome is not None and cause is not None and cause is not outcome:  # neither sentence repeats the other
-        outcome.message = outcome.message.replace(str(outcome.evidence.get("more", "")), "")
-        cause.message = cause.message.replace(str(cause.evidence.get("outcome", "")), "")
-    _arrange(run, findings, head, outcome)
+    _say_once(outcome, cause)
+    _arrange(run, findings, cause or outcome, outcome)
     parts = parts_of(recorded.column("reward_components"))
     unused = idle(parts)
-    begin, unpaid = -math.inf if first is None else first, task is not None and task.unpaid
     refuted = senseless(run.settings, active, begin, recorded.column, unpaid=unpaid, idle=bool(unused))
-    asked = {rival.ruled_out_by for f in findings for rival in catalogue.checks[f.code].rivals}
-    passed = asked & {*coverage.passed_codes} if begin <= 1 else set()
-    passed = {code for code in passed if _mostly(catalogue.checks[code], recorded)}
+    passed = _passed(catalogue, findings, coverage, recorded) if begin <= 1 else set[str]()
     _treat(catalogue, findings, active, run, refuted, passed)
-    verdict = _verdict(run, active, coverage, stands, rows)
-    earlier = before(recorded, int(fell)) if fell < math.inf else Before([], {})
-    told = [f for f in findings if not f.cleared or f.onset_step != first]  # the state began on the first row
     crash = next((f for f in active if catalogue.checks[f.code].family == ENDING and f.level > Severity.INFO), None)
+    told = [f for f in findings if not f.cleared or f.onset_step != first]  # the state began on the first row
     vital = [f for f in active if catalogue.checks[f.code].vital]
     facts = Facts(
         run=run,
         rows=rows,
-        verdict=verdict,
+        verdict=_verdict(run, active, coverage, stands, rows),
         outcome=outcome,
         cause=cause,
         findings=[f for f in told if f is not crash],
@@ -413,9 +399,49 @@ def diagnosis_of(
         learning=learning,
         parts=parts,
         idle=unused,
-        before=earlier,
+        before=before(recorded, int(fell)) if fell < math.inf else Before([], {}),
         column=recorded.column,
     )
+    return _reported(facts, catalogue, findings, active, coverage)
+
+
+def _outcomes(success: Mapping[str, Trajectory]) -> tuple[dict[str, Outcome], bool]:
+    """Return the state of each success series, and whether correctness is always at its minimum: then a maximum of
+    formatting rewards solves nothing."""
+    stands = {name: series.outcome for name, series in success.items() if series.rows and name not in (MEANT, VALID)}
+    task = success.get(MEANT)
+    unpaid = task is not None and bool(task.unpaid)
+    if unpaid:
+        reward = stands["reward_mean"]
+        stands["reward_mean"] = msgspec.structs.replace(reward, solved=False, risen=reward.gained)
+    return stands, unpaid
+
+
+def _within(first: int | None, last: int | None, rows: int) -> tuple[float, float]:
+    """Return the steps by which a cause may begin after its effect, and up to which it must have lasted before."""
+    row = (last - first) / max(rows - 1, 1) if first is not None and last is not None else 0.0
+    return max(SLACK, BLUR * rows) * row, LASTS * row
+
+
+def _say_once(outcome: Finding | None, cause: Finding | None) -> None:
+    """Remove what the sentences of outcome and cause both say."""
+    if outcome is not None and cause is not None and cause is not outcome:
+        outcome.message = outcome.message.replace(str(outcome.evidence.get("more", "")), "")
+        cause.message = cause.message.replace(str(cause.evidence.get("outcome", "")), "")
+
+
+def _passed(catalogue: Catalogue, findings: list[Finding], coverage: Coverage, recorded: Recorded) -> set[str]:
+    """Return the checks that rule out an alternative explanation, because they passed on most rows."""
+    asked = {rival.ruled_out_by for f in findings for rival in catalogue.checks[f.code].rivals}
+    return {code for code in asked & {*coverage.passed_codes} if _mostly(catalogue.checks[code], recorded)}
+
+
+def _reported(
+    facts: Facts, catalogue: Catalogue, findings: list[Finding], active: list[Finding], coverage: Coverage
+) -> Diagnosis:
+    """Return the diagnosis with its first sentence, notes, tables and advice for the next run."""
+    run, head, begun = facts.run, facts.head, facts.outcome or facts.cause
+    first, last = bounds(run)
     sentence = headline(facts)
     if catalogue.selected and not head:
         sentence = f"Only the selected checks ran ({', '.join(catalogue.selected)}). {sentence}"
@@ -424,21 +450,21 @@ def diagnosis_of(
         source=run.source,
         format=run.format,
         run_type=run.run_type,
-        steps=rows,
+        steps=facts.rows,
         first_step=first,
         last_step=last,
         settings=run.settings,
-        verdict=verdict,
-        outcome=outcome.code if outcome is not None else None,
+        verdict=facts.verdict,
+        outcome=facts.outcome.code if facts.outcome is not None else None,
         cause=head.code if head is not None else None,
         onset_step=begun.onset_step if begun is not None else None,
         headline=sentence,
-        success=stands,
-        moved=earlier.moved,
+        success=dict(facts.success),
+        moved=facts.before.moved,
         findings=findings,
         coverage=coverage,
         notes=[*(note for note in run.notes if end is None or end not in note), *unfinished(run, last)],
-        tables=[*run.tables, *earlier.tables(), *tables_of(run)],
+        tables=[*run.tables, *facts.before.tables(), *tables_of(run)],
         answers=answers_of(run),
         next_run=before_next_run([*([head] if head else []), *(f for f in active if f is not head)]),
         run=run,

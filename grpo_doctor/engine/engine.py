@@ -30,7 +30,7 @@ class Scores(NamedTuple):
     logprobs: Tensor  # [N, R] at the sampling temperature
     raw: Tensor  # [N, R] log-probabilities at temperature 1
     statistics: LogitStatistics | None  # over M response tokens, row by row
-    rows: Tensor | None  # [M] row of each of those M tokens
+    rows: Tensor | None  # [M] row of each of the M tokens
     eos_probability: Tensor | None  # [M]
 
 
@@ -334,7 +334,7 @@ class Engine:
     ) -> tuple[float, Scores]:
         """Add the gradient of the whole objective to ``p.grad``, micro-batch by micro-batch.
 
-        Returns the objective and the scores of the forward pass. ``tokens`` has the same meaning as for `score`. If
+        Returns the objective and the scores of the forward pass. ``tokens`` has the same meaning as in `score`. If
         ``kl_gradient`` is given (one tensor per parameter), the gradient of the KL term is added to it.
         """
         value, passes = 0.0, []

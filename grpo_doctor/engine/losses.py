@@ -13,7 +13,7 @@ from torch import Tensor
 from .settings import Settings
 
 EPSILON = 1e-4
-"""Added to the standard deviation, as in TRL."""
+"""Value that is added to the standard deviation, as in TRL."""
 EQUAL = 1e-8
 """Rewards of a group within this range are equal. A test on the advantages would not work. The float32 mean of eight
 equal rewards differs from the rewards in the last bit, so the z-scores are not 0."""

@@ -69,8 +69,8 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
     # records and checkpoints
     record_every: int = 1
     """Steps between records of quantities that need an extra pass over logits or weights: sharpness, entropy,
-    `kl_grad_share` and `policy_movement_kl`. The last one is in the first ten of these records, then in every third.
-    All other fields are in every record."""
+    `kl_grad_share` and `policy_movement_kl`. `policy_movement_kl` is in the first ten of these records, then in every
+    third. All other fields are in every record."""
     record_tokens: int = 0
     """Number of response tokens per step for logit statistics; 0 for all."""
     kl_grad_share_every: int = 10

@@ -162,8 +162,8 @@ class Trainer:
         """Run the optimizer steps on one rollout and record their effect in ``fields``.
 
         With one optimizer step, the forward pass of the update gives the old log-probabilities. With several optimizer
-        steps, a separate pass in eval mode computes them, and the ratio of the first step shows whether both passes
-        agree.
+        steps, a separate pass in eval mode computes the old log-probabilities. The ratio of the first step then shows
+        whether both passes agree.
         """
         engine = self.engine
         if self.settings.num_iterations > 1:
@@ -260,7 +260,7 @@ class Trainer:
             torch.cuda.set_rng_state_all(state["cuda_rng"])
 
     def save(self, path: Path) -> None:
-        """Write a checkpoint atomically. Raises OSError."""
+        """Write a checkpoint atomically. Raises OSError if writing fails."""
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_suffix(".part")
         try:

@@ -1,12 +1,12 @@
-"""OpenRLHF: reads the metrics that OpenRLHF's TensorBoard and W&B loggers receive in the training Ray worker.
+"""OpenRLHF: reads the metrics that OpenRLHF's TensorBoard and W&B loggers receive in the Ray worker that trains.
 
 OpenRLHF trains in an actor, so the hook uses Ray's setup hook for workers:
 
     ray job submit --runtime-env-json='{"worker_process_setup_hook": "grpo_doctor.integrations.openrlhf.connect"}' \\
       -- python3 -m openrlhf.cli.train_ppo_ray --logger.tensorboard_dir tb …
 
-One of the two loggers must be on. ``GRPO_DOCTOR_OUT`` and ``GRPO_DOCTOR_ON`` (``warn`` and ``stop``) set the options
-of `LoggedRun`. Tested on the logger module of openrlhf 0.11.2.
+One of the two loggers must be enabled. ``GRPO_DOCTOR_OUT`` and ``GRPO_DOCTOR_ON`` (``warn`` and ``stop``) set the
+options of `LoggedRun`. Tested on the logger module of openrlhf 0.11.2.
 """
 
 from __future__ import annotations

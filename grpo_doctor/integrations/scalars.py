@@ -35,7 +35,8 @@ class TrainingStopped(RuntimeError):  # noqa: N818 - requested by the user, not 
 
 
 class LoggedRun:
-    """Checks a training by its logged metrics. After its construction, it raises no errors: a failure is reported once.
+    """Checks a training by its logged metrics. After its construction, a `LoggedRun` raises no errors: a failure is
+    reported once.
 
     Args:
         config: the trainer's configuration (nested or flat), from which the checks read their settings.
@@ -80,7 +81,8 @@ class LoggedRun:
 
         The full set of responses provides fields that metrics do not contain: rewards of groups, loops, tool calls.
 
-        Returns: the series for the trainer's own loggers (`Session.series`); empty before training and after a failure.
+        The result is the series for the trainer's own loggers (`Session.series`): empty before training and after a
+        failure.
         """
         return self._guarded(f"at step {step}", self._log, step, metrics, list(samples), responses, rollouts) or {}
 

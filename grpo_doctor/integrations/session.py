@@ -128,7 +128,7 @@ class Folder:
             raise ConfigError(f"{self.path}: cannot be written: {error.strerror}") from None
 
     def declare(self, settings: Mapping[str, Any]) -> None:
-        """Write the settings. Raises OSError."""
+        """Write the settings. Raises OSError if writing fails."""
         text = json.dumps(portable(dict(settings)), indent=1, ensure_ascii=False)
         output.replace(self.path / "config.json", text + "\n", named=False)
 
@@ -308,7 +308,8 @@ class Session:
         return fresh
 
     def series(self, fresh: Sequence[Finding]) -> dict[str, float]:
-        """Return what trackers plot for the newest step: the worst severity that holds, and that of new findings."""
+        """Return what trackers plot for the newest step: the worst active severity, and the severity of new
+        findings."""
         worst = self.doctor.diagnosis().worst or Severity.INFO
         return {"grpo_doctor/verdict": float(worst)} | {f"grpo_doctor/{f.code}": float(f.level) for f in fresh}
 

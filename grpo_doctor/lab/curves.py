@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SHOWN = (HEALTHY, "constant-reward", "truncation", "entropy-coefficient-huge")
-"""Runs to draw: a run that learns, a run with zero-variance groups, a run with truncated responses, and a run that
+"""Runs to draw: a healthy run, a run with zero-variance groups, a run with truncated responses, and a run that
 diverges."""
 FIELDS = {
     "reward_mean": "reward",

@@ -29,10 +29,10 @@ STEPS = 24
 GROUPS, SIZE = 4, 8
 """Number of groups per batch, and number of samples per group."""
 ENOUGH = 4.0
-"""Standard errors by which the rewarded arm must lead."""
+"""Number of standard errors by which the rewarded arm must lead."""
 FASTEST, FAST = 3e-3, 1e-4
-"""Learning rates that have an effect within `STEPS` updates, for a small model and for other models. A higher rate of
-the trainer is kept."""
+"""Learning rates that have an effect within `STEPS` updates, for a small model and for other models. A higher learning
+rate of the trainer is kept."""
 FEW, MORE = 0.2, 10
 """Share of trained parameters below which the trained parameters count as an adapter, and the factor for an adapter's
 learning rate."""

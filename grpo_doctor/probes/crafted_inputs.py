@@ -173,8 +173,8 @@ def complete(words: Ids, lengths: Sequence[int], eos: int | None) -> list[Ids]:
 def endings(lengths: Sequence[int], eos: int | None, limit: int | None = None) -> list[list[tuple[int, bool]]]:
     """Return response lengths, each with whether the response ends with EOS, as generation returns them.
 
-    A response without EOS was truncated at the limit, so it is as long as the longest one. The cases are: all ended,
-    the longest truncated, all truncated.
+    A response without EOS was truncated at the limit, so it is as long as the longest one. The three cases are: all
+    responses ended, the longest is truncated, and all are truncated.
     """
     longest = max([*lengths, limit or 0])
     cut = [(longest, False)] * len(lengths)
@@ -274,6 +274,13 @@ def response_positions(batch: Batch, row: int, response: Ids, prompt: Ids | None
         return None
     starts = [n for n in range(len(ids) - len(wanted) + 1) if ids[n : n + len(wanted)] == wanted]
     return [starts[-1] + len(before) + n for n in range(size)] if starts else None
+
+
+def room(batch: Batch, prompts: Sequence[Ids], responses: Sequence[Ids]) -> int:
+    """Return the number of response tokens that fit into every row of a batch."""
+    pairs = enumerate(zip(prompts, responses, strict=True))
+    found = [(prompt, response_positions(batch, n, response, prompt)) for n, (prompt, response) in pairs]
+    return batch.input_ids.shape[1] - max(positions[0] if positions else len(prompt) for prompt, positions in found)
 
 
 def left_out(batch: Batch, row: int, response: Ids, eos: int | None) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..report.redaction import one_line
-from .script import Function, Script, Statement, bound, read_before, reads, writes
+from .script import Function, Loop, Script, bound, read_before, reads, writes
 
 _NAMES = tomllib.loads(Path(__file__).with_name("trainer_names.toml").read_text(encoding="utf-8"))
 ENTRY_POINTS: dict[str, dict[str, Any]] = _NAMES["entry_points"]
@@ -167,16 +167,15 @@ class Held:
                     f"{kind} of the reference" if re.search("ref|base", name.lower()) else kind, name
                 )
             elif isinstance(value, ast.Constant) and isinstance(value.value, int | float):
-                setting = next(
-                    (to for words, to in _NAMES["settings"].items() if re.fullmatch(words, name.lower())), None
-                )
-                self.settings |= {setting: self.taken(name)} if setting else {}
+                self.settings |= {setting: self.taken(name) for setting in _declared(name)}
             elif (known := resource(name)) is None or script.lacks(name):
                 continue
             elif known != "prompts" or isinstance(value, ast.List):
                 self.objects[known] = self.taken(name)
         for kind, name in self.instances.items():
-            for own in _kept_by(classes[kind.split()[0]]):
+            for own, value in _kept_by(classes[kind.split()[0]]).items():
+                if isinstance(value, ast.Constant | ast.Name):
+                    self.settings |= {setting: f"{self.taken(name)}.{own}" for setting in _declared(own)}
                 known = resource(own) if kind in classes else {"model": "reference"}.get(resource(own) or "")
                 if known is not None and known not in self.objects:
                     self.objects[known] = f"{self.taken(name)}.{own}"
@@ -233,11 +232,16 @@ class _Replaced(ast.NodeTransformer):
         return self.values.get(node.id, node)
 
 
-def _kept_by(node: ast.ClassDef) -> list[str]:
-    """Return the attributes that the methods of a class assign."""
-    targets = (t for n in ast.walk(node) if isinstance(n, ast.Assign) for t in n.targets)
-    parts = (one for t in targets for one in (t.elts if isinstance(t, ast.Tuple) else [t]))
-    return [p.attr for p in parts if isinstance(p, ast.Attribute) and getattr(p.value, "id", "") == "self"]
+def _kept_by(node: ast.ClassDef) -> dict[str, ast.expr]:
+    """Return the attributes that the methods of a class assign, with the assigned values."""
+    pairs = ((t, n.value) for n in ast.walk(node) if isinstance(n, ast.Assign) for t in n.targets)
+    parts = ((one, value) for t, value in pairs for one in (t.elts if isinstance(t, ast.Tuple) else [t]))
+    return {p.attr: v for p, v in parts if isinstance(p, ast.Attribute) and getattr(p.value, "id", "") == "self"}
+
+
+def _declared(name: str) -> list[str]:
+    """Return the setting whose value a variable or an attribute with this name holds, if there is one."""
+    return [setting for words, setting in _NAMES["settings"].items() if re.fullmatch(words, name.lower())]
 
 
 def resource(name: str) -> str | None:
@@ -269,7 +273,7 @@ def adapter_for(script: Script, found: list[Found]) -> str:
             chosen[f.seam], written[f.seam] = f, lines
     called = {seam for seam, lines in written.items() if not lines[0].startswith("#")}
     separate = "rollout" in called and called & _TRAINS
-    loop = script.loop if _samples(script) and not separate else None
+    loop = script.loops[0] if script.loops and _samples(script) and not separate else None
     replaced = set(written) - _BESIDE_THE_LOOP if loop is not None else set()
     objects = [*_objects(has, loop is not None)]
     if "reward" in chosen:
@@ -318,7 +322,7 @@ def _samples(script: Script) -> bool:
     return any(isinstance(n, ast.Attribute) and n.attr in ("generate", "multinomial") for n in nodes)
 
 
-def _loop_lines(loop: Statement, file: str) -> list[str]:
+def _loop_lines(loop: Loop, file: str) -> list[str]:
     """Return the lines of an adapter that uses the training loop as a whole."""
     return [
         f"loop = TrainerLoop({file})  # the loop in line {loop.node.lineno} of {_plain(loop.file.name)}",
@@ -413,7 +417,9 @@ def _function(found: Found, has: Held) -> list[str]:
         if whole
         else f"[{call} for p, r, a in zip(prompts, responses, answers)]"
     )
-    if found.seam == "advantages" and _of_one_group(found):
+    if found.seam == "advantages" and "rewards.shape[1]" in arguments.values():  # the rewards are not in groups yet
+        body = f"{call.replace('=rewards,', '=rewards.flatten(),')}.reshape(rewards.shape)"
+    elif found.seam == "advantages" and _of_one_group(found):
         has.before.append("import torch")
         body = f"torch.stack([torch.as_tensor({call.replace('=rewards', '=group')}) for group in rewards])"
     lines = [f"def {found.seam}({signature}):  # {_place(found)}", f"    return {body}"]

@@ -30,7 +30,8 @@ Prompt: TypeAlias = "str | list[dict[str, str]]"
 
 
 class Batch(NamedTuple):
-    """The batch on which the loss is computed; a plain tuple of three also works, or a mapping with these names."""
+    """The batch on which the loss is computed. A tuple of the three fields, or a mapping with their names, works
+    too."""
 
     input_ids: Tensor
     """(N, T) int64: prompt and response, padded on either side."""
@@ -57,7 +58,7 @@ class Seams(Protocol):
         """Return a batch of supervised examples: input_ids (N, T) and labels (N, T), with -100 for untrained tokens."""
 
     def sample(self, input_ids: Tensor, attention_mask: Tensor, /) -> Tensor | tuple[Tensor, Tensor]:
-        """Generate as in training, with its settings and processors, in the model's current mode.
+        """Generate as in training, with the trainer's settings and processors, in the model's current mode.
 
         Takes prompts (N, P) and their attention mask (N, P). Returns tokens (N, P + R), including the prompt, and, if
         available, the log-probabilities (N, R) of the sampled tokens (after processors).

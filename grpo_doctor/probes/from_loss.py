@@ -24,7 +24,7 @@ from .sample_layout import Sample, located
 
 
 class Lost:
-    """The adapter's `loss`, and the fine entry points derived from it."""
+    """The adapter's `loss`, and the fine-grained entry points derived from it."""
 
     def __init__(self, adapter: Adapter, render: Remembering, loss: Callable[..., Tensor]) -> None:
         self.adapter, self.render, self.loss = adapter, render, loss

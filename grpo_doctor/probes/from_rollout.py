@@ -54,7 +54,7 @@ class Conversation(NamedTuple):
 
 
 class Rolled:
-    """The adapter's `rollout`, and the fine entry points derived from it."""
+    """The adapter's `rollout`, and the fine-grained entry points derived from it."""
 
     def __init__(self, adapter: Adapter) -> None:
         self.adapter, self.rollout = adapter, adapter.seams["rollout"]
@@ -202,7 +202,7 @@ def _said(turns: Sequence[tuple[Ids, Ids]], given: Ids) -> bool:
 
 
 def _candidates(row: Ids, turns: Sequence[tuple[Ids, Ids]]) -> list[Ids]:
-    """Return the candidate results of a multi-turn rollout: everything, the generated ids, or the last answer."""
+    """Return the candidate results of a multi-turn rollout: all ids, the generated ids, or the last answer."""
     given, last = turns[-1]
     return [[*given[len(row) :], *last], [i for _, answer in turns for i in answer], last]
 

@@ -75,12 +75,12 @@ _WATCHING: list[Sampling] = []
 
 
 def scripted_sampling() -> AbstractContextManager[Sampling]:
-    """Record what is sampled under a script inside the block."""
+    """Record the samples that are drawn under a script inside the block."""
     return kept_in(_WATCHING, Sampling())
 
 
 def sampled_with(ids: Tensor) -> None:
-    """Note that a sampler passes these ids to its model."""
+    """Record that a sampler passes these ids to its model."""
     for seen in _WATCHING:
         seen.inputs.append(ids)
 
@@ -124,7 +124,7 @@ class _Turns:
     def __init__(self, turns: Sequence[list[Ids]]) -> None:
         self.turns = turns
         self.before: list[Ids] = []
-        """Everything up to the last answer, for each conversation that has started."""
+        """The ids up to the last answer, for each conversation that has started."""
         self.count: list[int] = []
 
     def __call__(self, rows: Sequence[Ids]) -> list[Ids]:
@@ -259,9 +259,9 @@ def attended(kwargs: dict[str, Any], inputs: Tensor | None, module: Any, pad: in
     for models that are not from transformers.
     """
     given = kwargs.get("attention_mask")
-    if isinstance(given, Tensor):
-        return given
     ids: Any = kwargs.get("input_ids", kwargs.get("inputs", inputs))
+    if isinstance(given, Tensor):
+        return given if ids is None else given.expand(len(ids), *given.shape[1:])
     config = getattr(module, "generation_config", None)
     filler, end = (asked(kwargs, name) for name in ("pad_token_id", "eos_token_id"))
     if config is None:
@@ -388,7 +388,7 @@ class _Loop:
         self.given = [row[r > 0].tolist() for row, r in zip(ids, real, strict=True)]
 
     def _one_hot(self, logits: Tensor, wanted: Ids, over: bool) -> Tensor:
-        """Return logits that leave the loop no other choice."""
+        """Return logits with which the loop can draw only the wanted token."""
         scripted = logits.clone()
         told = scripted[:, -1:] if over else scripted  # the other positions may score the drawn tokens
         told.fill_(-1e4)

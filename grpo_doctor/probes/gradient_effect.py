@@ -89,7 +89,7 @@ def pushes(
 
     Args:
         signs: the advantages.
-        log_ratios: difference between the policy's and the old log-probability of each sample's first token. Used if
+        log_ratios: difference between the policy's and the old log-probability of each sample's first token; used if
             the loss takes old log-probabilities from a forward pass without gradient.
         sampler_alone: lower only the log-probabilities that the sampler of the loss reports.
     """
@@ -155,7 +155,7 @@ def _largest(gradients: _Gradients) -> float:
 
 
 class Structure(NamedTuple):
-    """How a loss uses the model."""
+    """The way in which a loss uses the model."""
 
     detached: frozenset[int]
     """Positions, among all passes, of the passes that are made with a gradient and then detached."""

@@ -233,8 +233,8 @@ def _is_float(given: Tensor) -> bool:
 
 
 def _is_mask(given: Tensor) -> bool:
-    """Return whether a tensor (N, T) contains 0 or 1 for every token: a model may receive its labels in that
-    position."""
+    """Return whether a tensor (N, T) contains 0 or 1 for every token, because a model may receive labels in place of a
+    mask."""
     return bool(((given == 0) | (given == 1)).all())
 
 
@@ -379,7 +379,7 @@ def _ends_of(model: Any) -> tuple[Any, list[Any], Any] | None:
 
 
 ENDING: list[bool] = []
-"""Not empty while only the gradient on the logits is needed."""
+"""List that is not empty while only the gradient on the logits is needed."""
 
 
 def ending_at_logits() -> AbstractContextManager[bool]:
@@ -389,7 +389,7 @@ def ending_at_logits() -> AbstractContextManager[bool]:
 
 @contextmanager
 def watched(*models: Any) -> Iterator[list[Forward]]:
-    """Record every forward pass with ids and logits inside the block, and keep its gradient.
+    """Record every forward pass with ids and logits inside the block, and keep the gradient on the logits.
 
     The trainer receives a copy of the logits, which it may divide by its temperature in place.
     """

@@ -8,6 +8,8 @@ from __future__ import annotations
 import ast
 import importlib.abc
 import importlib.util
+import itertools
+import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -25,16 +27,18 @@ from torch.utils.data import Dataset
 
 from .discover import discover, is_advantage
 from .entry_points import Unseen
-from .script import Script
+from .script import Loop, Script, unreturned
 
 HOOKS = "_grpo_doctor_hooks"
 READS = frozenset("choice choices enumerate iter len list next sample sorted tqdm zip".split())
 """Functions through whose arguments training data is read."""
+DRAWS = frozenset("choice choices permutation sample shuffle".split())
+"""Functions of random generators that draw or shuffle."""
 
 MOST = 64
 """How often a pass may draw a sample before the sample is trained on."""
 
-FEW = 8
+FEW = 4
 """Number of rows below which a list is not training data."""
 
 
@@ -53,8 +57,12 @@ class Pass:
     advantages: Tensor | None = None
     copies: int = 1
     whole: bool = False
-    """Whether batches keep the trainer's own size: the samples then repeat."""
+    """Whether batches keep the trainer's own size, in which case the samples repeat."""
     drawn: int = 0
+    order: Iterator[int] = field(default_factory=itertools.count)
+    """Replaces random choices."""
+    indexed: dict[int, int] = field(default_factory=dict)
+    """The samples by the index with which the trainer read them."""
     texts: list[str] = field(default_factory=list)
     """The texts that the tokenizer decoded after the first generation."""
     scored: Counter[str] = field(default_factory=Counter)
@@ -92,12 +100,17 @@ class Hooks:
         self.searching = False
         self.modules = {name: file for file, name in script.modules.items()}
         rewards = {f.name.rpartition(".")[2] for f in discover(script) if f.seam == "reward"}
-        self._edit = _Hooked(rewards, is_advantage)
+        self._edit = _Hooked(rewards)
 
     def added(self, tree: ast.Module) -> ast.Module:
         """Return the module with the hooks added."""
         hooked: ast.Module = self._edit.visit(tree)
         return ast.fix_missing_locations(hooked)
+
+    def compiled(self, loop: Loop) -> CodeType:
+        """Compile a training loop with the hooks; a ``return`` ends the pass."""
+        tree = self.added(unreturned(loop.node, f"raise {HOOKS}.finished"))
+        return compile(tree, str(loop.file), "exec", dont_inherit=True)
 
     @contextmanager
     def importing(self) -> Iterator[None]:
@@ -117,6 +130,11 @@ class Hooks:
             raise Finished
         return value if self.now is None or counted or value is not self.source else Rows(self.now, len(value))
 
+    def drawn(self, function: Any) -> Any:
+        """Return a function that takes the next samples of the pass in place of a random choice or order."""
+        by_chance = isinstance(getattr(function, "__self__", None), _RANDOM)
+        return _ordered(self.now)[function.__name__] if by_chance and self.now is not None else function
+
     def iterator(self, value: Any) -> Any:
         """Return an iterator that begins again in every pass."""
         return _Reopened(self, value)
@@ -126,10 +144,11 @@ class Hooks:
         if self.now is None:
             return rewards
         self.now.scored[function] += 1
-        return _different(rewards, self.now.scored[function])
+        first, count = self.now.scored[function], _count(rewards, 0)
+        return _formed(rewards, torch.tensor([float((first + n) % 2) for n in range(count)]))
 
     def advantages(self, value: Any, place: int) -> Any:
-        """Return the advantages of the pass in the form of the trainer's own."""
+        """Return the advantages of the pass in the form of the trainer's advantages."""
         if self.now is None:
             return value
         if self.now.advantages is None:
@@ -177,7 +196,9 @@ class Rows(Dataset):  # type: ignore[type-arg]
         if isinstance(key, str):
             return [row[key] for row in self.now.rows]
         if isinstance(key, int | np.integer):
-            return self.now.rows[int(key) % len(self.now.rows)]
+            if int(key) not in self.now.indexed:  # in the order of reading, because indices may be random
+                self.now.indexed[int(key)] = self.now.draw(1)[0]
+            return self.now.rows[self.now.indexed[int(key)]]
         some = [self[int(n)] for n in (range(self.size)[key] if isinstance(key, slice) else key)]
         tabular = hasattr(self.now.source, "column_names") and some
         return {name: [row[name] for row in some] for name in some[0]} if tabular else some
@@ -191,6 +212,28 @@ class Rows(Dataset):  # type: ignore[type-arg]
         return self
 
 
+_RANDOM = (random.Random, np.random.RandomState, np.random.Generator)
+
+
+def _ordered(now: Pass) -> dict[str, Callable[..., Any]]:
+    """Return replacements of the functions that draw or shuffle, by name. They keep the order of the samples."""
+
+    def sample(population: Any, k: int = 1, **ignored: Any) -> list[Any]:
+        return [population[next(now.order) % len(population)] for _ in range(k)]
+
+    def choice(population: Any, size: Any = None, *ignored: Any, **also_ignored: Any) -> Any:
+        among = range(population) if isinstance(population, int | np.integer) else population
+        return sample(among)[0] if size is None else np.array(sample(among, int(np.prod(size)))).reshape(size)
+
+    return {
+        "sample": sample,
+        "choices": sample,
+        "choice": choice,
+        "permutation": lambda rows, **ignored: np.arange(rows) if isinstance(rows, int) else np.asarray(rows),
+        "shuffle": lambda rows, *ignored: None,
+    }
+
+
 def _holds_rows(value: Any) -> bool:
     """Return whether an object is training data: a dataset, or a list of texts or records."""
     if not (isinstance(value, Dataset | list | tuple) or hasattr(value, "column_names")) or len(value) < FEW:
@@ -198,28 +241,12 @@ def _holds_rows(value: Any) -> bool:
     return not isinstance(value, list | tuple) or isinstance(value[0], str | Mapping | tuple)
 
 
-def _different(value: Any, first: int) -> Any:
-    """Return a reward, or rewards, that alternate between 0 and 1."""
-    if isinstance(value, bool | int | float):
-        return float(first % 2)
-    if isinstance(value, list | Tensor | np.ndarray) and all(isinstance(v, int | float) or v.ndim == 0 for v in value):
-        rewards = [float((first + n) % 2) for n in range(len(value))]
-        return (
-            rewards
-            if isinstance(value, list)
-            else type(value)(rewards)
-            if isinstance(value, Tensor)
-            else np.array(rewards)
-        )
-    return value
-
-
 def _count(value: Any, most: int) -> int:
     """Return the number of samples to which a value with advantages belongs."""
     if isinstance(value, Tensor | np.ndarray):
         size = int(np.prod(value.shape))
         return size if value.ndim != 2 or size == most or value.shape[0] == 1 else value.shape[0]
-    return len(value) if isinstance(value, list | tuple) else 1
+    return len(value) if isinstance(value, list) else 1
 
 
 def _formed(value: Any, chosen: Tensor) -> Any:
@@ -229,16 +256,16 @@ def _formed(value: Any, chosen: Tensor) -> Any:
         return like.reshape(value.shape) if like.numel() == value.numel() else like[:, None].expand(value.shape).clone()
     if isinstance(value, np.ndarray):
         return _formed(torch.from_numpy(value), chosen).numpy()
-    if isinstance(value, list | tuple):
-        return type(value)(_formed(v, c[None]) for v, c in zip(value, chosen, strict=True))
+    if isinstance(value, list):
+        return [_formed(v, c[None]) for v, c in zip(value, chosen.expand(len(value)), strict=True)]
     return float(chosen[0]) if isinstance(value, int | float | np.floating) else value
 
 
 class _Hooked(ast.NodeTransformer):
     """Adds the hooks to a trainer's code."""
 
-    def __init__(self, rewards: Collection[str], advantages: Callable[[str], bool]) -> None:
-        self.rewards, self.named, self.places = rewards, advantages, 0
+    def __init__(self, rewards: Collection[str]) -> None:
+        self.rewards, self.places = rewards, 0
 
     def _call(self, name: str, *args: ast.expr) -> ast.expr:
         return ast.Call(ast.Attribute(ast.Name(HOOKS, ast.Load()), name, ast.Load()), list(args), [])
@@ -254,16 +281,20 @@ class _Hooked(ast.NodeTransformer):
                 n.value = self._call("scored", n.value, ast.Constant(node.name))
         return node
 
-    def visit_Assign(self, node: ast.Assign) -> Any:
+    def visit_Assign(self, node: ast.Assign | ast.AnnAssign) -> Any:
         self.generic_visit(node)
-        parts = [p for t in node.targets for p in (t.elts if isinstance(t, ast.Tuple) else [t])]
-        named = [p for p in parts if self.named(_name(p))]
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if node.value else []
+        parts = [p for t in targets for p in (t.elts if isinstance(t, ast.Tuple) else [t])]
+        named = [p for p in parts if is_advantage(_name(p))]
         more = [ast.Assign([p], self._given(ast.parse(ast.unparse(p), mode="eval").body)) for p in named]
         return [node, *more]
 
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:
+        return self.visit_Assign(node)
+
     def visit_keyword(self, node: ast.keyword) -> ast.AST:
         self.generic_visit(node)
-        if self.named(node.arg or "") and isinstance(node.value, ast.Call | ast.BinOp | ast.ListComp):
+        if is_advantage(node.arg or "") and isinstance(node.value, ast.Call | ast.BinOp | ast.ListComp):
             node.value = self._given(node.value)
         return node
 
@@ -280,14 +311,13 @@ class _Hooked(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
-        if _name(node.func) == "iter" and len(node.args) == 1:
+        name = _name(node.func)
+        if name == "iter" and len(node.args) == 1:
             return self._call("iterator", node.args[0])
-        if _name(node.func) in READS:
-            node.args = [self._read(a, _name(node.func) == "len") for a in node.args]
-        return node
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
-        node.value = None if node.value is None else self.visit(node.value)
+        if name in DRAWS:
+            node.func = self._call("drawn", node.func)
+        if name in READS:
+            node.args = [self._read(a, name == "len") for a in node.args]
         return node
 
     def _read(self, value: ast.expr, counted: bool = False) -> ast.expr:
@@ -331,18 +361,3 @@ class _Finder(importlib.abc.MetaPathFinder):
             return None
         loader = _Loader(fullname, str(file), self.hooks)
         return importlib.util.spec_from_file_location(fullname, file, loader=loader)
-
-
-class _Unreturned(ast.NodeTransformer):
-    """Replaces `return` in a statement of a function by the end of the pass."""
-
-    def visit_Return(self, node: ast.Return) -> ast.AST:
-        return ast.parse(f"raise {HOOKS}.finished").body[0]
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        return node
-
-
-def compiled(tree: ast.Module, file: Path) -> CodeType:
-    """Compile a statement of a function for a module."""
-    return compile(ast.fix_missing_locations(_Unreturned().visit(tree)), str(file), "exec", dont_inherit=True)

@@ -59,7 +59,7 @@ def spoken(
 
 
 def _speakable(tokenizer: Any, text: str) -> bool:
-    """Return whether a tokenizer has ids for a text: a custom tokenizer may know only some characters."""
+    """Return whether a tokenizer has ids for a text, because a custom tokenizer may know only some characters."""
     try:
         return bool(tokenizer.encode(text, add_special_tokens=False))
     except (ValueError, KeyError, IndexError):

@@ -22,7 +22,7 @@ _TRL = ("prompts", "completions", "completion_ids", "self", "trainer_state", "lo
 
 
 class Crafted(NamedTuple):
-    """A response that must not get the reward of a correct one."""
+    """A response that must not get the reward of a correct response."""
 
     name: str
     text: str
@@ -113,7 +113,7 @@ def _put(right: str, answer: str, other: str) -> str:
 
 
 def _emptied(right: str, answer: str) -> str:
-    """Return the correct response without its answer, including where its reasoning contains it."""
+    """Return the correct response with its answer removed, including from its reasoning."""
     return re.sub(rf"(?<![\w.]){re.escape(answer)}(?!\w|\.\d)", "", _put(right, answer, ""))
 
 

@@ -1,4 +1,5 @@
-"""Locates the samples of a loss in the forward passes of its model: padded on either side, shifted, packed or repacked.
+"""Locates the samples of a loss in the forward passes of its model, even if they are padded on either side, shifted,
+packed or repacked.
 
 Samples are found by their ids, without assumptions about the layout. A row may contain one or several samples. The last
 token of a response may be missing if the trainer passes all tokens except the last one to the model. The last token is
@@ -165,7 +166,7 @@ def _places(ids: Ids, response: Ids) -> list[int]:
 def _before_padding(forward: Forward, row: int, ids: Ids, response: Ids) -> list[int]:
     """Return the positions at which a row contains a response without its last token, followed by padding, if the loss
     trains that token. The loss trains the token if its logit has the largest gradient at the predicting position.
-    Without a gradient, this is unknown."""
+    Without a gradient, it is unknown whether the loss trains the token."""
     size, grad = len(response) - 1, forward.gradient
     places = [
         n for n in range(1, len(ids) - size) if ids[n : n + size] == response[:-1] and ids[n + size] != response[-1]

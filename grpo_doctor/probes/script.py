@@ -10,6 +10,7 @@ import __future__
 
 import ast
 import builtins
+import copy
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -42,9 +43,16 @@ class Statement(NamedTuple):
 
     node: ast.stmt
     file: Path
-    first_pass: bool = False
-    """Whether the statement takes the first item of a loop."""
     in_loop: bool = False
+
+
+class Loop(NamedTuple):
+    """A training loop, or a statement that calls a method which contains one."""
+
+    node: ast.stmt
+    file: Path
+    start: int
+    """The number of statements of the sequence that precede it."""
 
 
 def parsed(path: Path) -> ast.Module:
@@ -119,10 +127,8 @@ class Script:
                 self._kinds.setdefault(name, set()).add(kind)
         self.training = self._training()
         self.line: list[Statement] = []
-        self.loop: Statement | None = None
-        """The training loop, or the statement that calls a method which contains it."""
-        self._loops = 0
-        """The number of loops that the sequence has entered."""
+        self.loops: list[Loop] = []
+        """The training loops that the sequence has entered, outermost first."""
         if not self._follow(self.trees[path].body, path):
             self._enter_uncalled()
 
@@ -175,13 +181,13 @@ class Script:
             if not main and (defines or not self._called(node, self.training)):
                 self._add(node, file)
             elif isinstance(node, ast.If | ast.For | ast.While | ast.With | ast.Try):
+                start = len(self.line)
                 if isinstance(node, ast.For):
                     first = ast.parse("next(iter(_))", mode="eval").body
                     first.args[0].args[0] = node.iter  # type: ignore[attr-defined]
-                    self._add(_assignment(node.target, first, node), file, True)
+                    self._add(_assignment(node.target, first, node), file)
                 if isinstance(node, ast.For | ast.While):
-                    self._loops += 1
-                    self.loop = self.loop or Statement(node, file)
+                    self.loops.append(Loop(node, file, start))
                 if self._follow(node.body, file):
                     return True
             else:
@@ -189,12 +195,13 @@ class Script:
                 if name is not None:
                     calls = (n for n in ast.walk(node) if isinstance(n, ast.Call))
                     self._enter(name, next((c for c in calls if ast.unparse(c.func).endswith(name)), None))
-                self.loop = self.loop or Statement(node, file)
+                if not self.loops:
+                    self.loops.append(Loop(node, file, len(self.line)))
                 return True
         return False
 
-    def _add(self, node: ast.stmt, file: Path, first_pass: bool = False) -> None:
-        self.line.append(Statement(node, file, first_pass, self._loops > 0))
+    def _add(self, node: ast.stmt, file: Path) -> None:
+        self.line.append(Statement(node, file, bool(self.loops)))
 
     def _enter(self, name: str, call: ast.Call | None) -> None:
         """Add a called function to the sequence, with its parameters."""
@@ -211,13 +218,14 @@ class Script:
                 self._add(_assignment(ast.Name(parameter, ast.Store()), value, own.node), own.file)
         self._follow(own.node.body, own.file)
 
-    def needed(self, names: Iterable[str], given: Iterable[str] = ()) -> list[Statement]:
-        """Return the statements that these names depend on, except statements that only create given objects."""
+    def needed(self, names: Iterable[str], given: Iterable[str] = (), end: int | None = None) -> list[Statement]:
+        """Return those of the first ``end`` statements that these names depend on, except statements that only create
+        given objects."""
         wanted, have, taken = set(names), set(given), set[int]()
         while True:
             more = {
                 n
-                for n, s in enumerate(self.line)
+                for n, s in enumerate(self.line[:end])
                 if n not in taken and (writes(s.node) & (wanted - have) or _configured(s.node) & wanted)
             }
             if not more:
@@ -371,6 +379,25 @@ def trainer_parts(path: str | Path, *names: str, **given: Any) -> ModuleType:
     return execute(script, script.needed(names, given), given)
 
 
+class _Unreturned(ast.NodeTransformer):
+    """Replaces each ``return`` of a statement by another statement."""
+
+    def __init__(self, instead: str) -> None:
+        self.instead = instead
+
+    def visit_Return(self, node: ast.Return) -> ast.AST:
+        return ast.parse(self.instead).body[0]
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        return node
+
+
+def unreturned(node: ast.stmt, instead: str) -> ast.Module:
+    """Return a module with a copy of a statement, in which ``instead`` replaces every ``return`` of the function around
+    it."""
+    return ast.fix_missing_locations(ast.Module([_Unreturned(instead).visit(copy.deepcopy(node))], []))
+
+
 def execute(
     script: Script,
     statements: Iterable[Statement],
@@ -387,7 +414,7 @@ def execute(
     arguments, sys.argv = sys.argv, [str(script.path)]
     try:
         for statement in statements:
-            tree = edit(ast.Module([statement.node], []))
+            tree = edit(unreturned(statement.node, "raise RuntimeError('the script ends before it trains')"))
             flags = __future__.annotations.compiler_flag
             exec(compile(tree, str(statement.file), "exec", flags, dont_inherit=True), vars(module))
     finally:

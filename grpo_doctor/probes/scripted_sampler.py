@@ -116,8 +116,8 @@ class ScriptedSampler:
             # its own rollout, mask and old log-probabilities return my_trainer.loss(batch | {"advantages": advantages})
 
     If the trainer samples with its own engine, the sampler replaces that engine: it has vLLM's ``generate`` and
-    ``chat`` (``my_trainer.llm = sampler``). Probes script the sampler like a model. Its answers contain the model's own
-    log-probabilities; `update_weights` increments the version in each request.
+    ``chat`` (``my_trainer.llm = sampler``). Probes script the sampler like a model. The sampler's answers contain the
+    model's own log-probabilities; `update_weights` increments the version in each request.
     """
 
     def __init__(self, tokenizer: Any, model: Any = None) -> None:
@@ -138,7 +138,8 @@ class ScriptedSampler:
     def generate(
         self, prompts: Any = None, sampling_params: Any = None, *, prompt_token_ids: Any = None, **ignored: Any
     ) -> list[Request]:
-        """Answer as vLLM's ``LLM.generate`` does. Prompts are texts, lists of ids, or mappings with either."""
+        """Answer as vLLM's ``LLM.generate`` does. Prompts are texts, lists of ids, or mappings with a text or a list of
+        ids."""
         given = prompt_token_ids if prompt_token_ids is not None else prompts
         single = isinstance(given, str | dict)
         return self._answered([self._ids(p) for p in ([given] if single else given)], sampling_params)

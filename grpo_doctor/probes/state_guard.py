@@ -166,7 +166,8 @@ def _inside(one: Any, *kinds: type) -> list[Any]:
 class _Flags(NamedTuple):
     """A module's attributes, with copies of attributes that may be changed in place: hooks, buffers, lists of adapters.
 
-    Tensors are stored separately. A library's marker that its hooks are installed must be restored together with them.
+    Tensors are stored separately. A library's marker that its hooks are installed must be restored together with the
+    hooks.
     """
 
     attributes: dict[str, Any]

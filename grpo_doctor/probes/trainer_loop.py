@@ -6,17 +6,14 @@ computes the loss. Only the loop as a whole can call these functions.
 
 from __future__ import annotations
 
-import ast
 import functools
 import itertools
-import random
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, default_collate
@@ -27,7 +24,7 @@ from .entry_points import Ids, Prompt, Unseen
 from .forced_draws import Ways
 from .generations import Call, in_copies, recorded_generate, scripted_generate
 from .intercept import Forward, forwards, replaced
-from .loop_hooks import HOOKS, Finished, Hooks, Pass, compiled
+from .loop_hooks import HOOKS, Finished, Hooks, Pass
 from .script import Script, execute, read_before
 from .trainer_objects import held
 
@@ -46,15 +43,18 @@ class TrainerLoop:
 
     def __init__(self, path: str | Path, *names: str, **given: Any) -> None:
         script = Script(Path(path))
-        if script.loop is None:
+        if not script.loops:
             raise Unseen(f"{path}: no training loop was found")
         self.hooks = Hooks(script)
-        needed = script.needed([*names, *read_before(script.loop.node)], given)
-        before = [s for s in needed if not s.in_loop and not s.first_pass]
-        with self.hooks.importing():
-            self.parts = execute(script, before, {HOOKS: self.hooks, **given}, self.hooks.added)
-        self._pass = compiled(self.hooks.added(ast.Module([script.loop.node], [])), script.loop.file)
-        self._find_objects()
+        made = {HOOKS: self.hooks, **given}
+        for loop in script.loops:  # the outermost loop that does not make its own optimizer
+            before = script.needed([*names, *read_before(loop.node)], made, loop.start)
+            with self.hooks.importing():
+                self.parts = execute(script, before, made, self.hooks.added)
+            self._pass, made = self.hooks.compiled(loop), vars(self.parts)
+            self._find_objects()
+            if self.optimizers:
+                break
         for group in (g for optimizer in self.optimizers for g in optimizer.param_groups):
             group["lr"] = group["lr"] or group.get("initial_lr", 0.0)  # a warm-up begins at 0, where no weight changes
         self.copies, self.whole = 1, False
@@ -154,13 +154,16 @@ class TrainerLoop:
             now.end()
             now.zeroed = True
 
-        trains: list[Replacement] = [(o, "step", functools.partial(updated, o.step)) for o in self.optimizers]
-        trains += [(o, "zero_grad", functools.partial(zeroed, o.zero_grad)) for o in (self.model, *self.optimizers)]
+        changes: list[Replacement] = [(o, "step", functools.partial(updated, o.step)) for o in self.optimizers]
+        changes += [(o, "zero_grad", functools.partial(zeroed, o.zero_grad)) for o in (self.model, *self.optimizers)]
         if now.advantages is None:
-            trains.append((Tensor, "backward", lambda *args, **kwargs: None))
+            changes.append((Tensor, "backward", lambda *args, **kwargs: None))
+        changes.append(
+            (torch, "randperm", lambda n, **ignored: torch.arange(n))
+        )  # also in the samplers of data loaders
         self.hooks.now = now
         try:
-            with _replaced([*_readers(now), *_draws(now), *trains]):
+            with _replaced([*_readers(now), *changes]):
                 exec(self._pass, vars(self.parts))
         except Finished:
             pass
@@ -177,29 +180,27 @@ class TrainerLoop:
     def _rollout(self, prompts: Sequence[Prompt]) -> list[str]:
         """Return the texts that the trainer decodes from the sampled ids, which its reward function receives."""
         now = self._new(prompts, None)
-        pad, decodes = (
-            special_ids(self.tokenizer).pad,
-            [n for n in ("decode", "batch_decode") if hasattr(self.tokenizer, n)],
-        )
+        decodes = [n for n in ("decode", "batch_decode") if hasattr(self.tokenizer, n)]
         own = self.tokenizer.decode
-        with in_copies(self.copies), recorded_generate(self.model, pad) as calls:
+        with in_copies(self.copies), recorded_generate(self.model, special_ids(self.tokenizer).pad) as calls:
 
             def noted(decode: Any, *args: Any, **kwargs: Any) -> Any:
                 with replaced(self.tokenizer, "decode", own):
                     found = decode(*args, **kwargs)
-                now.texts += ([found] if isinstance(found, str) else found) if calls else []
+                left = sum(len(call.input_ids) for call in calls) - len(now.texts)  # before: prompts
+                now.texts += ([found] if isinstance(found, str) else found)[:left]
                 return found
 
             noting = [(self.tokenizer, n, functools.partial(noted, getattr(self.tokenizer, n))) for n in decodes]
             with _replaced(noting):
                 self._run(now, lambda: len(now.texts) >= len(prompts) * self.copies)
         given = [row for call in calls for row in call.input_ids]
-        texts = [self._without_prompt(text, row) for text, row in itertools.zip_longest(now.texts, given)]
+        texts = [self._without_prompt(text, row) for text, row in zip(now.texts, given, strict=False)]
         return texts[:: self.copies][: len(prompts)]
 
-    def _without_prompt(self, text: str, prompt: Tensor | None) -> str:
+    def _without_prompt(self, text: str, prompt: Tensor) -> str:
         """Return the response part of a text that also contains the prompt."""
-        for hidden in (False, True) if prompt is not None else ():
+        for hidden in (False, True):
             text = text.removeprefix(self.tokenizer.decode(prompt, skip_special_tokens=hidden))
         return text
 
@@ -269,26 +270,6 @@ def _readers(now: Pass | None) -> list[Replacement]:
         return own(loader)
 
     return [(kind, "__iter__", read) for kind in kinds]
-
-
-def _draws(now: Pass) -> list[Replacement]:
-    """Return replacements for the functions with which trainers draw and shuffle data; they keep the order of the
-    samples of a pass."""
-
-    def sample(population: Any, k: int = 1, **ignored: Any) -> list[Any]:
-        return [population[n % len(population)] for n in now.draw(k)]
-
-    def choice(population: Any, size: Any = None, *ignored: Any, **also_ignored: Any) -> Any:
-        among = range(population) if isinstance(population, int | np.integer) else population
-        return sample(among)[0] if size is None else np.array(sample(among, int(np.prod(size)))).reshape(size)
-
-    return [
-        *((random, name, sample) for name in ("sample", "choices")),
-        *((library, "choice", choice) for library in (random, np.random)),
-        *((library, "shuffle", lambda rows: None) for library in (random, np.random)),
-        (np.random, "permutation", lambda n: np.arange(n) if isinstance(n, int) else np.asarray(n)),
-        (torch, "randperm", lambda n, **ignored: torch.arange(n)),
-    ]
 
 
 def _label(row: Any) -> str:

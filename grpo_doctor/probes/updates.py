@@ -51,6 +51,8 @@ class CaughtBackward:
 
     def __init__(self, step: Callable[..., Any], model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
         self.step, self.model, self.optimizer = step, model, optimizer
+        self.updates = 0
+        """The number of optimizer steps in the last call."""
 
     def __call__(self, prompts: Sequence[Prompt], responses: Sequence[Ids], advantages: Tensor) -> Any:
         own = [p for group in self.optimizer.param_groups for p in group["params"]]
@@ -58,12 +60,14 @@ class CaughtBackward:
         caught: dict[Tensor, Tensor] = {}
 
         def catch(*args: Any, **kwargs: Any) -> None:
+            self.updates += 1
             for parameter, _ in before:
                 if parameter.grad is not None:
                     caught[parameter] = caught.get(parameter, 0) + parameter.grad.detach().clone()
 
         for parameter, _ in before:
             parameter.grad = None
+        self.updates = 0
         with replaced(self.optimizer, "step", catch), replaced(torch.nn.utils, "clip_grad_norm_", _norm):
             found = self.step(prompts, responses, advantages)
         for parameter, gradient in before:
@@ -86,6 +90,11 @@ class AppliedLoss:
 
     def __init__(self, backward: Callable[..., Any], model: torch.nn.Module) -> None:
         self.backward, self.model = backward, model
+
+    @property
+    def updates(self) -> int:
+        """The number of updates for which the last value was computed."""
+        return getattr(self.backward, "updates", 1)
 
     def __call__(self, prompts: Sequence[Prompt], responses: Sequence[Ids], advantages: Tensor) -> Tensor:
         before = [(p, p.grad) for p in self.model.parameters()]

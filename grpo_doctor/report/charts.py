@@ -1,6 +1,6 @@
 """Selects the charts of a run: the series of its findings, and a timeline.
 
-`chart_layout` draws them for the HTML report, and `figures` writes files."""
+`chart_layout` draws the charts for the HTML report, and `figures` writes the charts to files."""
 
 from __future__ import annotations
 

@@ -200,7 +200,8 @@ def _without_named(line: str) -> str:
 
 
 def _secret_value(line: str, found: re.Match[str]) -> tuple[int, int, str] | None:
-    """Return the position of the value after this name and the replacement, or None if the value is not a secret."""
+    """Return the position of the value after this name and the replacement of the value, or None if it is not a
+    secret."""
     shapes, named = _shapes(), not found["separator"].isspace()
     name = _NOT_A_NAME.split(line[max(0, found.start() - 32) : found.end("end")])[-1]
     option = name.startswith("-")

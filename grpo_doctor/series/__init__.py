@@ -26,6 +26,7 @@ from .expression import (
 )
 from .plan import Memory, Plan, columns, computed
 from .statistical_tests import Pairs, fisher, shift_p
+from .trajectory import Trend
 from .transforms import (
     COLLAPSED,
     HEALTHY,
@@ -66,6 +67,7 @@ __all__ = [
     "Memory",
     "Pairs",
     "Plan",
+    "Trend",
     "Words",
     "baseline",
     "began",

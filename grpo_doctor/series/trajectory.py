@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import math
 from array import array
+from collections import namedtuple
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -28,13 +29,37 @@ success but do not count as success. Checks use the related series to decide whe
 formatting, or comes at the expense of valid responses."""
 FOLLOWED = {"reward": "reward_mean", "success": "success_rate", "eval": "eval_score", "meant": MEANT, "valid": VALID}
 """Series that are judged at every row, by the prefix of the corresponding check parameters."""
+
+
+class States(
+    namedtuple("States", "gained risen lean fallen lost unit solved unpaid first now best shown since settled")
+):
+    """The state of a series at each row: a column for each attribute of its `Standing`."""
+
+    __slots__ = ()
+
+    @property
+    def gain(self) -> Any:
+        """Return how far the series has risen since the start."""
+        return self.now - self.first
+
+    @property
+    def possible_gain(self) -> Any:
+        """Return the largest gain that the noise leaves possible."""
+        return self.gain + self.shown
+
+
+Trend: TypeAlias = Any
+"""The `States` of a series as a parameter of a check; untyped, like `Column`."""
 STANDING = {
-    f"{prefix}_{'fallen' if word == 'fell' else word}": (field, word)
+    f"{prefix}_{word}": (field, "fell" if word == "fallen" else word)
     for prefix, field in FOLLOWED.items()
-    for word in "gained risen lean fell lost unit solved unpaid first now best shown since settled".split()
+    for word in States._fields
 }
 """The check parameters that describe the series in `FOLLOWED`, by name: the field, and the attribute of its `Standing`
 at the row."""
+TRENDS = {f"{prefix}_trend": [f"{prefix}_{word}" for word in States._fields] for prefix in FOLLOWED}
+"""The check parameters that are a `Trend`, by name: the parameters in `STANDING` that they replace."""
 SUCCESS = {"reward_mean": "reward", "success_rate": "success rate", "eval_score": "held-out score"}
 """Fields that measure success, with their names. Later fields are closer to the goal of the training."""
 CHANCE = {"success_rate": 0.5, "eval_score": 0.5}

@@ -25,7 +25,7 @@ import msgspec
 import numpy as np
 
 from .changepoint import ONCE, climbed, rise, sunk
-from .noise_model import Noise, critical, noise_of, split, squares
+from .noise_model import Noise, critical, median, noise_of, split, squares
 from .rank_test import climb, sinks
 
 if TYPE_CHECKING:
@@ -396,14 +396,15 @@ class Standing:
 
     def _shows(self) -> bool:
         """Return whether neither noise nor its autocorrelation explains the drop. The lower median of the best window
-        must also drop by half of the detectable amount. A few values among zeros are not a level. A recent collapse
-        need not show a level, and values that are measured far apart have no autocorrelation.
+        must also drop by half of the detectable amount, and so must the median of the last window from the best level.
+        A few values among zeros are not a level, and neither is a single low value near the end. A recent collapse need
+        not show a level, and values that are measured far apart have no autocorrelation.
         """
-        ratio, (best, end, peak, wide, _) = self._furthest[0]
+        ratio, (best, end, peak, wide, k) = self._furthest[0]
         if ratio <= 1:
             return False
         usual = float(np.sort(self._means[peak : peak + wide])[(wide - 1) // 2])
-        if not 2 * ratio * (usual - end) > best - end:
+        if not 2 * ratio * min(usual - end, best - median(self._means[-k:])) > best - end:
             return False
         return ratio > SURE or self._few or self._collapsed or _sunk(self._means.tobytes())
 

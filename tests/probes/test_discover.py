@@ -84,7 +84,8 @@ def test_the_adapter_calls_what_it_can_and_marks_the_rest(trainer: Path) -> None
     scored = "model=model, input_ids=input_ids, attention_mask=attention_mask, logits_to_keep=input_ids.shape[1] - 1"
     assert f"#     return trainer.get_per_token_logps({scored})" in text
     assert "#     return trainer.ref_logprobs(ref_model=reference, input_ids=input_ids)" in text
-    assert "    return trainer.compute_group_advantages(rewards=rewards, num_generations=rewards.shape[1])" in text
+    grouped = "rewards=rewards.flatten(), num_generations=rewards.shape[1]"
+    assert f"    return trainer.compute_group_advantages({grouped}).reshape(rewards.shape)" in text
     assert "    return [trainer.accuracy_reward(text=r, gold=a) for p, r, a in" in text
     assert "#     return trainer.generate_completions(model=model, tokenizer=tokenizer, prompts=prompts)" in text
     assert "#     return trainer.sync_weights()" in text

@@ -93,6 +93,53 @@ def script(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     return path
 
 
+NESTED = """
+import numpy as np
+import torch
+from torch.utils.data import DataLoader
+from {data} import Rows
+from tests.probes.reference import make_model, make_tokenizer
+
+tokenizer, rng = make_tokenizer(), np.random.default_rng(0)
+tokenizer.padding_side = "left"
+rows = Rows().rows
+
+def log_probs(model, ids, mask):
+    logits = model(ids, attention_mask=mask).logits[:, :-1]
+    return logits.log_softmax(-1).gather(-1, ids[:, 1:, None]).squeeze(-1)
+
+def train(policy, rounds):
+    if rounds == 0:
+        return policy
+    for _ in range(rounds):
+        optimizer = torch.optim.SGD(policy.parameters(), lr=1e-2)
+        for step in range(100):
+            batch = [rows[n] for n in rng.choice(len(rows), size=2, replace=False)]
+            chats = [[{{"role": "user", "content": row["question"]}}] for row in batch]
+            texts = tokenizer.apply_chat_template(chats, tokenize=False, add_generation_prompt=True)
+            given = tokenizer(texts, return_tensors="pt", padding=True, add_special_tokens=False)
+            print(tokenizer.batch_decode(given["input_ids"]))
+            ids = policy.generate(**given, max_new_tokens=8, do_sample=True, top_k=0, pad_token_id=tokenizer.pad_token_id)
+            written = ids[:, given["input_ids"].shape[1]:]
+            rewards = torch.tensor([float(len(t)) for t in tokenizer.batch_decode(written, skip_special_tokens=True)])
+            advantages: torch.Tensor = rewards - rewards.mean()
+            mask = torch.cat([given["attention_mask"], (written != tokenizer.pad_token_id).long()], 1)
+            action = mask[:, 1:].clone()
+            action[:, : given["input_ids"].shape[1] - 1] = 0
+            order = torch.cat([*DataLoader(rng.permutation(2), batch_size=1, shuffle=True)])
+            batch_advantages = advantages[order]
+            new = log_probs(policy, ids[order], mask[order])
+            ratio = (new - new.detach()).exp()
+            loss = -(ratio * batch_advantages[:, None] * action[order]).sum() / action.sum()
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    return policy
+
+train(make_model(tokenizer), 2)
+"""
+
+
 @functools.cache
 def _codes(path: Path) -> dict[str, str]:
     adapter = path.with_name("adapter_train.py")
@@ -104,6 +151,12 @@ def _codes(path: Path) -> dict[str, str]:
 
 
 def test_the_generated_adapter_of_a_right_loop_has_no_error(script: Path) -> None:
+    assert _codes(script) == {}
+
+
+def test_a_loop_that_draws_with_its_own_generator_inside_a_loop_with_the_optimizer_has_no_error(script: Path) -> None:
+    data = next(script.parent.glob("loop_data_*.py")).stem
+    script.write_text(NESTED.format(data=data), encoding="utf-8")
     assert _codes(script) == {}
 
 

@@ -553,3 +553,10 @@ def test_rows_of_the_training_need_no_field_of_an_update(tmp_path: Path) -> None
         for i in range(1, 10)
     )
     assert known(run_of(tmp_path, "a.log", text))["reward_mean"] == [i / 10 for i in range(1, 10)]
+
+
+def test_a_summary_after_the_last_row_declares_no_setting(tmp_path: Path) -> None:
+    """W&B prints the final value of the schedule."""
+    rows = lines("step {i} | reward 0.{i}\n")
+    assert run_of(tmp_path, "a.log", "learning_rate = 1e-6\n" + rows).settings["learning_rate"] == 1e-6
+    assert "learning_rate" not in run_of(tmp_path, "b.log", rows + "wandb: train/lr 0.0\n").settings

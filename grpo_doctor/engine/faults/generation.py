@@ -69,7 +69,8 @@ class StaleRolloutWeights(Fault):
 class LogitClip(Fault):
     """Clips the rollout engine's logits to ±2.8, which limits the largest probability to 1 / (1 + (V - 1) e^-C).
 
-    Origin: BoBaCai/grpo-dual (C = 10 at V = 128,256 limits it to 0.1466; the clip here is scaled to this vocabulary).
+    Origin: the logit clip of BoBaCai/grpo-dual (C = 10 at V = 128,256 limits the probability to 0.1466; here, the clip
+        is scaled to the vocabulary of the engine).
     """
 
     named_by = ("SHP004", "GEN004")
@@ -84,7 +85,7 @@ class LogitClip(Fault):
 class DoubleTemperature(Fault):
     """Divides the logits by the temperature twice: in custom code and in the sampler.
 
-    Origin: BoBaCai/grpo-dual's list of processors (catalogue, GEN006).
+    Origin: the list of processors of BoBaCai/grpo-dual (catalogue, GEN006).
     """
 
     named_by = ("GEN006", "GEN004", "RAT004")
@@ -98,7 +99,8 @@ class DoubleTemperature(Fault):
 class PenaltyOverPrompt(Fault):
     """Counts prompt tokens in presence and frequency penalties.
 
-    Origin: BoBaCai/grpo-dual, bug 2: a word that occurred twenty times in the prompt lost 8.6 logits (0.6 + 0.4 each).
+    Origin: bug 2 of BoBaCai/grpo-dual, where a word that occurred twenty times in the prompt lost 8.6 logits (0.6 + 0.4
+        each).
     """
 
     named_by = ("TOK006", "GEN004")
@@ -115,7 +117,7 @@ class PenaltyOverPrompt(Fault):
 class MinNewTokens(Fault):
     """Suppresses EOS for longer than a correct answer.
 
-    Origin: BoBaCai/grpo-dual's EOS suppressor, which fired on nine answers in ten.
+    Origin: the EOS suppressor of BoBaCai/grpo-dual, which fired on nine answers in ten.
     """
 
     named_by = ("LEN004",)
@@ -151,8 +153,8 @@ class TopPNotInLoss(Fault):
 class PartlySynchronisedWeights(Fault):
     """Never sends the output layer to the rollout engine, which keeps its initial weights.
 
-    Origin: NVIDIA-NeMo/RL#2895 (stale expert weights in a captured CUDA graph) and THUDM/slime#1724 (a vision encoder
-    that is not loaded).
+    Origin: issues NVIDIA-NeMo/RL#2895 (stale expert weights in a captured CUDA graph) and THUDM/slime#1724 (a vision
+    encoder that is not loaded).
     """
 
     named_by = ("GEN002", "RAT004")

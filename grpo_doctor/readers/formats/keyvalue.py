@@ -517,9 +517,11 @@ class General:
         return often + [s for s in shapes if s not in often and any(s.names[: len(n)] == n for n in begun)]
 
     def _declare(self, metrics: list[Shape]) -> None:
-        """Read lines that occur once and contain only settings, such as ``group_size = 8``."""
+        """Read lines that occur once and contain only settings, such as ``group_size = 8``. Lines after the last metric
+        are a summary, which contains the final value of a schedule."""
+        last = max((line for shape in metrics for line in shape.lines), default=math.inf)
         for shape in self._shapes.values():
-            if len(shape.lines) == 1 and shape not in metrics:
+            if len(shape.lines) == 1 and shape.lines[0] < last and shape not in metrics:
                 known = [declared(name) for name in shape.names]
                 if all(known):
                     for setting, value in zip(known, shape.values, strict=True):

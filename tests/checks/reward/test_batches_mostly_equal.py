@@ -78,13 +78,9 @@ def test_half_of_the_rewards_are_enough_where_they_and_their_lengths_are_alike(
     spread = " ".join(["0.2" if reward == "0.55" else "0" for reward in rewards.split()] * times)
     more: dict[str, Any] = {"response_length_mean": " ".join([lengths] * times)}
     found = run_check("REW014", reward_mean=" ".join([rewards] * times), reward_std=spread, **more)
-    assert (found is not None and found.severity != "info") is fires
-    assert (
-        not fires
-        or found is None
-        or found.message
-        == (
-            "All rewards of the batch are equal on 30 of 60 rows, so these rows have no learning signal. Such batches of "
-            "equal length have the same reward."
-        )
+    message = (
+        "All rewards of the batch are equal on 30 of 60 rows, so these rows have no learning signal. The batches with "
+        "equal rewards have the same reward and length."
     )
+    assert (found is not None and found.message == message) is fires
+    assert fires or found is None or found.severity == "info"
