@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 WARNINGS = (
     "incompatible with gradient checkpointing",
@@ -22,6 +23,9 @@ _SENTENCES = (
 """Warnings of TRL's PPO that contain a metric, with the key of the metric."""
 _REFUSED = re.compile(r"WARN: (?:rank 0 )?grad_norm is not finite: (-?(?:inf|nan))\b")
 """verl's warning about a skipped update, printed on every rank."""
+_SKIPS = re.compile(r"\bskip(?:s|ped|ping) (?:the |this |an |optimizer )?(?:update|batch|step)s?\b", re.IGNORECASE)
+_OFTEN = 3
+"""Minimum number of skipped updates or batches to report; a loss scale that starts too high skips a few."""
 LONGEST = 300
 
 
@@ -42,3 +46,12 @@ def metric(text: str) -> dict[str, str]:
         if told := sentence.search(text):
             return {key: told[1]}
     return {}
+
+
+def skipped(lines: Sequence[str]) -> list[str]:
+    """Return a note on the lines that report a skipped update, batch or step, or nothing if there are few of them."""
+    found = [text.strip() for text in lines if "kip" in text and _SKIPS.search(text, 0, LONGEST)]
+    if len(found) < _OFTEN:
+        return []
+    of = f"{len(found)} of the last {len(lines)} lines report"
+    return [f"{of} skipped updates, batches or steps; the first of them is {found[0][:LONGEST]!r}"]

@@ -560,3 +560,11 @@ def test_a_summary_after_the_last_row_declares_no_setting(tmp_path: Path) -> Non
     rows = lines("step {i} | reward 0.{i}\n")
     assert run_of(tmp_path, "a.log", "learning_rate = 1e-6\n" + rows).settings["learning_rate"] == 1e-6
     assert "learning_rate" not in run_of(tmp_path, "b.log", rows + "wandb: train/lr 0.0\n").settings
+
+
+@pytest.mark.parametrize(("times", "told"), [(3, True), (2, False)])
+def test_lines_that_report_skipped_updates_are_counted(tmp_path: Path, times: int, told: bool) -> None:
+    warned = "Warning: Gradient norm too large: 3056.00, skipping update\n"
+    run = run_of(tmp_path, "a.log", lines("step {i} | reward 0.{i}\n") + warned * times)
+    note = f"{times} of the last {5 + times} lines report skipped updates, batches or steps; the first of them is "
+    assert (f"{note}{warned.strip()!r}" in run.notes) is told

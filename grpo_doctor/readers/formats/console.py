@@ -16,7 +16,7 @@ from ...run import Run
 from ..aliases import resolve
 from ..endings import TAIL, conclude, ending
 from ..input import PARTED, Head, Input, NotRead, decoded, pieces
-from ..known_warnings import metric, refused, sign
+from ..known_warnings import metric, refused, sign, skipped
 from ..row_buffer import Rows
 from ..row_kinds import OF_SWEEPS, flat
 from ..settings import declared
@@ -85,7 +85,8 @@ def read(file: Input) -> list[Run]:
     runs = console.best()
     runs += _elsewhere(file, runs, {*console.trl.lines, *console.verl.lines})
     last = max(runs, key=lambda run: int(run.lines[-1]) if len(run) else 0)
-    texts = ((line, text) for line, raw in tail for text in file.texts(raw))
+    texts = [(line, text) for line, raw in tail for text in file.texts(raw)]
+    last.notes += skipped([text for _, text in texts])
     end = ending(texts, int(last.lines[last.lines != console.torn].max(initial=0)))
     if end is not None and file.embedded:
         end.line = 0
