@@ -268,8 +268,8 @@ def _next_of_short(facts: Facts) -> str:
     """Return the next step of a run with too few rows."""
     run = facts.run
     if run.ending and run.ending.kind not in ("finished", "interrupted"):
-        what = "this exception" if run.ending.kind == "exception" else "the cause of this ending"
-        return f"Fix {what}, and start the run again."
+        what = "this exception" if run.ending.kind == "exception" else "what ended the run"
+        return f"Fix {what}, and start it again."
     if not facts.success:
         return f"Log {MISSING[run.run_type]} of each step."
     if facts.success.get("reward_mean", NOTHING).last_value == 0:

@@ -165,7 +165,7 @@ def test_a_run_too_short_to_judge_reports_how_it_ended(tmp_path: Path) -> None:
     )
     assert diagnose(run).headline == (
         "Only 2 rows were logged (reward 0.01, then 0.02); at least 8 are needed for a verdict. "
-        "The log ends with a kill signal (line 3). Train for more steps."
+        "The log ends with a kill signal (line 3). Fix what ended the run, and start it again."
     )
 
 

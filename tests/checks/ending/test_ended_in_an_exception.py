@@ -44,4 +44,4 @@ def test_the_result_comes_before_the_end(tmp_path: Path) -> None:
     assert crashed.headline.startswith("The reward has not risen in 40 steps")
     assert crashed.headline.endswith("The run ended after step 40 with a traceback (line 41): KeyError: 'answer'.")
     short = ended(tmp_path, f"{TRACE}KeyError: 'answer'\n", rows=3)
-    assert short.headline.endswith("at least 8 are needed for a verdict. Fix this exception, and start the run again.")
+    assert short.headline.endswith("at least 8 are needed for a verdict. Fix this exception, and start it again.")
