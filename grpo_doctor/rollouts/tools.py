@@ -119,7 +119,7 @@ def _arguments(value: Any) -> str:
 
 
 def judged(call: Call) -> Call:
-    """Return a call after setting the kind of failure in its result."""
+    """Set the kind of failure of a call according to its result, and return the call."""
     if call.failure is None and call.result is not None:
         call.failure = failure(call.result)
     return call
