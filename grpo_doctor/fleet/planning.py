@@ -76,7 +76,7 @@ def plan(lines: Sequence[Line], metric: str | None, gain: float) -> Plan:
 def _noise(groups: list[list[Line]], metric: str) -> _Noise:
     levels = [[line.levels[metric] for line in group] for group in groups]
     free = sum(len(group) - 1 for group in levels)
-    with np.errstate(over="ignore"):  # values near 1e308 have an infinite variance
+    with np.errstate(over="ignore"):  # values near 1e308 lead to an infinite variance
         spread = math.sqrt(sum(len(group) * float(np.var([one.now for one in group])) for group in levels) / free)
     within, rows = _within([one for group in levels for one in group])
     lines = [line for group in groups for line in group]
