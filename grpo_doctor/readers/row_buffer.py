@@ -110,7 +110,8 @@ class Rows:
         self.ended: list[int] = []
         self.by_bar = self.mends = self.redrawn = False
         self.reached: list[tuple[int, float, int]] = []
-        """Lines that show how many steps were taken, each with this number and the planned number of steps."""
+        """Lines that show how many steps were taken, each with the number of steps taken and the planned number of
+        steps."""
         self.numbered = True
         """Whether the steps of the rows come from the log; otherwise, the rows are counted."""
         self._declared: list[tuple[int, str, Any]] = []
@@ -178,7 +179,7 @@ class Rows:
 
     def add_tables(self, tables: Iterable[Numbers], starts: Iterable[int] = ()) -> None:
         """Add rows of numbers in the order of their places and lines. ``starts`` contains the places at which the
-        program was restarted. A run ends there if its steps restart or are not in the log."""
+        program was restarted. A run ends at a restart of the program if its steps restart or are not in the log."""
         self.flush()
         spent()
         parts = [(table, columns) for table, columns in map(self._understood, tables) if len(table.lines)]

@@ -44,7 +44,7 @@ def read(file: Input) -> list[Run]:
 
 
 class Told(NamedTuple):
-    """The data that the library has for a run."""
+    """The data of a run that the library returns."""
 
     name: str
     settings: Any

@@ -58,7 +58,7 @@ def counted(before: str) -> tuple[float | None, bool]:
 
 
 def json(body: str) -> str:
-    """Replace the quotes of a Python mapping by the quotes of JSON."""
+    """Replace the quotes of a Python mapping with the quotes of JSON."""
     return body.replace("'", '"') if body[1] == "'" else body
 
 
