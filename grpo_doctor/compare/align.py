@@ -12,7 +12,7 @@ from ..run import Run
 
 By = Literal["step", "tokens"]
 LARGEST = 1e100
-"""Absolute value at or above which a number counts as infinite, because its square would overflow."""
+"""Minimum absolute value of a number that counts as infinite, because its square would overflow."""
 
 
 class Aligned(NamedTuple):

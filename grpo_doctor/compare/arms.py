@@ -67,8 +67,8 @@ class Arm(msgspec.Struct, kw_only=True):
 def settings_of(run: Run) -> dict[str, Any]:
     """Return the settings that a run declares, or records as a constant, with one name per setting.
 
-    The name that checks use replaces the trainer's name, unless both are declared with different values. A learning
-    rate that is recorded but not declared is represented by its largest value.
+    The name that checks use replaces the trainer's name, unless both names are declared with different values. A
+    learning rate that is recorded but not declared is represented by its largest value.
     """
     known = {name: value for name, value in run.settings.items() if value is not None and not NAMES.search(name)}
     for name in list(known):

@@ -10,7 +10,7 @@ does, and the level of the difference must exceed the noise.
 
 **Noise between seeds.** Runs with different seeds have different curves, which a single run cannot show. With one run
 per side, the standard deviation between seeds is assumed: `SEED` times the change in the metric in the arm that changed
-less. With several runs per side, this assumption is combined with the measured variance, as a prior with `PRIOR`
+less. With several runs per side, the assumed variance is combined with the measured variance, as a prior with `PRIOR`
 degrees of freedom (Smyth, Stat. Appl. Genet. Mol. Biol. 2004). A difference that exceeds the noise of both runs but may
 be due to seeds is inconclusive.
 
@@ -50,21 +50,21 @@ BINS = 128
 """Maximum number of bins into which the shared places are divided. The means of the bins are compared."""
 DIFFERS, SEEDS_DIFFER = 4.2, 2.69
 """Critical values of a two-sided test of seven metrics together, at the 5% level. `DIFFERS` is for a level, in standard
-errors of the noise along the runs, and accounts for the search for the place at which the difference begins.
+errors of the noise along the runs. `DIFFERS` also accounts for the search for the place at which the difference begins.
 `SEEDS_DIFFER` is for the difference between seeds, in standard errors."""
 POWER = 1.9
 """Number of standard errors by which a true difference must exceed the critical value to be found in 80% of pairs. The
 noise of the level accounts for 0.84 standard errors. The rest of `POWER` is needed because the shape must also be found
 (`benchmarks/compare.md`)."""
 ROUNDING = 1e-6
-"""Share of the level or the scale at or below which a detectable difference is only a rounding error, because the
+"""Maximum detectable difference, as a share of the level or the scale, that counts as a rounding error because the
 series have no noise."""
 COARSE = 0.5
 """Share of the scale at or above which the smallest detectable difference is too large to conclude that there is no
 difference."""
 SEED, PRIOR = 0.2, 4
-"""`SEED`: assumed standard deviation between seeds, as a share of the change in the metric. `PRIOR`: weight of this
-assumption in degrees of freedom."""
+"""`SEED`: assumed standard deviation between seeds, as a share of the change in the metric. `PRIOR`: weight of the
+assumed standard deviation, in degrees of freedom."""
 
 
 def metrics_of(run_type: RunType) -> dict[str, tuple[str, int]]:
@@ -171,9 +171,9 @@ def departures_of(aligned: Aligned) -> tuple[Departures, np.ndarray]:
 
 
 def span_of(fitted: np.ndarray, begin: int, end: int) -> tuple[int, int]:
-    """Return the span from ``begin`` to ``end``, adjusted to the fitted difference. Both ends move to where the
-    difference crosses half of its mean over the span. A ramp therefore begins at its middle, and a span that a later
-    term continues ends with the later term."""
+    """Return the span from ``begin`` to ``end``, adjusted to the fitted difference. Both ends of the span move to the
+    places at which the difference crosses half of its mean over the span. A ramp therefore begins at its middle, and a
+    span that a later term continues ends with the later term."""
     level = float(fitted[begin:end].mean())
     there = fitted * np.sign(level) > abs(level) / 2
     first = begin + int(there[begin:end].argmax())

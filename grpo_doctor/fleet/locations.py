@@ -48,7 +48,8 @@ CONFIGURATION = "config.json"
 COMPANIONS = ("", "files", ".hydra")
 """Folders that may contain configurations, relative to the folder of the run."""
 CROWD = 12
-"""Number of logs in a folder at or above which each log is a separate run. No trainer writes that many logs per run."""
+"""Minimum number of logs in a folder for each log to count as a separate run. No trainer writes that many logs per
+run."""
 
 
 class Stamp(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ SWITCH = 3.0
 RECOVERY = 4
 """Number of tokens before and after a change in the shift for which the differences are attributed to the change."""
 LEAST = 0.02
-"""Mean absolute difference per token, clipped at 1 nat, at or above which an alignment is searched for."""
+"""Minimum mean absolute difference per token (clipped at 1 nat) at which the search for an alignment starts."""
 
 
 def parts(tokens: Tokens, left: np.ndarray) -> Iterator[tuple[str, np.ndarray, float]]:

@@ -22,7 +22,7 @@ from .batch import TokenBatch, Tokens
 AGREE = 1e-8
 """k3 in nats per token below which trainer and engine agree, so no search for a cause is needed."""
 ROUNDING = 2e-3
-"""k3 in nats per token at or below which rounding to bf16 explains a difference (the warning threshold of RAT004)."""
+"""Maximum k3 in nats per token that rounding to bf16 explains (the warning threshold of RAT004)."""
 LEAST = 0.15
 """Minimum share of the squared difference that a cause must explain."""
 FEWEST = 200
@@ -152,8 +152,8 @@ def _filter(tokens: Tokens, left: np.ndarray) -> _Part | None:
 
 
 def _temperature(tokens: Tokens, left: np.ndarray) -> _Part | None:
-    """Return the part due to temperature: the difference is linear in the log-probabilities of trainer and engine, with
-    a slope of the same sign in every group of responses."""
+    """Return the part due to temperature. A different temperature makes the difference linear in the log-probabilities
+    of trainer and engine, in every group of responses."""
     engine = tokens.trainer - left
     y = _without_entropy(left, tokens.entropy)
     slopes, fits = [], []

@@ -178,8 +178,8 @@ OF_TRAINING = (*OF_VERL, "episode/")
 OF_BATCHES = frozenset(
     "val/sequence_lengths val/ratio val/stop_rate val/num_eos_tokens val/advantages_mean val/solve_rate_hist".split()
 )
-"""Keys under ``val/`` with which TRL's PPO and open-instruct describe training batches. If a log has such a key, no
-``val/`` key is a validation metric."""
+"""Keys under ``val/`` with which TRL's PPO and open-instruct describe training batches. If a log has one of the keys,
+no ``val/`` key is a validation metric."""
 
 
 @lru_cache(maxsize=4096)

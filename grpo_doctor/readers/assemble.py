@@ -157,8 +157,8 @@ _HOW_OFTEN = re.compile(r"(?<![a-z])(rate|ratio|share|count|num|tokens|turns|cal
 
 
 def _success_alone(run: Run) -> None:
-    """Use the success rate as the reward if no reward is recorded, because a success rate is the mean of rewards that
-    are 0 or 1."""
+    """Use the success rate as the reward if no reward is recorded. A success rate is the mean of rewards that are 0 or
+    1."""
     if "success_rate" not in run.columns or {"reward_mean", "reward_components"} & run.columns.keys():
         return
     run.columns["reward_mean"] = run.columns["success_rate"].copy()
@@ -201,13 +201,13 @@ def _shares(columns: Columns, run: Run) -> None:
 _SAMPLED = (
     "reward_mean success_rate response_length_mean valid_rate truncated_rate fallback_rate zero_variance_share".split()
 )
-"""Fields that may be recorded on several rows of a step, one for each response or batch. The mean over these rows is
-the value of the step."""
+"""Fields that may be recorded on several rows of a step, one for each response or batch. The mean over the rows of a
+step is the value of the step."""
 
 
 def _averaged(steps: np.ndarray, columns: Columns) -> None:
-    """Average the rows of a step if most steps have several rows. Otherwise, the last row of a step determines its
-    value. The last step does not count for this decision, because it may be incomplete.
+    """Average the rows of a step if most steps have several rows. If most steps have one row, the last row of a step
+    determines the value of the step. The last step is not counted, because it may be incomplete.
     """
     begins = np.flatnonzero(np.diff(steps, prepend=steps[0] - 1))
     if len(begins) > 0.67 * len(steps):

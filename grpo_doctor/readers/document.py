@@ -61,7 +61,7 @@ def tables(value: Any, name: str = "") -> list[Table]:
 
     Args:
         value: the document.
-        name: the name of the document, which gives a plain list of numbers its meaning.
+        name: the name of the document, from which the meaning of a plain list of numbers is inferred.
     """
     if isinstance(value, list) and len(value) > 1 and all(map(_numeric, value)):
         told = not isinstance(value[0], list)

@@ -443,7 +443,7 @@ class Rows:
         self.settings.setdefault(name, value)
 
     def unreadable(self, line: int) -> None:
-        """Record a line that should have been a row. The first such line is reported."""
+        """Record a line that should have been a row. The first line that could not be read is reported."""
         self._unreadable += 1
         if self._unreadable == 1:
             self.notes.append(NotRead(f"line {line} is not a row and was skipped"))

@@ -100,8 +100,8 @@ def _halves(run: Run, other: Run) -> bool:
 class Views:
     """The distinct runs so far, with a search for the run of which a file is another view.
 
-    Only runs that share many values are compared row by row. Such runs are found by hashes, because comparing all pairs
-    of thousands of runs would take an hour.
+    Only runs that share many values are compared row by row. Runs that share many values are found by hashes, because
+    comparing all pairs of thousands of runs would take an hour.
     """
 
     def __init__(self) -> None:
@@ -142,8 +142,8 @@ class Views:
 
 
 _MOST_ALIKE = 20
-"""Number of runs that may share a value before the value no longer identifies a run. Up to this number of kept runs,
-all runs are compared."""
+"""Number of runs that may share a value before the value no longer identifies a run. If at most `_MOST_ALIKE` runs are
+kept, all runs are compared."""
 _SHARE = 0.05
 """Minimum share of the identifying values that a view must have in common with a run. Two separate runs share about one
 value in a hundred by chance."""

@@ -54,9 +54,9 @@ _KNOWN = 0.05
 """Minimum share of a step's responses that must have a known value for the mean of the known values to be used. The
 minimum is lower than the share of responses that are examined."""
 _TEMPLATE = 3
-"""Number of prompts with the same response at or above which the response counts as independent of the prompt."""
+"""Minimum number of prompts with the same response for the response to count as independent of the prompt."""
 _RULE = 0.5
-"""Share of responses with a marked answer at or above which a marked answer is the required format."""
+"""Minimum share of responses with a marked answer for a marked answer to be the required format."""
 _LONGER = 1.25
 """Multiple of the mean length of correct responses above which a wrong response is long."""
 _SHORT = 40
@@ -314,7 +314,7 @@ class _Step:
 
     def _failed(self) -> np.ndarray:
         """Return a mask of the rollouts in which the environment failed. If the environment failed in any rollout,
-        rollouts without this information count as not failed."""
+        rollouts that do not report a failure count as not failed."""
         failed = self._column("environment")
         return np.nan_to_num(failed) if (failed == 1).any() else failed
 
@@ -389,7 +389,7 @@ def _written(text: str) -> bool:
 
 
 def _examined(sample: Sample) -> dict[str, float]:
-    """Return the measures that need the text of a rollout. Most of the computing time is spent on these measures."""
+    """Return the measures that need the text of a rollout. Examining texts takes most of the computing time."""
     text, prompt = sample.response, sample.prompt or ""
     # a reward of 0 may be due to truncation or to an invalid format
     whole = sample.finish != "length" and sample.valid is not False
@@ -467,8 +467,8 @@ def recovery(compared: list[tuple[int, frozenset[str]]]) -> float:
     prompt.
 
     The result is 0 for shuffled prompts, and 1 if the most similar response always belongs to the same prompt. If
-    several responses are equally similar, the share of them that belong to the same prompt counts. The result is NaN if
-    no two responses, or all responses, belong to the same prompt.
+    several responses are equally similar, the share of these responses that belongs to the same prompt counts. The
+    result is NaN if no two responses, or all responses, belong to the same prompt.
     """
     groups = np.array([group for group, _ in compared])
     n = len(groups)

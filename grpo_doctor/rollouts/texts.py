@@ -22,7 +22,7 @@ _HINTS: list[str] = WORDS["refusals"]["hints"]
 _OPENING = 200
 _PIECE, _LOOKED = 60, 600
 """`_PIECE`: length of a piece in characters. `_LOOKED`: number of characters at the start of a response that are split
-into pieces. The prompt is searched for these pieces."""
+into pieces. The prompt is searched for the pieces."""
 _ECHOED = 0.8
 _OTHERS = re.compile(r"[\x00-\x7f]+")
 _LETTERS = {name: re.compile(f"[{blocks}]") for name, blocks in WORDS["scripts"].items()}
@@ -71,7 +71,7 @@ def scripts(text: str) -> Mapping[str, int]:
 
 
 OWN = 0.1
-"""Share of the prompts' letters at or above which a script counts as a script of the prompts."""
+"""Minimum share of the prompts' letters for a script to count as a script of the prompts."""
 
 
 def foreign(written: Mapping[str, int], asked: Mapping[str, int]) -> float:

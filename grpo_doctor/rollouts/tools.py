@@ -36,7 +36,7 @@ def failure(result: str) -> str | None:
 
 
 def tagged(text: str) -> bool:
-    """Return whether a text contains a tag of a call or a result. A prompt with such a tag explains how to call a
+    """Return whether a text contains a tag of a call or a result. A prompt that contains a tag explains how to call a
     tool."""
     return ("<" in text or "```output" in text) and _ANY.search(text) is not None
 

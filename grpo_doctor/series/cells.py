@@ -167,8 +167,8 @@ class Began(Struct, frozen=True):
     """Onset of an episode with pauses. A pause belongs to the episode if it is at most as long as the episode so far,
     or at most 10 rows.
 
-    State: the row number, the first and the last row of the episode, and the onset. The state also contains whether the
-    quantity was off its first level on the last row, and the step at which the quantity left that level.
+    State: the row number, the first and the last row of the episode, and the onset. The state also contains the step at
+    which the quantity left its first level, and whether it was off that level on the last row.
     """
 
     code: ClassVar[str] = "{state} = {push}({state}, {0}, {1}, {2})"

@@ -29,9 +29,9 @@ STEP, MORE, SLOPE = 23.0, 4.0, 22.0
 the second end of a stretch, and the separate noise of the last level. The limits were chosen on simulated runs and
 validated on labelled logs (`benchmarks/trajectory.md`)."""
 RISING, ONCE = 8.0, 14.0
-"""`RISING`: the minimum evidence for the slope of a gain. `ONCE`: the minimum evidence for the step of a gain. Both
-minima are lower than `SLOPE` and `STEP` because a gain must also pass a t-test, and counts only at the end of the run.
-Fewer than one in a hundred flat runs with a lag-1 autocorrelation of 0.3 show a gain."""
+"""`RISING`: the minimum evidence for the slope of a gain. `ONCE`: the minimum evidence for the step of a gain. `RISING`
+and `ONCE` are lower than `SLOPE` and `STEP`, because a gain must also pass a t-test and counts only at the end of the
+run. Fewer than one in a hundred flat runs with a lag-1 autocorrelation of 0.3 show a gain."""
 APART, APART_FOR_A_TIME = 14.0, 22.0
 """`APART`: the minimum evidence that a difference departs from 0 until the end of the series. `APART_FOR_A_TIME`: the
 minimum evidence for a temporary departure. `benchmarks/compare.md` has the error rates."""

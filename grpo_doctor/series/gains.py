@@ -55,7 +55,7 @@ def _spans(rows: int) -> tuple[tuple[int, float, float], ...]:
 class Gained(Struct, frozen=True):
     """Whether a sparse, noisy quantity has gained.
 
-    State: the last values, the first mean over windows of each length, the first value, and the sum and the number of
+    State: the last values, the first mean over windows of each length, the first value, and the sum and number of
     distances between neighbouring values.
     """
 

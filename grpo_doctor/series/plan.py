@@ -70,7 +70,8 @@ class Plan:
 
     @classmethod
     def of(cls, function: Callable[..., Any], arguments: int) -> Plan:
-        """Return the plan of a function with this number of columns as arguments and returns one or more columns."""
+        """Return the plan of a function that has this number of columns as arguments and returns one or more
+        columns."""
         made = function(*columns(arguments))
         return cls(made if isinstance(made, tuple) else (made,))
 
@@ -272,8 +273,8 @@ class Plan:
         """Return the memory after a number of rows, and the values of the rows as arrays.
 
         Values of ``shown`` are a list of arrays. If the plan has ``told``, the result is None if no ``shown`` column is
-        true on any row. Otherwise, the result is the values of ``shown`` and ``told``. A constant value of ``told``
-        remains a single number.
+        true on any row. If a ``shown`` column is true on any row, the result is the values of ``shown`` and ``told``. A
+        constant value of ``told`` remains a single number.
         """
         block = _Block(self, memory, arguments, rows)
         for i in self._placed:

@@ -9,14 +9,15 @@ from functools import cache
 import numpy as np
 
 RANKED = 2.85
-"""Number of standard errors of Kendall's S at or above which held-out scores count as falling since the highest score.
-A series of at least seven scores, each below the previous score, reaches this limit. The limit accounts for a test
-after every score. Of 6,000 flat runs with an autocorrelation of 0.3, 0.8% are reported as fallen after at least one of
-16 scores (1.5% with a limit of 2.7). At the end of the run, 0.3% of the flat runs are reported."""
+"""Minimum number of standard errors of Kendall's S for held-out scores to count as falling since the highest score. A
+series of at least seven scores, each below the previous score, reaches this limit. The limit accounts for a test after
+every score. Of 6,000 flat runs with an autocorrelation of 0.3, 0.8% are reported as fallen after at least one of 16
+scores. With a limit of 2.7, 1.5% of the flat runs are reported. At the end of the run, 0.3% of the flat runs are
+reported."""
 
 
 def climb(x: np.ndarray) -> float:
-    """Return how unlikely the rise of these values would be in random order, as a normal quantile.
+    """Return how unlikely the increase in the values would be if they were in random order, as a normal quantile.
 
     The probability is exact and is based on Kendall's S. For example, five scores that rise throughout are one of 120
     possible orders. Equal values count half.

@@ -38,8 +38,8 @@ def kind(name: str) -> str:
 def of_form(name: str) -> bool:
     """Return whether the name of a reward indicates formatting, a bonus, a penalty or a cost.
 
-    A formatting reward, bonus, penalty or cost that stays at 0 is of little importance, and so is a run in which only
-    such rewards are above 0.
+    It is of little importance whether a formatting reward, bonus, penalty or cost stays at 0, or is the only reward
+    above 0.
     """
     return kind(name) in ("form", "penalty", "cost")
 

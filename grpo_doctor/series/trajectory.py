@@ -3,8 +3,8 @@
 A `Trajectory` receives the values of one series: reward, success rate, held-out score, or a negated loss. Values may be
 added row by row or block by block, with the same result. A trajectory needs bounded memory: it stores means over at
 most `BINS` bins of equal width, and doubles the width as the run grows. The series is judged whenever a bin is full, so
-the result at a row is the same for a live run and for its log. `series.trend` classifies the series,
-`series.noise_model` estimates the noise, and `series.changepoint` finds changes of level.
+the results for a live run and for its log are the same at every row. `series.trend` classifies the series,
+`series.noise_model` estimates the noise, and `series.changepoint` finds changes in level.
 """
 
 from __future__ import annotations

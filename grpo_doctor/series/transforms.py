@@ -157,8 +157,8 @@ def fold(function: Callable[..., tuple[Any, float]], start: Callable[[], Any], *
 
 
 def gained(x: Column, rows: int = 5) -> Column:
-    """Whether the recent mean is 2.5 standard errors above the first value, or above the mean of the first values,
-    taken over a window of the same length.
+    """Whether the recent mean is 2.5 standard errors above the first value, or above the mean of the first values. The
+    mean of the first values is taken over a window of the same length.
 
     The first row precedes any update, but may be an outlier of a small batch. The first mean is stable, but hides the
     effect of the first updates. A gain over the first value or over the first mean is sufficient. Means are over
@@ -170,8 +170,8 @@ def gained(x: Column, rows: int = 5) -> Column:
 def solved(reward: Column, reward_max: Column, unit: Column, rows: int = 5, share: float = 0.9) -> Column:
     """Whether the reward has reached ``share`` of the best single reward, or of 1 for rewards on a scale of 0 to 1.
 
-    The recent mean is compared with this level, or the last value if there is no recent mean yet. Rewards that are all
-    0 do not count as solved.
+    The recent mean is compared. If there is no recent mean yet, the last value is compared. Rewards that are all 0 do
+    not count as solved.
     """
     now, most, least = recent_mean(reward, rows), best(reward_max), lowest(reward)
     now = where(isnan(now), latest(reward), now)
@@ -180,12 +180,12 @@ def solved(reward: Column, reward_max: Column, unit: Column, rows: int = 5, shar
 
 
 COLLAPSED = 0.9
-"""Share of invalid responses at or above which a rollout counts as collapsed."""
+"""Minimum share of invalid responses for a rollout to count as collapsed."""
 HEALTHY = 0.5
-"""Share of invalid responses at or below which a rollout counts as healthy."""
+"""Maximum share of invalid responses for a rollout to count as healthy."""
 NEAR_FLOOR = 0.1
-"""Share of the run's reward range. If a rollout's share of invalid responses is unknown, it counts as collapsed at or
-below the minimum reward plus this share of the range."""
+"""Share of the run's reward range. A rollout of unknown validity counts as collapsed if its reward is at most the
+minimum reward plus `NEAR_FLOOR` times the range."""
 
 
 def collapse(invalid: Column, reward: Column) -> tuple[Column, Column]:

@@ -41,8 +41,8 @@ MATTERS, LOST = 0.15, 0.3
 """`MATTERS`: share of the best level that a series must lose for a fall to be reported. `LOST`: share that it must lose
 for the fall to be a failure."""
 PART, HALF = 0.25, 0.5
-"""The same limits as `MATTERS` and `LOST`, but as shares of the run's own range, because a drop within the usual
-variation is not a fall."""
+"""The same limits as `MATTERS` and `LOST`, but as shares of the run's own range. A drop within the usual variation is
+not a fall."""
 LEAST_FALL = 0.05
 """Share of its absolute value that a reward must lose to count as fallen, because rounding changes a reward that is
 fixed at -0.1."""
@@ -62,9 +62,9 @@ SURE = 2.0
 """Multiple of the noise range above which a drop need not show levels, because almost no flat run drops that far."""
 OWN, HINT = 5, 0.5
 """`OWN`: minimum number of bins for a separate estimate of a window's noise. `HINT`: share of the critical drop above
-which this estimate is computed. Most drops are smaller, so the estimate is skipped."""
+which the noise of the windows is estimated separately. Most drops are smaller, so the separate estimate is skipped."""
 SOLVED = 0.9
-"""Share of the maximum reward at or above which a task counts as solved."""
+"""Minimum share of the maximum reward for a task to count as solved."""
 SETTLED = 2.0
 """Critical value of a gain within a plateau. The value is lower than `RISE`, so that a series that may still be rising
 is not a plateau."""
@@ -76,8 +76,8 @@ FEW, SHORT = 12, 16
 of so few scores is poorly known. Of 6,000 flat runs with an autocorrelation of 0.3, 0.97% show a gain with 12 scores,
 and 1.6% show a gain with 16 scores."""
 UNPAID = 0.85
-"""Share of rows at the minimum at or above which a series counts as always at its minimum. A series with seven of eight
-rows at the minimum has no signal."""
+"""Minimum share of rows at the smallest value for a series to count as always at its minimum. A series with seven of
+eight rows at the minimum has no signal."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -289,8 +289,8 @@ class Standing:
 
     @cached_property
     def _noise(self) -> Noise:
-        """Return the noise. The noise is expensive to compute, so it is computed only when the run has grown by about a
-        sixteenth, and at least by one bin."""
+        """Return the noise. Computing the noise is expensive, so it is repeated only after the run has grown by about a
+        sixteenth (at least one bin)."""
         measured = self._bins - self._bins % (1 << max(self._bins.bit_length() - 5, 0))
         return _measured(self._means[:measured].tobytes())
 

@@ -86,8 +86,7 @@ def _share(name: str) -> bool:
 
 
 def pairs(text: str) -> tuple[tuple[str, ...], list[float]]:
-    """Return the names and numbers of a line. The name ``#`` stands for a position without a name, such as
-    ``12/500``."""
+    """Return the names and numbers of a line. The name ``#`` means a position without a name, such as ``12/500``."""
     names, values, _ = picked(text)
     return names, values
 

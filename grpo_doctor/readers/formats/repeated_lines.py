@@ -17,8 +17,7 @@ _MANY_TEXTS, _FEW_TEXTS = 64, 5
 """`_MANY_TEXTS`: maximum number of distinct texts that are stored per shape. `_FEW_TEXTS`: minimum number of lines at
 which the variety of their texts is judged."""
 _STEADY = 0.8
-"""Share of equal increments at or above which numbers count as a counter even if their name is not that of a
-counter."""
+"""Minimum share of equal increments for numbers to count as a counter even if their name is not that of a counter."""
 
 
 class Shape:
@@ -101,8 +100,8 @@ class Shape:
         return any(alias.field in UPDATED for place in self.fields for alias in resolve(self.names[place]))
 
     def weak(self) -> bool:
-        """Return whether an epoch or a similar counter counts the rows, because such rows summarise rows with a
-        step."""
+        """Return whether an epoch or a similar counter counts the rows, because the rows of an epoch summarise rows
+        with a step."""
         return self.counter is not None and is_weak(self.names[self.counter])
 
     def only(self, kept: np.ndarray) -> Shape:

@@ -18,7 +18,7 @@ from ..row_kinds import SAYS_ENOUGH, says
 from .repeated_lines import Shape, backs
 
 _ALIKE = 0.6
-"""Share of common names at or above which two templates count as one template with optional fields."""
+"""Minimum share of common names for two templates to count as one template with optional fields."""
 _FALLS = 0.1
 """Maximum share of decreases in a counter. A decrease means that a new run begins."""
 _ADVANCES = 0.8

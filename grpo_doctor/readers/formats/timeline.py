@@ -35,8 +35,8 @@ class Timeline:
         """Return this timeline combined with the rows of another shape, if a column of that shape advances with the
         surrounding rows.
 
-        Otherwise, the shape has a different counter, such as updates that a progress bar does not count, and the
-        timeline stays the same.
+        If no column advances with the surrounding rows, the shape has a different counter, and the timeline stays the
+        same. For example, a progress bar may not count updates.
         """
         for column in shape.counters():
             shape.counter = column
@@ -85,8 +85,9 @@ class Timeline:
     def at(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the index of the step of each line of a shape, and the place at which the step is counted.
 
-        If the lines precede the line with the step, the next step is used. Otherwise, the last step that began is used.
-        Lines before the first count keep their place, because an earlier run may have printed them.
+        If the lines precede the line with the step, the next step is used. If the lines follow the line with the step,
+        the last step that began is used. Lines before the first count keep their place, because an earlier run may have
+        printed them.
         """
         last = np.searchsorted(self.places, places, side="right") - 1
         after = np.minimum(np.searchsorted(self.places, places), len(self.places) - 1)
