@@ -9,10 +9,10 @@ estimated (`series.noise_model`). A step, ramp or stretch must explain a differe
 does, and the level of the difference must exceed the noise.
 
 **Noise between seeds.** Runs with different seeds have different curves, which a single run cannot show. With one run
-per side, the standard deviation between seeds is assumed: `SEED` times the change in the metric in the arm that changed
-less. With several runs per side, the assumed variance is combined with the measured variance, as a prior with `PRIOR`
-degrees of freedom (Smyth, Stat. Appl. Genet. Mol. Biol. 2004). A difference that exceeds the noise of both runs but may
-be due to seeds is inconclusive.
+per side, the standard deviation between seeds is assumed to be `SEED` times the change in the metric in the arm that
+changed less. With several runs per side, the assumed variance is combined with the measured variance, as a prior with
+`PRIOR` degrees of freedom (Smyth, Stat. Appl. Genet. Mol. Biol. 2004). A difference that exceeds the noise of both runs
+but may be due to seeds is inconclusive.
 
 **Many metrics.** The critical values account for seven metrics that are tested at once. `benchmarks/compare.md` has the
 simulated error rates.

@@ -3,8 +3,8 @@
 For each setting, an exact test is applied to the table of its values against failing and not failing. The test is
 Fisher's for two values, and Fisher-Freeman-Halton's for more values. The null hypothesis of both tests is that failing
 is independent of the setting, and their p-values are valid for small tables. Holm's method corrects the p-values for
-the number of tested settings. If no setting has an effect, no setting is named in 99 of 100 fleets. Rewards and onsets
-are compared with the Kruskal-Wallis rank test, corrected in the same way.
+the number of tested settings. In 99 of 100 fleets in which no setting has an effect, no setting is named. Rewards and
+onsets are compared with the Kruskal-Wallis rank test, corrected in the same way.
 
 Sources: Fisher, Statistical Methods for Research Workers, 1934; Freeman and Halton, Biometrika 38, 1951; Holm,
 Scandinavian Journal of Statistics 6, 1979; Phipson and Smyth, SAGMB 9, 2010 (p-values of random tables).

@@ -184,7 +184,7 @@ def _fitted(values: np.ndarray, entropy: np.ndarray, wanted: np.ndarray) -> np.n
 
 
 def _in_every_group(tokens: Tokens, left: np.ndarray, engine: np.ndarray) -> bool:
-    """Return whether the slope of the difference over the log-probability has the same sign in four groups of
+    """Return whether the slope of the difference against the log-probability has the same sign in four groups of
     responses."""
     middle = (tokens.trainer + engine) / 2
     slopes = []
@@ -220,7 +220,7 @@ def _local_scale(tokens: Tokens, left: np.ndarray) -> np.ndarray:
 
 
 def _alike(tokens: Tokens, left: np.ndarray) -> list[np.ndarray]:
-    """Return the tokens in `BINS` bins of similar log-probability."""
+    """Return the tokens in `BINS` bins with similar log-probabilities."""
     return np.array_split(np.argsort(tokens.trainer - left / 2), BINS)
 
 

@@ -269,7 +269,7 @@ def _candidates(low: str) -> list[str]:
         if low.startswith(prefix):
             names.append(low[len(prefix) :])
     head, _, path = low.partition("/")
-    if "/" in path and not set(re.split(r"[\W_]+", head)) - _NAMESPACES:  # a trainer's path below an added word
+    if "/" in path and not set(re.split(r"[\W_]+", head)) - _NAMESPACES:  # a word was added before a trainer's path
         names.append(path)
     return names
 

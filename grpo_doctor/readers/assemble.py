@@ -376,8 +376,8 @@ def _unrewarded(table: np.ndarray, reward: np.ndarray) -> int | None:
     """Return the only metric that is not part of the reward. Return None if there is no such metric or more than one,
     or if the fit is not decisive.
 
-    The weights of the metrics are determined by a linear fit of the reward, which must be exact and unique. Metrics
-    that are differences of other metrics are excluded first.
+    A linear fit of the reward, which must be exact and unique, determines the weights of the metrics. Metrics that are
+    differences of other metrics are excluded first.
     """
     known = np.isfinite(table).all(axis=1) & np.isfinite(reward)
     table, reward = table[known], reward[known]

@@ -71,7 +71,7 @@ def _plain(row: Mapping[str, Any]) -> Mapping[str, Any]:
         row = flat(row)
     if not VALUES.isdisjoint(row):
         row = melted(row)
-    if "eval_runtime" in row and "loss" not in row:  # all metrics of ``evaluate`` are held out
+    if "eval_runtime" in row and "loss" not in row:  # ``evaluate`` logs only held-out metrics
         row = {key if is_eval(key) or key in ("epoch", "step") else f"eval/{key}": row[key] for key in row}
     return row
 

@@ -121,7 +121,8 @@ def _begins(
 
 
 def _runs_on(epochs: np.ndarray, row: int) -> bool:
-    """Return whether the epochs after an end continue the epochs before it, because rows were printed late."""
+    """Return whether the epochs after an end of training continue the epochs before that end, because rows were printed
+    late."""
     before, after = epochs[:row][~np.isnan(epochs[:row])], epochs[row:][~np.isnan(epochs[row:])]
     return bool(len(before) and len(after)) and bool(after[0] >= before.max() > before[0])
 

@@ -324,7 +324,7 @@ def same_run(one: Run, other: Run) -> bool:
 
 
 def _agree(one: Run, other: Run, here: np.ndarray, there: np.ndarray) -> bool:
-    """Return whether the shared fields have the same values, to the printed precision, and enough of the values
+    """Return whether the shared fields have the same values, to the printed precision, and whether enough of the values
     vary."""
     telling = 0
     for name in COMPARED:

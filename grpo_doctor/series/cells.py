@@ -105,8 +105,8 @@ class First(Struct, frozen=True):
 
 
 class Baseline(Struct, frozen=True):
-    """Median of the first ``rows`` known values; NaN until there are enough. State: the known values, and the
-    median."""
+    """Median of the first ``rows`` known values; NaN until there are ``rows`` known values. State: the known values,
+    and the median."""
 
     rows: int
     value: ClassVar[str] = "{0}[1]"

@@ -44,7 +44,7 @@ almost no noise."""
 
 @lru_cache(maxsize=LENGTHS)
 def _weights(n: int, least: int) -> np.ndarray:
-    """Return n divided by the product of the sizes inside and outside a term, by the start and end of the term. The
+    """Return n divided by the product of the sizes inside and outside a term, for each start and end of the term. The
     quotient is 0 if a level has fewer than ``least`` values, and in the last column, because `_of_steps` computes the
     quotient for steps."""
     at = np.arange(n + 1)
@@ -138,8 +138,8 @@ def climbed(x: np.ndarray, least: int) -> float:
 
 @np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow and give no evidence
 def sunk(x: np.ndarray, least: int) -> bool:
-    """Return whether the series falls overall, or the last level is below another level. A level has at least ``least``
-    values."""
+    """Return whether the series falls overall, or whether its last level is below another level. A level has at least
+    ``least`` values."""
     n, (rounding, tiny) = len(x), _rounding(x)
     rest = best = x - mean(x)
     if _worth(-rest, _slope(n), tiny) > SLOPE:

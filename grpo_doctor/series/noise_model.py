@@ -1,5 +1,5 @@
-"""Estimates the noise of a series after fitting a level, a slope and steps. Also estimates the standard error of means
-of the series.
+"""Estimates the noise of a series after fitting a level, a slope and steps. The module also estimates the standard
+error of means of the series.
 
 The residuals after an ordinary least-squares fit of a level, a slope and some steps count as noise. The variance of the
 innovations is used as the variance of the noise, because the steps absorb slow changes. The lag-1 autocorrelation is

@@ -44,8 +44,8 @@ def _pairs(x: np.ndarray) -> float:
 
 @cache
 def _ordered(n: int) -> np.ndarray:
-    """Return, for each number of pairs, the probability that at least so many pairs of ``n`` different values are in
-    order. The values are in random order."""
+    """Return, for each number of pairs, the probability that at least this number of pairs is in order among ``n``
+    different values in random order."""
     share = np.ones(1)
     for k in range(2, n + 1):
         share = np.convolve(share, np.full(k, 1 / k))  # the k-th value exceeds 0 to k - 1 earlier values

@@ -51,8 +51,8 @@ class Pairs(NamedTuple):
 
     @staticmethod
     def shift_p(pairs: Pairs, known: Any, exposed: Any, outcome: Any, wanted: Any) -> tuple[Pairs, float]:
-        """Add a transition, and return the circular-shift p-value of the transitions so far. The method is the function
-        of a `fold`. The p-value is computed on demand."""
+        """Add a transition, and return the circular-shift p-value of the transitions so far. A `fold` calls this method
+        on each row. The p-value is computed on demand."""
         if known:
             exposures = (*pairs.exposed[1 - LAST :], float(exposed == 1))
             outcomes = (*pairs.outcome[1 - LAST :], float(outcome))

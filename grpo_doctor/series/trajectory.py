@@ -20,7 +20,7 @@ import numpy as np
 from .trend import WINDOW, Outcome, Standing, at_floor
 
 BINS = 128
-"""Maximum number of bins, so that the step of a change is known to within 1/64 of the run or less."""
+"""Maximum number of bins, so that the step of a change is accurate to 1/64 of the run or better."""
 LONGEST = 60
 """Maximum length of a component's name in reports, in characters."""
 MEANT, VALID = "reward_meant", "valid_rate"
@@ -159,7 +159,7 @@ class Trajectory:
 
     @property
     def unpaid(self) -> bool:
-        """Return whether almost every value equals the smallest value, and the smallest value is 0 or less."""
+        """Return whether almost every value equals the smallest value, and whether the smallest value is 0 or less."""
         return at_floor(self.rows, self.low, self.lowest)
 
     @property

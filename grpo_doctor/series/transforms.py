@@ -170,8 +170,8 @@ def gained(x: Column, rows: int = 5) -> Column:
 def solved(reward: Column, reward_max: Column, unit: Column, rows: int = 5, share: float = 0.9) -> Column:
     """Whether the reward has reached ``share`` of the best single reward, or of 1 for rewards on a scale of 0 to 1.
 
-    The recent mean is compared. If there is no recent mean yet, the last value is compared. Rewards that are all 0 do
-    not count as solved.
+    The recent mean of the reward is used. If there is no recent mean yet, the last value is used. Rewards that are all
+    0 do not count as solved.
     """
     now, most, least = recent_mean(reward, rows), best(reward_max), lowest(reward)
     now = where(isnan(now), latest(reward), now)
@@ -184,8 +184,8 @@ COLLAPSED = 0.9
 HEALTHY = 0.5
 """Maximum share of invalid responses for a rollout to count as healthy."""
 NEAR_FLOOR = 0.1
-"""Share of the run's reward range. A rollout of unknown validity counts as collapsed if its reward is at most the
-minimum reward plus `NEAR_FLOOR` times the range."""
+"""Share of the run's reward range above the minimum reward, up to which a rollout of unknown validity counts as
+collapsed."""
 
 
 def collapse(invalid: Column, reward: Column) -> tuple[Column, Column]:

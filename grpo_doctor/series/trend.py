@@ -38,8 +38,8 @@ RISE, FALL = 2.9, 4.6
 """`RISE`: critical value of a gain. `FALL`: critical value of a fall. The unit is the standard error, if the standard
 error were known exactly; see `critical`."""
 MATTERS, LOST = 0.15, 0.3
-"""`MATTERS`: share of the best level that a series must lose for a fall to be reported. `LOST`: share that it must lose
-for the fall to be a failure."""
+"""`MATTERS`: share of the best level that a series must lose for a fall to be reported. `LOST`: share of the best level
+that a series must lose for the fall to be a failure."""
 PART, HALF = 0.25, 0.5
 """The same limits as `MATTERS` and `LOST`, but as shares of the run's own range. A drop within the usual variation is
 not a fall."""
@@ -56,10 +56,11 @@ PARTS, WIDEST = (16, 8, 4), 3
 window is used only for a fall, because a fall may be slow."""
 SINGLES, APART = 24, 0.87
 """`SINGLES`: number of values below which the noise of held-out scores counts as independent, and below which the last
-two values can show a collapse. `APART`: factor that reduces the critical drop for few held-out scores, which need not
-show levels."""
+two values can show a collapse. `APART`: factor that reduces the critical drop for few held-out scores, for which no
+change in level needs to be detected."""
 SURE = 2.0
-"""Multiple of the noise range above which a drop need not show levels, because almost no flat run drops that far."""
+"""Multiple of the noise range above which a drop counts even if no change in level is detected, because almost no flat
+run drops that far."""
 OWN, HINT = 5, 0.5
 """`OWN`: minimum number of bins for a separate estimate of a window's noise. `HINT`: share of the critical drop above
 which the noise of the windows is estimated separately. Most drops are smaller, so the separate estimate is skipped."""
@@ -202,7 +203,7 @@ class Standing:
             return 0.0
         first, shown = self._start, self.shown
         if now - self._chance <= shown / 2:
-            return 0.0  # a rise to the level of guessing is not a gain
+            return 0.0  # a rise to the level of random guessing is not a gain
         far = (now - first) / shown
         if self._apart:  # ``far`` may be NaN, and `max` then ignores it
             return max(climb(self._means) / RISE, far) if self._bins <= FEW else far
@@ -343,10 +344,10 @@ class Standing:
         return sorted(((drop.best - drop.end) / self._reach(drop), drop) for drop in self._drops)[::-1]
 
     def _reach(self, drop: Drop) -> float:
-        """Return the smallest difference between the two windows of a drop that noise does not explain. The result is
-        the smallest of up to three estimates. The noise of the whole run is always estimated. The noise of the two
-        windows is also estimated, because a reward at its minimum has almost no noise. After a recent collapse, the
-        noise of the earlier values is also estimated, because the collapse dominates the noise of a short run.
+        """Return the maximum difference between the two windows of a drop that noise can explain. The result is the
+        smallest of up to three estimates. The noise of the whole run is always estimated. The noise of the two windows
+        is also estimated, because a reward at its minimum has almost no noise. After a recent collapse, the noise of
+        the earlier values is also estimated, because the collapse dominates the noise of a short run.
         """
         (best, end, peak, wide, k), noise = drop, self._noise
         further = APART if self._few else 1.0
@@ -398,10 +399,11 @@ class Standing:
         return next(sharp, self._furthest[0][1])
 
     def _shows(self) -> bool:
-        """Return whether neither noise nor its autocorrelation explains the drop. Half of the detectable drop must also
-        separate the lower median of the best window from the last level. The same applies to the best level and the
-        median of the last window. A few values among zeros are not a level, and neither is a single low value near the
-        end. A recent collapse need not show a level, and values that are measured far apart have no autocorrelation.
+        """Return whether neither noise nor its autocorrelation explains the drop. The lower median of the best window
+        must also exceed the last level by half of the detectable drop. The best level must exceed the median of the
+        last window by half of the detectable drop. A few values among zeros are not a level, and neither is a single
+        low value near the end. For a recent collapse, no change in level needs to be detected, and values that are
+        measured far apart have no autocorrelation.
         """
         ratio, (best, end, peak, wide, k) = self._furthest[0]
         if ratio <= 1:

@@ -66,7 +66,7 @@ def tau(values: Sequence[Any]) -> Any:
     """Return Kendall's tau-a against time: -1 means a fall throughout, 1 a rise throughout."""
     pairs = combinations(values, 2)
     signs = (np.where(late == early, 0.0, np.sign(late - early)) for early, late in pairs)
-    return reduce(operator.add, signs, 0.0) / math.comb(len(values), 2)  # one at a time: there are many pairs
+    return reduce(operator.add, signs, 0.0) / math.comb(len(values), 2)  # one at a time, because there are many pairs
 
 
 def _median_of(known: Sequence[float]) -> Any:
