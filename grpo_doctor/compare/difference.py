@@ -119,7 +119,7 @@ class Difference(msgspec.Struct, kw_only=True):
 
     @property
     def inconclusive(self) -> bool:
-        """Return whether the runs show neither that the metric differs nor that it does not."""
+        """Return whether the runs neither show a difference nor rule out a difference."""
         if not self.known or self.beyond_noise:
             return False
         return self.differs or self.detectable >= COARSE * self.scale > 0

@@ -35,8 +35,8 @@ LEAST = 8
 """Minimum number of rows at which a gain can be distinguished from noise. The fit then leaves two degrees of
 freedom."""
 RISE, FALL = 2.9, 4.6
-"""`RISE`: critical value of a gain. `FALL`: critical value of a fall. The unit is the standard error, if the standard
-error were known exactly; see `critical`."""
+"""`RISE`: critical value of a gain. `FALL`: critical value of a fall. The values are in standard errors, and apply to a
+standard error that is known exactly; see `critical`."""
 MATTERS, LOST = 0.15, 0.3
 """`MATTERS`: share of the best level that a series must lose for a fall to be reported. `LOST`: share of the best level
 that a series must lose for the fall to be a failure."""
