@@ -1,5 +1,5 @@
-"""Compares runs of two settings: where the runs diverge, how much they differ, which findings disappeared, and which
-remedies worked."""
+"""Compares runs with different settings: where the runs diverge, how much they differ, which findings disappeared, and
+which remedies worked."""
 
 from .align import Aligned, By
 from .arms import Arm, arms_of

@@ -12,7 +12,7 @@ from ..run import Run
 
 By = Literal["step", "tokens"]
 LARGEST = 1e100
-"""Absolute value at or above which a number counts as infinite, because its square would overflow."""
+"""Minimum absolute value of a number that counts as infinite, because its square would overflow."""
 
 
 class Aligned(NamedTuple):
@@ -52,7 +52,8 @@ def align(base: Sequence[Run], new: Sequence[Run], metric: str, by: By = "step")
     """Return the metric at the places of the run with the fewest places. Return None if a run lacks the metric, or the
     runs share no place.
 
-    A run with more places contributes the mean since the previous place, like a trainer that logs means over ten steps.
+    For a run with more places, each value is the mean since the previous place, as if its trainer logged means over
+    several steps.
     """
     series = [_series(run, metric, by) for run in (*base, *new)]
     known = [s for s in series if s is not None]

@@ -24,12 +24,12 @@ QUIET = re.compile(
     r"(?i)(^|[._])((save|log|logging|eval|test|record|kl_grad_share)_\w+|max_steps|total_\w+|num_train_epochs|epochs|"
     r"device|gradient_checkpointing|num_workers|dataloader_\w+)$"
 )
-"""Settings that need not change any metric of a shared step, such as the run length, the logging interval, and
+"""Settings that need not affect any metric at a shared step, such as the run length, the logging interval, and
 paths."""
 
 EXACT = 1e9
-"""Absolute value below which numbers are compared with 9 digits. Larger numbers are ids and counts, and are compared
-exactly."""
+"""Absolute value below which numbers are compared to 9 significant digits. Larger numbers are ids and counts, and are
+compared exactly."""
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -41,8 +41,8 @@ class Change(msgspec.Struct, frozen=True):
 
     @property
     def acts(self) -> bool:
-        """Whether the setting should affect training. Both sides must declare the setting, and it must not concern
-        length, logging or paths."""
+        """Whether the setting should affect training. Both sides must declare the setting, and the setting must not
+        concern the run length, logging or paths."""
         return self.base is not None and self.new is not None and not QUIET.search(self.name)
 
 
@@ -67,8 +67,8 @@ class Arm(msgspec.Struct, kw_only=True):
 def settings_of(run: Run) -> dict[str, Any]:
     """Return the settings that a run declares, or records as a constant, with one name per setting.
 
-    The name that checks use replaces the trainer's name, unless both are declared with different values. A learning
-    rate that is recorded but not declared is represented by its largest value.
+    The name that checks use replaces the trainer's name, unless both names are declared with different values. A
+    learning rate that is recorded but not declared is represented by its largest value.
     """
     known = {name: value for name, value in run.settings.items() if value is not None and not NAMES.search(name)}
     for name in list(known):
@@ -84,7 +84,7 @@ def settings_of(run: Run) -> dict[str, Any]:
 
 
 def arms_of(diagnoses: Sequence[Diagnosis]) -> list[Arm]:
-    """Group runs by their settings, in order."""
+    """Group runs by their settings, in the order of the runs."""
     found: dict[str, Arm] = {}
     for diagnosis in diagnoses:
         settings = settings_of(diagnosis.run)
@@ -108,7 +108,7 @@ def changes(base: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
 
 
 def _rounded(value: Any) -> Any:
-    """Return a setting without conversion noise: 1e-06 and 1.0000000000000002e-06 are the same number."""
+    """Return a setting without conversion errors, so that 1e-06 and 1.0000000000000002e-06 are equal."""
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, list | tuple):

@@ -39,8 +39,8 @@ class Comparison(msgspec.Struct, kw_only=True):
         differences: one difference per compared metric that both arms record.
         partings: the places at which metrics diverge, the earliest first.
         unequal: the first place at which any metric differs; None if all metrics are equal.
-        equal: number of shared places, by field, for the fields that vary in the runs but are equal at every shared
-            place.
+        equal: number of shared places, by field, for the fields that vary along the runs but are equal in both arms at
+            every shared place.
         fared: the outcome of every finding.
         findings: the findings of the comparison checks.
         because: why the arms cannot be compared; empty if a comparison is possible.
@@ -120,7 +120,8 @@ def compare(
     catalogue: Catalogue | None = None,
     thresholds: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Comparison:
-    """Compare two arms. ``weights`` are two safetensors checkpoints. Raises `WeightsError`."""
+    """Compare two arms. ``weights`` are two safetensors checkpoints. Raises `WeightsError` if a checkpoint cannot be
+    read."""
     found = Comparison(base=base, new=new, by=by, settings=changes(base.settings, new.settings))
     found.declared = bool(base.settings or new.settings)
     found.weights = weights_apart(*weights) if weights is not None else []
@@ -146,7 +147,7 @@ def _shared(found: Comparison) -> dict[str, Aligned]:
 
 
 def _why_not(found: Comparison, series: Mapping[str, Aligned]) -> str:
-    """Return why the arms cannot be compared; empty if a comparison is possible."""
+    """Return why the arms cannot be compared, or an empty string if a comparison is possible."""
     diagnoses = (*found.base.diagnoses, *found.new.diagnoses)
     for diagnosis in diagnoses:
         if not len(diagnosis.run) or diagnosis.run_type == "none":

@@ -4,18 +4,18 @@
 means since the divergence are compared.
 
 **Noise along a run.** This noise is the residual of the paired difference after fitting steps, ramps and stretches
-(`series.changepoint`). A change of level therefore does not count as noise. The autocorrelation of the noise is
+(`series.changepoint`). A change in level therefore does not count as noise. The autocorrelation of the noise is
 estimated (`series.noise_model`). A step, ramp or stretch must explain a difference better than autocorrelated noise
 does, and the level of the difference must exceed the noise.
 
 **Noise between seeds.** Runs with different seeds have different curves, which a single run cannot show. With one run
-per side, the standard deviation between seeds is assumed: `SEED` times the change of the metric in the arm that changed
-less. With several runs per side, this assumption is combined with the measured variance, as a prior with `PRIOR`
-degrees of freedom (Smyth, Stat. Appl. Genet. Mol. Biol. 2004). A difference that exceeds the noise of both runs but may
-be due to seeds is inconclusive.
+per side, the standard deviation between seeds is assumed to be `SEED` times the change in the metric in the arm that
+changed less. With several runs per side, the assumed variance is combined with the measured variance, as a prior with
+`PRIOR` degrees of freedom (Smyth, Stat. Appl. Genet. Mol. Biol. 2004). A difference that exceeds the noise of both runs
+but may be due to seeds is inconclusive.
 
-**Many metrics.** The critical values are for seven metrics at once. `benchmarks/compare.md` has the simulated error
-rates.
+**Many metrics.** The critical values account for seven metrics that are tested at once. `benchmarks/compare.md` has the
+simulated error rates.
 """
 
 from __future__ import annotations
@@ -49,22 +49,22 @@ LEAST = 8
 BINS = 128
 """Maximum number of bins into which the shared places are divided. The means of the bins are compared."""
 DIFFERS, SEEDS_DIFFER = 4.2, 2.69
-"""Critical values for seven metrics together, two-sided 5%. `DIFFERS` is for a level, in standard errors of the noise
-along the runs, and accounts for the search for the place of the change. `SEEDS_DIFFER` is for the difference between
-seeds, in standard errors."""
+"""Critical values of a two-sided test of seven metrics together, at the 5% level. `DIFFERS` is for a level, in standard
+errors of the noise along the runs. `DIFFERS` also accounts for the search for the place at which the difference begins.
+`SEEDS_DIFFER` is for the difference between seeds, in standard errors."""
 POWER = 1.9
 """Number of standard errors by which a true difference must exceed the critical value to be found in 80% of pairs. The
 noise of the level accounts for 0.84 standard errors. The rest of `POWER` is needed because the shape must also be found
 (`benchmarks/compare.md`)."""
 ROUNDING = 1e-6
-"""Share of the level or the scale at or below which a detectable difference is due to the rounding of identical
-series."""
+"""Maximum detectable difference, as a share of the level or the scale, that counts as a rounding error because the
+series have no noise."""
 COARSE = 0.5
 """Share of the scale at or above which the smallest detectable difference is too large to conclude that there is no
 difference."""
 SEED, PRIOR = 0.2, 4
-"""Assumed standard deviation between seeds as a share of the metric's change, and the weight of this assumption in
-degrees of freedom."""
+"""`SEED`: assumed standard deviation between seeds, as a share of the change in the metric. `PRIOR`: weight of the
+assumed standard deviation, in degrees of freedom."""
 
 
 def metrics_of(run_type: RunType) -> dict[str, tuple[str, int]]:
@@ -80,7 +80,7 @@ class Difference(msgspec.Struct, kw_only=True):
         difference: new minus base.
         low, high: ends of the simultaneous 95% interval; NaN if the runs share too few places.
         along: half the width of the interval without the effect of seeds.
-        detectable: the smallest difference that is found in 80% of such pairs, at most ``scale``.
+        detectable: the smallest difference that is found in 80% of pairs of arms, at most ``scale``.
         scale: 1 for success scores between 0 and 1, otherwise the range of the values.
         places: number of averaged places.
         since: the place at which the difference begins; NaN if the runs do not differ.
@@ -119,7 +119,7 @@ class Difference(msgspec.Struct, kw_only=True):
 
     @property
     def inconclusive(self) -> bool:
-        """Return whether the runs show neither a difference nor its absence."""
+        """Return whether the runs neither show a difference nor rule out a difference."""
         if not self.known or self.beyond_noise:
             return False
         return self.differs or self.detectable >= COARSE * self.scale > 0
@@ -153,7 +153,8 @@ class Difference(msgspec.Struct, kw_only=True):
 
     @property
     def noisy(self) -> bool:
-        """Return whether the detectable difference exceeds rounding, which it does not if the series have no noise."""
+        """Return whether the detectable difference exceeds rounding errors. The result is false if the series have no
+        noise."""
         return not self.detectable <= ROUNDING * max(abs(self.base), abs(self.new), self.scale)
 
     @property
@@ -170,9 +171,9 @@ def departures_of(aligned: Aligned) -> tuple[Departures, np.ndarray]:
 
 
 def span_of(fitted: np.ndarray, begin: int, end: int) -> tuple[int, int]:
-    """Return the span around ``begin`` to ``end`` in which the fitted difference exceeds half of its mean from
-    ``begin`` to ``end``. A ramp is therefore dated to its middle, and a span that a later term continues ends with the
-    later term."""
+    """Return the span from ``begin`` to ``end``, adjusted to the fitted difference. Both ends of the span move to the
+    places at which the difference crosses half of its mean over the span. A ramp therefore begins at its middle, and a
+    span that a later term continues ends with the later term."""
     level = float(fitted[begin:end].mean())
     there = fitted * np.sign(level) > abs(level) / 2
     first = begin + int(there[begin:end].argmax())
@@ -182,7 +183,7 @@ def span_of(fitted: np.ndarray, begin: int, end: int) -> tuple[int, int]:
 
 
 def place_of(begin: int, edges: np.ndarray, d: np.ndarray) -> int:
-    """Return the index of the place at which a departure begins, more precisely than its bin."""
+    """Return the index of the place at which a departure begins, with a finer resolution than that of the bins."""
     if begin == 0 or edges[begin + 1] - edges[begin - 1] < 4:
         return int(edges[begin])
     return int(edges[begin - 1]) + split(d[edges[begin - 1] : edges[begin + 1]])
@@ -244,7 +245,8 @@ def seed_error(aligned: Aligned, base: np.ndarray, new: np.ndarray) -> float:
 
 
 def moved(aligned: Aligned) -> float:
-    """Return the change of the metric in the arm that changed less: the range of the means over eighths of the places.
+    """Return the change in the metric in the arm that changed less, measured by the range of the means over eighths of
+    the places.
 
     Seeds affect how fast a run follows its curve. If one arm is flat and the other arm changes, the difference is not
     due to seeds.

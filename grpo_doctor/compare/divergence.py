@@ -1,9 +1,9 @@
 """Finds where two arms diverge: for each metric, the first place at which the arms differ beyond noise, up to the end
 or temporarily.
 
-The shapes and the noise are computed as in `difference`. A span in which the difference departs from 0 counts if its
-mean exceeds the noise along the runs and the effect of seeds. The effect of seeds is a share of the metric's change so
-far, in the arm that changed less.
+The shapes and the noise are computed as in `difference`. A span in which the difference departs from 0 counts if the
+mean difference exceeds the noise along the runs and the effect of seeds. The effect of seeds is a share of the change
+in the metric so far, in the arm that changed less.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Parting(msgspec.Struct, frozen=True, kw_only=True):
     """The place at which a metric begins to differ, the end of the difference, and the metric's level on each side. The
     end is None if the metric differs up to the end of the runs.
 
-    ``broken`` names the side on which the metric is not finite, if that is the difference.
+    ``broken`` names the side on which the metric is not finite, if the metric is finite on the other side.
     """
 
     metric: str

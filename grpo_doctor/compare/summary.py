@@ -75,13 +75,14 @@ def judged(found: Comparison) -> tuple[list[Diagnosis], dict[tuple[str, str], st
 
 
 def _clean(change: Change) -> Change:
-    """Return a setting without secrets; the value is also removed if the name marks a secret."""
+    """Return a setting without secrets; the value is also removed if the name indicates a secret."""
     ((name, values),) = cleaned({change.name: [change.base, change.new]}).items()
     return Change(name, *(values if isinstance(values, list) else (values, values)))
 
 
 def headline(found: Comparison) -> str:
-    """Return the first sentences: how NEW compares with BASE, the numbers that show it, and where the two diverge."""
+    """Return the first sentences: how NEW compares with BASE, the numbers that show it, and where BASE and NEW
+    diverge."""
     if found.because:
         return f"Cannot compare, because {found.because}."
     grave = [f for f in found.findings if f.level >= Severity.ERROR and f.code != "CMP001"]
@@ -169,7 +170,7 @@ def facts(found: Comparison) -> list[tuple[str, str]]:
 
 
 def tables(found: Comparison) -> list[Table]:
-    """Return all results as tables, and skip empty tables."""
+    """Return all results as tables, without empty tables."""
     made = (
         _settings(found), _differences(found), _partings(found), _findings(found), _remedies(found), _equal(found),
         _samples(found), _weights(found),

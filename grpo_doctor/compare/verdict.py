@@ -20,7 +20,7 @@ Verdict = Literal["better", "worse", "mixed", "no difference", "inconclusive", "
 
 
 class Fared(msgspec.Struct, kw_only=True):
-    """One finding of either side, with its outcome and the judgement of its remedies.
+    """A finding of BASE, of NEW or of both, with its outcome and the judgement of its remedies.
 
     ``severity`` is the higher severity of the two sides. ``judgement`` is None for new findings, and for symptoms of
     another finding of BASE, because the remedies of a symptom are not applied. ``remedies`` contains titles.
@@ -47,7 +47,8 @@ class Fared(msgspec.Struct, kw_only=True):
 
 
 def fared(base: Arm, new: Arm, differences: Sequence[Difference]) -> list[Fared]:
-    """Return every active finding at warning or above on either side, the most severe first."""
+    """Return every active finding of BASE or NEW at warning or above. Causes in a headline come first, then findings
+    with judged remedies, then the most severe findings."""
     success = success_of(differences)
     sides = [_worst(base.diagnoses), _worst(new.diagnoses)]
     told = [_one(code, sides[0].get(code), sides[1].get(code), base, new) for code in {**sides[0], **sides[1]}]
@@ -113,7 +114,8 @@ def _past(code: str, arm: Arm) -> Finding | None:
 
 
 def _remark(code: str, arm: Arm) -> str:
-    """Return the message of a side's finding of this code that is not cleared; empty if the check is silent."""
+    """Return the message of a side's first finding of this code that is not cleared; empty if there is no such
+    finding."""
     return next((f.message for d in arm.diagnoses for f in d.findings if f.code == code and not f.cleared), "")
 
 

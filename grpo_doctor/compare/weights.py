@@ -56,7 +56,7 @@ def weights_apart(base: Path, new: Path) -> list[Moved]:
     """Compare every floating-point tensor that both checkpoints (files or folders) contain, in the order of BASE.
 
     The factors of a LoRA adapter are multiplied first, because many pairs of factors give the same change. Raises
-    `WeightsError`.
+    `WeightsError` if a checkpoint cannot be read.
     """
     one, other = _stored(base), _stored(new)
     found = [_moved(name, *pair) for name, pair in _pairs(one, other)]

@@ -37,7 +37,7 @@ PART = re.compile(
     r"(?i)checkpoints?|(?:checkpoint|global_step|ckpt|version|rank)[-_]?\d+|runs|completions|tensorboard|tb|tb_logs|events"
     r"|logs?|wandb|files|ranks|metrics|params|swanlog|lightning_logs|train|eval|val|hydra"
 )
-"""Subfolders that belong to the run of their parent folder."""
+"""Names of subfolders that belong to the run of their parent folder."""
 CONFIGURATIONS = frozenset(
     "config.json config.yaml config.yml config.toml args.json params.json hparams.yaml hparams.json training_args.json "
     "flags.json".split()
@@ -48,12 +48,13 @@ CONFIGURATION = "config.json"
 COMPANIONS = ("", "files", ".hydra")
 """Folders that may contain configurations, relative to the folder of the run."""
 CROWD = 12
-"""Number of logs in a folder at or above which each log is a separate run. No trainer writes that many logs per run."""
+"""Minimum number of logs in a folder for each log to count as a separate run. No trainer writes that many logs per
+run."""
 
 
 class Stamp(msgspec.Struct, frozen=True):
-    """A file, with data that changes when its content changes. ``digest`` is the digest of the content, if the content
-    was read."""
+    """A file, with metadata that changes when the content of the file changes. ``digest`` is the digest of the content,
+    if the content was read."""
 
     path: str
     size: int
@@ -150,7 +151,7 @@ def _is_shard(path: str) -> bool:
 
 
 def stamp(path: Path) -> Stamp:
-    """Return the current state of a local file. Raises `ReadError`."""
+    """Return the current state of a local file. Raises `ReadError` if the file cannot be accessed."""
     try:
         known = path.stat()
     except OSError as error:
@@ -230,8 +231,8 @@ def _remote_stamp(path: str, known: dict[str, Any]) -> Stamp:
 
 
 def fetch(unit: Unit, folder: Path) -> Renaming:
-    """Copy the files of a remote unit to a folder. Return a function that replaces the names of the copies in texts by
-    the remote names."""
+    """Copy the files of a remote unit to a folder. Return a function that replaces the names of the copies in texts
+    with the remote names."""
     runs = tracked(unit.remote)
     if runs is None:
         return copy(unit.remote, [file.path for file in unit.files], folder)

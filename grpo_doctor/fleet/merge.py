@@ -55,9 +55,9 @@ def _answer(answer: Answer, second: dict[str, str], beside: set[str], told: set[
 def _distinct(lines: list[Line]) -> tuple[list[Line], dict[str, str]]:
     """Return the rows without duplicate logs of a run, and a map from each duplicate to its run.
 
-    Runs with equal metrics but different settings stay separate, because the changed setting has no effect. A failing
-    duplicate is kept if the other log is not failing, because the failing log contains metrics that the other log
-    lacks.
+    Runs with equal metrics but different settings stay separate, because the report states that the changed setting has
+    no effect. A failing duplicate is kept if the other log is not failing, because the failing log contains metrics
+    that the other log lacks.
     """
     kept: dict[int, Line] = {}
     second: dict[str, str] = {}

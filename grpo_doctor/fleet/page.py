@@ -1,5 +1,5 @@
-"""Renders a fleet as one HTML file without external requests, with a light and a dark theme. Only sorting needs the
-script."""
+"""Renders a fleet as one HTML file without external requests, with a light and a dark theme. The script is needed only
+for sorting."""
 
 from __future__ import annotations
 

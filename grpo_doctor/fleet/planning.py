@@ -1,9 +1,9 @@
 """Computes how many seeds and steps a fleet needs to detect a gain, from the noise of its runs.
 
 Runs that differ only in the seed end at different levels. The spread of the levels has two parts: variance between
-seeds, which only more seeds reduce, and step noise, which longer averages also reduce. Both parts are measured on the
-fleet. The power of a two-sided t test between two settings follows from the noncentral t distribution (Cohen,
-Statistical Power Analysis, 1988, chapter 2).
+seeds, which only more seeds reduce, and step noise, which longer averages also reduce. The variance between seeds and
+the step noise are measured on the fleet. The power of a two-sided t test between two settings follows from the
+noncentral t distribution (Cohen, Statistical Power Analysis, 1988, chapter 2).
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def plan(lines: Sequence[Line], metric: str | None, gain: float) -> Plan:
 def _noise(groups: list[list[Line]], metric: str) -> _Noise:
     levels = [[line.levels[metric] for line in group] for group in groups]
     free = sum(len(group) - 1 for group in levels)
-    with np.errstate(over="ignore"):  # values near 1e308 have an infinite variance
+    with np.errstate(over="ignore"):  # values near 1e308 lead to an infinite variance
         spread = math.sqrt(sum(len(group) * float(np.var([one.now for one in group])) for group in levels) / free)
     within, rows = _within([one for group in levels for one in group])
     lines = [line for group in groups for line in group]
@@ -91,8 +91,8 @@ def _seeds(group: list[Line]) -> int:
 
 
 def _within(levels: list[Level]) -> tuple[float, float]:
-    """Return the long-run variance of one row, and the number of rows over which a level is averaged. Both numbers are
-    medians over the runs."""
+    """Return the long-run variance of one row, and the number of rows over which a level is averaged. The variance and
+    the number of rows are medians over the runs."""
     known = [level for level in levels if math.isfinite(level.error)]
     rows = float(np.median([level.rows for level in levels]))
     return (float(np.median([level.error * level.error * level.rows for level in known])) if known else 0.0), rows

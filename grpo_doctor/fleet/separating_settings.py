@@ -1,10 +1,10 @@
 """Finds the settings that separate failing runs from other runs.
 
-For each setting, a table of its values against failing and not failing is tested exactly. The test is Fisher's for two
-values, and Fisher-Freeman-Halton's for more values. The null hypothesis of both tests is that failing is independent of
-the setting, and their p-values are valid for small tables. Holm's method corrects the p-values for the number of tested
-settings. If no setting has an effect, no setting is named in 99 of 100 fleets. Rewards and onsets are compared with the
-Kruskal-Wallis rank test, corrected in the same way.
+For each setting, an exact test is applied to the table of its values against failing and not failing. The test is
+Fisher's for two values, and Fisher-Freeman-Halton's for more values. The null hypothesis of both tests is that failing
+is independent of the setting, and their p-values are valid for small tables. Holm's method corrects the p-values for
+the number of tested settings. In 99 of 100 fleets in which no setting has an effect, no setting is named. Rewards and
+onsets are compared with the Kruskal-Wallis rank test, corrected in the same way.
 
 Sources: Fisher, Statistical Methods for Research Workers, 1934; Freeman and Halton, Biometrika 38, 1951; Holm,
 Scandinavian Journal of Statistics 6, 1979; Phipson and Smyth, SAGMB 9, 2010 (p-values of random tables).
@@ -23,7 +23,8 @@ from ..compare.arms import SEEDS
 from .store import Store
 
 SURE = 0.01
-"""Largest corrected p-value at which a setting is named. The limit is small because a false positive costs a sweep."""
+"""Largest corrected p-value at which a setting is named. The limit is small because a false positive leads to a useless
+sweep."""
 FEWEST = 6
 """Minimum number of runs to test a setting."""
 VALUES = 6
@@ -31,8 +32,8 @@ VALUES = 6
 equal numbers of runs. A setting with more values, some of which are not numbers, is not tested."""
 RANGES = 5
 DRAWS, MORE = 9_999, 99_999
-"""Number of random tables for a test with more than two values, and a larger number for small p-values. The smallest
-possible p-value depends on the number of tables."""
+"""`DRAWS`: number of random tables for a test with more than two values. `MORE`: larger number for small p-values,
+because the smallest possible p-value depends on the number of tables."""
 COMPARED = 3
 """Minimum number of runs per value for a comparison of rewards or onsets."""
 
@@ -59,8 +60,8 @@ class Effect(msgspec.Struct, kw_only=True):
         strength: Cramér's V of the association, 0 to 1.
         beyond: p-value of the association among runs with equal values of the setting that separates best; None for the
             best setting itself.
-        reward_p, onset_p: corrected p-values of tests of whether rewards, and onsets of failing runs, differ between
-            values.
+        reward_p, onset_p: corrected p-values of the tests of whether the rewards of all runs, and the onsets of failing
+            runs, differ between values.
         with_: settings that always change together with this setting, so that their effects cannot be separated.
     """
 
@@ -202,7 +203,7 @@ def _median(values: np.ndarray) -> float | None:
 
 
 def _exact(table: np.ndarray) -> tuple[str, float]:
-    """Return the name and the p-value of the exact test of a table of values against failing and not failing."""
+    """Return the name and the p-value of the exact test for a table of values against failing and not failing."""
     from scipy import stats
 
     if len(table) == 2:

@@ -179,7 +179,7 @@ class Store:
         return Answered([column[0] for column in done.description or []], done.fetchall())
 
     def parquet(self, path: Path) -> None:
-        """Write the table of `flat` as a Parquet file. Raises `ConfigError`."""
+        """Write the table of `flat` as a Parquet file. Raises `ConfigError` if the file cannot be written."""
         try:
             with tempfile.TemporaryDirectory() as room, output.replacing(path) as file:
                 made = Path(room, "flat.parquet")
@@ -209,7 +209,7 @@ class Store:
             raise ConfigError(f"--sql: {' '.join(str(error).split())[:400]}") from None
 
     def _in_time(self, sql: str, seconds: float) -> Answered:
-        """Run a query within the time and memory limits per input. Raises `OverBudgetError`."""
+        """Run a query within the time and memory limits per input. Raises `OverBudgetError` if a limit is exceeded."""
         timer = threading.Timer(seconds, self._database.interrupt)
         timer.start()
         try:
@@ -229,8 +229,8 @@ class Store:
 
 
 def _unchanged(unit: Unit, judged: Judged, job: Job) -> bool:
-    """Return whether the files of a unit are unchanged, and the pages of its runs still exist. Files are compared by
-    size and time; if the times differ, local files are compared by content."""
+    """Return whether the files of a unit are unchanged and the pages of its runs still exist. Files are compared by
+    size and modification time. If the times differ, local files are compared by content."""
     before = {file.path: file for file in judged.files}
     if before.keys() != {file.path for file in unit.files}:
         return False

@@ -23,7 +23,7 @@ STYLE = VERDICT | dict.fromkeys(UNTOLD, VERDICT["failing"])
 EACH = 8
 """Maximum number of runs per cause without --full, which prints all runs."""
 SETTINGS = 6
-"""Maximum number of settings with a table with --full; without --full, only one setting has a table."""
+"""Maximum number of settings that --full shows with a table. Without --full, only one setting has a table."""
 
 
 def render(overview: Overview, options: Options) -> str:

@@ -197,7 +197,7 @@ def _survey(unit: Unit, job: Job, folder: str) -> Survey:
     paths = [Path(file.path) for file in unit.logs]
     if len(paths) > 1 and all(path.parent.name == "metrics" for path in paths):  # MLflow: all metrics of a run
         paths = paths[:1]
-    if len(paths) == 1 and unit.name == str(paths[0]):  # named by the user, so errors are reported
+    if len(paths) == 1 and unit.name == str(paths[0]):  # the user named this file, so errors are reported
         try:
             return survey_input(paths[0], job.config.map)
         except ReadError as error:
@@ -273,7 +273,8 @@ def _levels(diagnosis: Diagnosis) -> dict[str, Level]:
 
 
 def _curve(run: Run, field: str) -> tuple[list[float], list[float]]:
-    """Return the curve of a run, reduced to at most `DRAWN` points, over steps, or over rows if steps go back."""
+    """Return the steps and the values of a run's curve, reduced to at most `DRAWN` points. If the steps go back, row
+    numbers replace the steps."""
     if not field:
         return [], []
     column = run.columns[field]
@@ -318,5 +319,5 @@ def _escaped(value: Any) -> Any:
 
 
 def decode(document: bytes) -> Judged:
-    """Decode the result of a unit. Raises `msgspec.DecodeError`."""
+    """Decode the result of a unit. Raises `msgspec.DecodeError` if the document is invalid."""
     return msgspec.msgpack.decode(document, type=Judged)

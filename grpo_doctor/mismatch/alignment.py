@@ -1,4 +1,4 @@
-"""Aligns the log-probabilities of trainer and engine: one shift for all tokens, or shifts that begin within a
+"""Aligns the log-probabilities of trainer and engine, by one shift for all tokens or by shifts that begin within a
 response."""
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ import numpy as np
 from .batch import Tokens
 
 LARGEST = 4.0
-"""Maximum absolute difference in nats. Larger differences are clipped, so that a single token does not decide."""
+"""Maximum absolute difference in nats. Larger differences are clipped, so that a single token does not determine the
+result."""
 LAGS = (0, -1, 1, -2, 2, -3, 3, -4, 4)
 SWITCH = 3.0
-"""Cost in nats of a change of the shift, so that several tokens must agree better after the change."""
+"""Cost in nats of a change in the shift, so that several tokens must agree better after the change."""
 RECOVERY = 4
-"""Number of tokens before and after a change of the shift whose differences are attributed to the change."""
+"""Number of tokens before and after a change in the shift for which the differences are attributed to the change."""
 LEAST = 0.02
-"""Mean absolute difference per token, clipped at 1 nat, at or above which an alignment is searched for."""
+"""Minimum mean absolute difference per token (clipped at 1 nat) at which the search for an alignment starts."""
 
 
 def parts(tokens: Tokens, left: np.ndarray) -> Iterator[tuple[str, np.ndarray, float]]:
@@ -43,8 +44,8 @@ def parts(tokens: Tokens, left: np.ndarray) -> Iterator[tuple[str, np.ndarray, f
 
 
 def _padded(tokens: Tokens) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
-    """Return the log-probabilities (B, T) of trainer and engine, NaN after the end of a response, and each token's
-    position."""
+    """Return the log-probabilities (B, T) of trainer and engine, and the position of each token in these arrays. Values
+    after the end of a response are NaN."""
     lengths = np.bincount(tokens.response)
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
     place = tokens.response, np.arange(len(tokens)) - starts[tokens.response]
@@ -107,8 +108,8 @@ def _path(cost: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _near_a_switch(path: np.ndarray) -> np.ndarray:
-    """Return the tokens (B, T) within `RECOVERY` tokens of a change of the lag, because the change also affects their
-    context."""
+    """Return the tokens (B, T) within `RECOVERY` tokens of a change in the lag, because the change affects the context
+    of these tokens."""
     switched = np.diff(path, axis=1, prepend=path[:, :1]) != 0
     reached = np.cumsum(np.pad(switched, ((0, 0), (RECOVERY, RECOVERY))), 1)
     return np.asarray(reached[:, 2 * RECOVERY :] - reached[:, : -2 * RECOVERY] > 0)

@@ -38,7 +38,7 @@ class Response(msgspec.Struct, kw_only=True):
     Attributes:
         token_ids: ids of prompt and response, without padding.
         prompt_length: number of prompt tokens.
-        mask: whether each response token is trained; if unknown, all tokens are trained.
+        mask: whether each response token is trained; if unknown, all tokens count as trained.
         engine_logprobs: log-probability in nats that the rollout engine recorded when it sampled the token.
         old_logprobs: the trainer's log-probability before the first update on this response.
         new_logprobs: the trainer's log-probability in the loss of the recorded step.
@@ -96,8 +96,8 @@ def responses_of(prompts: Iterable[Any], tokens: Iterable[Any], **columns: Itera
     """Create the first 64 responses from the token ids of prompts and responses, and from columns named as in
     `Response`.
 
-    Each argument has one row per response: a list, an array or a tensor; a column may be None. Values after the end of
-    a response are padding and are dropped. A response with fewer values than tokens is omitted.
+    Each argument has one row per response, which is a list, an array or a tensor. A column may be None. Values after
+    the end of a response are padding and are dropped. A response with fewer values than tokens is omitted.
     """
     known = {name: rows for name, rows in columns.items() if rows is not None}
     found: list[Response] = []
@@ -225,7 +225,7 @@ class Tokens:
 
     Attributes:
         engine, trainer: log-probabilities (N,). For the trainer, the old log-probabilities are used, or the new
-            log-probabilities if the old are unknown.
+            log-probabilities if the old ones are unknown.
         new, reference, entropy: as in `Response`.
         response, position: index of the response, and position of the token in the response.
         age: number of updates by which the engine's weights are older than the trainer's weights.
@@ -259,7 +259,7 @@ class Tokens:
         return len(self.engine)
 
     def keep(self, wanted: np.ndarray) -> None:
-        """Drop unwanted tokens (N,), and renumber the responses."""
+        """Keep only the tokens selected by the mask ``wanted`` (N,), and renumber the responses."""
         for name, values in vars(self).items():
             setattr(self, name, values[wanted])
         self.response = np.unique(self.response, return_inverse=True)[1]

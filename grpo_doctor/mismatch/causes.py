@@ -1,8 +1,9 @@
 """Explains the log-probability differences of a token batch: finds the causes, and the share that each cause explains.
 
 The difference of a token is the trainer's log-probability minus the rollout engine's. Each cause predicts a part of the
-difference. First, trainer and engine are aligned. Then the part that the strongest cause predicts is subtracted,
-repeatedly, until no cause explains enough. The remaining difference is judged by its level, or stays undetermined.
+difference. First, trainer and engine are aligned. Then the part predicted by the strongest cause is subtracted
+repeatedly, until no cause explains enough. The cause of the remaining difference is judged by the level of the
+difference, or remains unknown.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from .alignment import LARGEST
 from .batch import TokenBatch, Tokens
 
 AGREE = 1e-8
-"""k3 in nats per token below which trainer and engine agree, so that no cause is searched for."""
+"""k3 in nats per token below which trainer and engine agree, so no search for a cause is needed."""
 ROUNDING = 2e-3
-"""k3 in nats per token at or below which rounding to bf16 explains a difference (the warning threshold of RAT004)."""
+"""Maximum k3 in nats per token that rounding to bf16 explains (the warning threshold of RAT004)."""
 LEAST = 0.15
 """Minimum share of the squared difference that a cause must explain."""
 FEWEST = 200
@@ -44,7 +45,7 @@ class Cause(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """The part (N,) of the difference that a cause predicts."""
+    """The part (N,) of the difference predicted by a cause."""
 
     name: str
     predicted: np.ndarray
@@ -80,7 +81,7 @@ def causes_of(batch: TokenBatch) -> list[Cause]:
     tokens.engine = tokens.trainer - left  # the aligned difference
     while (best := _best(tokens, left, whole)) is not None:
         take(best)
-    if "stale" not in parts:  # stale weights may cause more than the direction of updates explains
+    if "stale" not in parts:  # stale weights may also explain the remaining difference
         for part in _rest(tokens, left, whole, batch, bursts="retokenised" not in parts):
             take(part)
     told = [cause for cause in parts.values() if cause.share >= LEAST]
@@ -112,18 +113,19 @@ def examined(record: StepRecord, batch: TokenBatch) -> StepRecord:
 
 
 def _best(tokens: Tokens, left: np.ndarray, whole: float) -> _Part | None:
-    """Return the cause that explains most of the remaining difference; None if no cause explains enough."""
+    """Return the cause that explains the largest share of the remaining difference; None if no cause explains
+    enough."""
     found = [part for test in _TESTS if (part := test(tokens, left)) is not None]
     gains = [float((left**2).sum() - ((left - part.predicted) ** 2).sum()) / whole for part in found]
     return found[int(np.argmax(gains))] if found and max(gains) >= LEAST else None
 
 
-# -- the tests: each examines the remaining difference
+# -- the tests, each of which examines the remaining difference
 
 
 def _routing(tokens: Tokens, left: np.ndarray) -> _Part | None:
-    """Return the part due to routing: trainer and engine chose different experts for some tokens, and differ more on
-    them."""
+    """Return the part due to routing: trainer and engine chose different experts for some tokens, and the differences
+    of these tokens are larger."""
     moved = tokens.rerouted == 1
     if not moved.any() or moved.all():
         return None
@@ -150,7 +152,8 @@ def _filter(tokens: Tokens, left: np.ndarray) -> _Part | None:
 
 
 def _temperature(tokens: Tokens, left: np.ndarray) -> _Part | None:
-    """Return the part due to temperature: the difference is linear in both log-probabilities, in every group."""
+    """Return the part due to temperature. A different temperature makes the difference linear in the log-probabilities
+    of trainer and engine, in every group of responses."""
     engine = tokens.trainer - left
     y = _without_entropy(left, tokens.entropy)
     slopes, fits = [], []
@@ -181,7 +184,7 @@ def _fitted(values: np.ndarray, entropy: np.ndarray, wanted: np.ndarray) -> np.n
 
 
 def _in_every_group(tokens: Tokens, left: np.ndarray, engine: np.ndarray) -> bool:
-    """Return whether the slope of the difference over the log-probability has the same sign in four groups of
+    """Return whether the slope of the difference against the log-probability has the same sign in four groups of
     responses."""
     middle = (tokens.trainer + engine) / 2
     slopes = []
@@ -194,8 +197,8 @@ def _in_every_group(tokens: Tokens, left: np.ndarray, engine: np.ndarray) -> boo
 
 
 def _prompt(tokens: Tokens, left: np.ndarray) -> _Part | None:
-    """Return the part due to the prompt: the difference is largest at the first tokens, and fades as the response
-    grows."""
+    """Return the part due to the prompt: the difference is largest for the first tokens, and decreases later in the
+    response."""
     lengths = np.bincount(tokens.response)[tokens.response]
     quarter = np.minimum(3, 4 * tokens.position // np.maximum(1, lengths))
     scaled = left / _local_scale(tokens, left)
@@ -209,7 +212,7 @@ def _prompt(tokens: Tokens, left: np.ndarray) -> _Part | None:
 
 
 def _local_scale(tokens: Tokens, left: np.ndarray) -> np.ndarray:
-    """Return, for each token, the root mean square difference among tokens with a similar log-probability."""
+    """Return, for each token, the root-mean-square difference among tokens with a similar log-probability."""
     scale = np.empty_like(left)
     for own in _alike(tokens, left):
         scale[own] = np.sqrt((left[own] ** 2).mean()) + 1e-9
@@ -217,13 +220,13 @@ def _local_scale(tokens: Tokens, left: np.ndarray) -> np.ndarray:
 
 
 def _alike(tokens: Tokens, left: np.ndarray) -> list[np.ndarray]:
-    """Return the tokens in `BINS` bins of similar log-probability."""
+    """Return the tokens in `BINS` bins with similar log-probabilities."""
     return np.array_split(np.argsort(tokens.trainer - left / 2), BINS)
 
 
 def _stale(tokens: Tokens, left: np.ndarray) -> _Part | None:
-    """Return the part due to old weights: the difference follows the change of the policy since the start, or in the
-    newest update."""
+    """Return the part due to old weights: the difference correlates with the change in the policy since the start, or
+    in the newest update."""
     best: _Part | None = None
     for change in (tokens.trainer - tokens.reference, tokens.new - tokens.trainer):
         change = np.clip(np.nan_to_num(change), -LARGEST, LARGEST)
@@ -240,7 +243,7 @@ def _stale(tokens: Tokens, left: np.ndarray) -> _Part | None:
 
 
 def _beyond_chance(tokens: Tokens, left: np.ndarray, change: np.ndarray) -> bool:
-    """Return whether ``left`` and ``change`` vary together in most responses."""
+    """Return whether ``left`` and ``change`` correlate by more than chance explains, with one sum per response."""
     sums = np.bincount(tokens.response, left * change)
     return len(sums) > 3 and sums.mean() > 3 * sums.std(ddof=1) / np.sqrt(len(sums))
 
@@ -302,8 +305,8 @@ def _by_level(tokens: Tokens, k3: float, batch: TokenBatch) -> str:
 
 
 def _outlying(tokens: Tokens, left: np.ndarray) -> np.ndarray:
-    """Return the tokens with a much larger difference than other tokens of similar log-probability, if these outliers
-    account for most of the total difference."""
+    """Return the tokens with a much larger difference than other tokens with a similar log-probability, if these
+    outliers account for most of the total difference."""
     usual = np.empty_like(left)
     for own in _alike(tokens, left):
         usual[own] = np.quantile(np.abs(left[own]), 0.25) / 0.3186 + 1e-6  # standard deviation of normal noise

@@ -42,7 +42,7 @@ def read(path: Path, mapping: Mapping[str, str] | None = None) -> list[Run]:
 
 Kept = dict[Path, tuple[FileState, list[Run], list[Any]]]
 """Files of rollouts, each with its state, its runs, and the collected statistics. Files of earlier steps do not change,
-and a file of all steps only grows."""
+and a file that contains all steps only grows."""
 
 
 def survey(path: Path, mapping: Mapping[str, str] | None = None, kept: Kept | None = None) -> Survey:

@@ -1,7 +1,7 @@
-"""Maps the keys of other trainers to record fields by meaning, including the unit.
+"""Maps the keys of other trainers to record fields by the meaning and the unit of each key.
 
 The tables are in ``aliases.csv``. Exact keys of known trainers and misleading keys come first, followed by names that
-custom trainers use. Names of custom trainers are sets of words, so that ``mean_rew``, ``Avg Reward`` and
+custom trainers use. Names of custom trainers are stored as sets of words, so that ``mean_rew``, ``Avg Reward`` and
 ``reward/mean`` match one entry. Other keys are not read: an ambiguous key is reported, never guessed. If several keys
 of a log mean the same field, the key with the earlier row in the table is preferred.
 """
@@ -43,7 +43,7 @@ _NAMESPACES = frozenset(
 _OF_EPISODES = frozenset(
     "env environment episode episodes epoch epochs iteration iterations objective selfplay".split()
 )
-"""Prefixes under which a KL may be per token or summed over a response."""
+"""Prefixes under which a KL value may be per token or summed over a response."""
 _UNSPACED = {word: canon for canon, word in TABLES["script"]}
 """Words of languages that are written without spaces. A word comes before the words that it contains."""
 
@@ -55,7 +55,7 @@ _AVERAGED = re.compile(r"[_\s](?:mean[_\s])?(?:over|across)[_\s].*$", re.IGNOREC
 
 
 def _alias(field: str, name: str, rank: int) -> tuple[str, Alias]:
-    """Return a name without the prefix ``1-`` of a complement, and its meaning."""
+    """Return a name without the prefix ``1-`` of a complement, and the meaning of the name."""
     rest = name.removeprefix("1-")
     return rest, Alias(field, rank=rank) if rest == name else Alias(field, -1.0, 1.0, rank)
 
@@ -178,8 +178,8 @@ OF_TRAINING = (*OF_VERL, "episode/")
 OF_BATCHES = frozenset(
     "val/sequence_lengths val/ratio val/stop_rate val/num_eos_tokens val/advantages_mean val/solve_rate_hist".split()
 )
-"""Keys under ``val/`` with which TRL's PPO and open-instruct describe training batches. If a log has such a key, no
-``val/`` key is a validation metric."""
+"""Keys under ``val/`` with which TRL's PPO and open-instruct describe training batches. If a log has one of the keys,
+no ``val/`` key is a validation metric."""
 
 
 @lru_cache(maxsize=4096)
@@ -204,14 +204,14 @@ def resolve(key: str) -> tuple[Alias, ...]:
     names = key.strip(), "/".join((*namespaces, tail))
     for text in (*names, *(cut for name in names if (cut := _AVERAGED.sub("", name)) != name)):
         found = _rates(words(_SCALE.sub("", text)))
-        # logged values are training means even without these words
+        # logged values are training means even without the words "mean" and "train"
         alias = _WORDED.get(found) or _WORDED.get(found - {"mean"}) or _WORDED.get(found - {"mean", "train"})
         if alias is not None:
             if alias.field == "kl" and any(of & _OF_EPISODES for of in said.values()):
                 return ()
             return (alias._replace(scale=alias.scale * scale),)
     if _scores_held_out(low, words(key)):
-        return (Alias("eval_score", rank=149 if "reward" in low else 150),)  # another score may be an error
+        return (Alias("eval_score", rank=149 if "reward" in low else 150),)  # this score may be an error
     if low in NUMBER_FIELDS and declared(low) is None:
         return (Alias(low, rank=200),)
     return _below_any("/".join(namespaces), tail) if tail != low else ()
@@ -219,7 +219,8 @@ def resolve(key: str) -> tuple[Alias, ...]:
 
 def _below_any(head: str, tail: str) -> tuple[Alias, ...]:
     """Return the meanings of a name below an unknown part of a path, as in ``train/logps/clip_ratio``. Keys below
-    unknown parts have the lowest preference; if several such keys mean the same field, no such key is used."""
+    unknown parts have the lowest preference. If several keys below unknown parts mean the same field, none of these
+    keys is used."""
     if "/" in head or of_another(head) or _HELD_OUT_WORD.match(head):
         return ()
     return tuple(alias._replace(rank=alias.rank + GUESSED) for alias in resolve(tail) if alias.field in _UNMISTAKABLE)
@@ -231,7 +232,7 @@ def of_another(head: str) -> bool:
 
 
 GUESSED = 300
-"""Lowest rank of a meaning that is inferred from a name below an unknown prefix."""
+"""Minimum rank of a meaning that is inferred from a name below an unknown prefix."""
 _UNMISTAKABLE = frozenset(
     "kl clip_fraction entropy_mean grad_norm learning_rate policy_loss advantage_mean advantage_std ratio_mean "
     "response_length_mean truncated_rate reward_mean reward_std zero_variance_share".split()
@@ -241,7 +242,7 @@ _OF_ANOTHER = frozenset(
     "critic value values vf ref rm judge teacher student draft aux moe old baseline target random expert sft warmup "
     "human gold eval prompt best running per time timing perf memory".split()
 )
-"""Words in a prefix below which names do not describe the policy."""
+"""Words that occur in a prefix if the names below the prefix do not describe the policy."""
 
 
 _GOLDS = frozenset("gold golden true oracle intended hidden".split())
@@ -268,7 +269,7 @@ def _candidates(low: str) -> list[str]:
         if low.startswith(prefix):
             names.append(low[len(prefix) :])
     head, _, path = low.partition("/")
-    if "/" in path and not set(re.split(r"[\W_]+", head)) - _NAMESPACES:  # a trainer's path below an added word
+    if "/" in path and not set(re.split(r"[\W_]+", head)) - _NAMESPACES:  # a word was added before a trainer's path
         names.append(path)
     return names
 
@@ -286,13 +287,13 @@ _HELD_OUT_WORD = re.compile(r"(?:eval|evaluation|val|validation|dev|test|held_?o
 
 
 def _scores_held_out(low: str, found: frozenset[str]) -> bool:
-    """Return whether a key is any score on held-out data, such as ``eval/gsm8k/pass_at_1`` or ``dev_f1``."""
+    """Return whether a key is a score on held-out data, such as ``eval/gsm8k/pass_at_1`` or ``dev_f1``."""
     part = "rewards/" in low  # a component of the reward
     return bool(_HELD_OUT_WORD.match(low) and not part and found & _SCORES and not found & _NO_SCORES)
 
 
 def _rates(found: frozenset[str]) -> frozenset[str]:
-    """Treat a ratio as a share, unless it is the importance ratio."""
+    """Replace the word "ratio" with "rate", unless the words describe the importance ratio."""
     if "ratio" in found and len(found) > 1 and not found & {"importance", "policy", "mean", "max", "min"}:
         return found - {"ratio"} | {"rate"}
     return found

@@ -18,8 +18,8 @@ from .log_names import has_name_of_log
 ZIP = b"PK\x03\x04"
 MEMBERS = 2_000
 LARGEST = 1 << 30
-"""Maximum number of files per archive, and of unpacked bytes, because a zip bomb of a few kilobytes unpacks to
-terabytes."""
+"""Maximum number of unpacked bytes (`MEMBERS` is the maximum number of files), because a zip bomb of a few kilobytes
+unpacks to terabytes."""
 _JOURNAL = ZIP + b".{26}_journal/"
 """Start of an Inspect log, which is a zip archive with a journal and one JSON document per sample."""
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _MANY = 1_000_000
 """Maximum number of values of reward components. If there are more values, the components are omitted, because each row
-stores them as a mapping."""
+stores the components as a mapping."""
 _EQUAL = 1e-6
 """Difference below which rewards count as equal."""
 _OWN_SEEDS = 0.7
@@ -45,8 +45,8 @@ _APART = 1e-3
 _MOST_PARTS = 32
 """Maximum number of reward functions among which an unrewarded metric is searched for."""
 _PAYS = frozenset(["reward_mean", "success_rate", "eval_score"])
-"""Fields that measure success. If no field that measures success has a value, a key of such a field whose values are
-words is reported."""
+"""Fields that measure success. If no field that measures success has a value, a key is reported if it means success and
+its values are words."""
 _SHOWN = 30
 """Maximum number of characters of a word in a note."""
 _NAMED = 6
@@ -157,7 +157,7 @@ _HOW_OFTEN = re.compile(r"(?<![a-z])(rate|ratio|share|count|num|tokens|turns|cal
 
 
 def _success_alone(run: Run) -> None:
-    """Use the success rate as the reward if no reward is recorded, because it is the mean of rewards that are 0 or
+    """Use the success rate as the reward if no reward is recorded. A success rate is the mean of rewards that are 0 or
     1."""
     if "success_rate" not in run.columns or {"reward_mean", "reward_components"} & run.columns.keys():
         return
@@ -172,7 +172,7 @@ _UNUSED = "rollout/kl"
 
 
 def _has_no_critic(columns: Columns, recorded: dict[str, list[int]]) -> bool:
-    """Return whether the critic loss is NaN on all rows, at least two, although the last of them has a finite gradient
+    """Return whether the critic loss is NaN on all of at least two rows, although the last row has a finite gradient
     norm or loss. With a real critic, a NaN loss would have made the next update NaN."""
     held = recorded.get("value_loss", [])
     if len(held) < 2 or not np.isnan(columns["value_loss"]).all():
@@ -201,13 +201,13 @@ def _shares(columns: Columns, run: Run) -> None:
 _SAMPLED = (
     "reward_mean success_rate response_length_mean valid_rate truncated_rate fallback_rate zero_variance_share".split()
 )
-"""Fields that may be recorded on several rows of a step, one for each response or batch. The mean over these rows is
-the value of the step."""
+"""Fields that may be recorded on several rows of a step, one for each response or batch. The mean over the rows of a
+step is the value of the step."""
 
 
 def _averaged(steps: np.ndarray, columns: Columns) -> None:
-    """Average the rows of a step if most steps have several rows. Otherwise, the last row of a step determines its
-    value. The last step does not count for this decision, because it may be incomplete.
+    """Average the rows of a step if most steps have several rows. If most steps have one row, the last row of a step
+    determines the value of the step. The last step is not counted, because it may be incomplete.
     """
     begins = np.flatnonzero(np.diff(steps, prepend=steps[0] - 1))
     if len(begins) > 0.67 * len(steps):
@@ -225,8 +225,8 @@ def _averaged(steps: np.ndarray, columns: Columns) -> None:
 
 
 def _fields(rows: Rows, run: Run, n: int) -> tuple[Columns, dict[str, list[int]]]:
-    """Return the column of every field from its best key, and the rows on which it is not finite. Other keys are not
-    read."""
+    """Return the column of every field from its best key, and the rows on which the field is not finite. Other keys are
+    not read."""
     columns: Columns = {}
     recorded: dict[str, list[int]] = {}
     for field, name in _keys(rows).items():
@@ -255,13 +255,13 @@ def _fields(rows: Rows, run: Run, n: int) -> tuple[Columns, dict[str, list[int]]
 
 
 _REGULAR = 6
-"""Minimum number of nonzero values at which a common divisor of the gaps between them is not due to chance. Five random
-gaps have a common divisor above 1 at most once in 28 cases."""
+"""Minimum number of nonzero values at which a common divisor of the gaps between the values is not due to chance. Five
+random gaps have a common divisor above 1 at most once in 28 cases."""
 
 
 def _filled(scores: np.ndarray) -> np.ndarray:
-    """Return the rows on which a held-out score is 0 because no evaluation ran. Such rows are between other values that
-    occur at regular intervals."""
+    """Return the rows on which a held-out score is 0 because no evaluation ran. Rows with a filled score are between
+    evaluations, which occur at regular intervals."""
     taken = np.flatnonzero(np.nan_to_num(scores))
     apart = int(np.gcd.reduce(np.diff(taken))) if len(taken) >= _REGULAR else 0
     places = np.arange(len(scores))
@@ -331,7 +331,8 @@ def _summarise(derived: dict[str, dict[int, float]], name: str, row: int, values
 
 
 def _components(rows: Rows, run: Run, columns: Columns, n: int) -> None:
-    """Add the values of the reward functions, and use a metric that is logged but not rewarded as the success rate."""
+    """Add the values of the reward functions, and use as the success rate a metric that is logged but not part of the
+    reward."""
     held = len(rows.components) * n
     if held > _MANY:
         rows.unread.update(dict.fromkeys(rows.components, n))
@@ -365,18 +366,18 @@ def _components(rows: Rows, run: Run, columns: Columns, n: int) -> None:
 
 def _may_be_success(name: str, values: np.ndarray) -> bool:
     """Return whether a metric may be a success rate, judged by its name and its values, which must be between 0 and 1.
-    How often a policy thinks or calls a tool is not a success rate."""
+    A rate at which a policy thinks or calls a tool is not a success rate."""
     behaviour = _HOW_OFTEN.search(name.lower()) and not _LIKE_A_REWARD.search(name)
     known = values[np.isfinite(values)]
     return not (of_form(name) or behaviour) and known.min() >= 0 and known.max() <= 1
 
 
 def _unrewarded(table: np.ndarray, reward: np.ndarray) -> int | None:
-    """Return the only metric that is not part of the reward. Return None if there is no such metric, if there are
-    several, or if the fit does not decide.
+    """Return the only metric that is not part of the reward. Return None if there is no such metric or more than one,
+    or if the fit is not decisive.
 
-    The weights of the metrics are determined by a linear fit of the reward, which must be exact and unique. Metrics
-    that are differences of other metrics are excluded first.
+    A linear fit of the reward, which must be exact and unique, determines the weights of the metrics. Metrics that are
+    differences of other metrics are excluded first.
     """
     known = np.isfinite(table).all(axis=1) & np.isfinite(reward)
     table, reward = table[known], reward[known]
@@ -407,7 +408,7 @@ def _is_difference(table: np.ndarray, column: int, kept: list[int]) -> bool:
 
 
 def _eos_of_counts(rows: Rows, run: Run, columns: Columns) -> None:
-    """Convert TRL PPO's count of EOS tokens per batch to a share of the episodes since the last row."""
+    """Convert TRL PPO's count of EOS tokens per batch to a share of the episodes since the previous row."""
     count, episode = rows.extra.get("val/num_eos_tokens"), rows.extra.get("episode")
     if count is None or episode is None or "eos_rate" in columns:
         return

@@ -1,5 +1,5 @@
-"""Finds the rows of a JSON document, which may be under any key, in columns, or points of curves, for one or several
-runs."""
+"""Finds the rows of one or several runs in a JSON document. The rows may be a list under any key, columns, or the
+points of curves."""
 
 from __future__ import annotations
 
@@ -52,16 +52,16 @@ class Table(NamedTuple):
     name: str
     rows: Sequence[Row]
     series: bool = False
-    """Whether the form of the document shows that the rows are in temporal order, as in columns, curves and
-    histories."""
+    """Whether the form of the document shows that the rows are in temporal order, as columns, curves and histories
+    do."""
 
 
 def tables(value: Any, name: str = "") -> list[Table]:
-    """Return the tables of a document. If it has no table, return the document itself as one row.
+    """Return the tables of a document. If the document has no table, return the document itself as one row.
 
     Args:
         value: the document.
-        name: the name of the document, which gives a plain list of numbers its meaning.
+        name: the name of the document, from which the meaning of a plain list of numbers is inferred.
     """
     if isinstance(value, list) and len(value) > 1 and all(map(_numeric, value)):
         told = not isinstance(value[0], list)
@@ -82,8 +82,8 @@ def labelled(value: Any) -> Any:
 
 
 def _scalar(points: list[Any], name: str) -> list[Row]:
-    """Return the rows of one scalar, as exported by TensorBoard's page in the form ``[wall time, step, value]``, or of
-    other lists of numbers."""
+    """Return the rows of one scalar, which TensorBoard's page exports as lists ``[wall time, step, value]``, or the
+    rows of other lists of numbers."""
     steps = [point[1] for point in points if len(point) == 3 and isinstance(point[1], int)]
     counted = len(steps) == len(points) and all(a < b for a, b in pairwise(steps))
     return [{"step": point[1], curve(name): point[2]} if counted else {curve(name): point} for point in points]
@@ -154,7 +154,7 @@ def names_runs(keys: Iterable[str]) -> bool:
 
 
 def runs_of(rows: Sequence[Row]) -> dict[str, Sequence[Row]]:
-    """Return the rows of each run, by name, of a table with columns that name the run. For a single run, the name is
+    """Return the rows of each run by name, for a table with columns that name the run. For a single run, the name is
     empty."""
     names = {str(key).lower(): key for key in rows[0]} if rows else {}
     columns = [names[name] for name in _RUNS if name in names] or _varied(rows, names)
@@ -172,8 +172,8 @@ def runs_of(rows: Sequence[Row]) -> dict[str, Sequence[Row]]:
 
 
 def _varied(rows: Sequence[Row], names: Mapping[str, str]) -> list[str]:
-    """Return the column with the varied setting of a sweep, as a list. The column with the setting has few values, each
-    on many rows or repeated later."""
+    """Return the column with the varied setting of a sweep, as a list. The column with the setting has few distinct
+    values, each of which occurs on many rows or again later."""
     for name, key in names.items():
         values = [str(row.get(key, "")) for row in rows]
         turns = sum(a != b for a, b in pairwise(values)) + 1
@@ -216,11 +216,11 @@ def _of_mapping(value: Mapping[str, Any], depth: int) -> list[Table]:
         _within(value, depth) if depth < _DEEPEST else [],
     )
     best = max(choices, key=_shows)
-    return best or ([Table("", held)] if held and not _means(value) else [])  # otherwise, histograms
+    return best or ([Table("", held)] if held and not _means(value) else [])  # otherwise, the lists are histograms
 
 
 def _shows(tables: Sequence[Table]) -> float:
-    """Rate how much the tables show about a training."""
+    """Rate how much information the tables contain about a training."""
     return max((says(name for row in table.rows[:3] for name in row) for table in tables), default=-1.0)
 
 
@@ -258,7 +258,7 @@ def _pivoted(value: Mapping[str, Any]) -> list[Table]:
 
 
 def columns(value: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows of named columns, which are lists of the same length that contain numbers, or one list per
+    """Return the rows of named columns, which are lists of the same length that contain numbers or one list per
     step."""
     held = flat(value).items()
     lists = {_metric(key): v for key, v in held if isinstance(v, list) and v and not isinstance(v[0], dict)}
@@ -285,9 +285,9 @@ def columns(value: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _evaluated(key: str, count: int, lists: Mapping[str, list[Any]], rows: Sequence[Row]) -> list[int]:
-    """Return the rows of a score that was measured less often, from its list of steps. Without a list of steps, regular
-    intervals are assumed if the number of rows is divisible by the number of scores. The rows are unknown if the number
-    of rows is not divisible.
+    """Return the row numbers of a score that was measured less often than the other metrics, from its list of steps.
+    Without a list of steps, regular intervals are assumed if the number of rows is divisible by the number of scores.
+    The row numbers are unknown if the number of rows is not divisible by the number of scores.
     """
     own = next((v for name, v in lists.items() if len(v) == count and _is_counter(name, v, "eval")), None)
     if own is not None:
@@ -408,7 +408,7 @@ def _of_side(key: str, rows: Sequence[Row]) -> Iterator[Row]:
 
 def _is_log(table: Table, key: str) -> bool:
     """Return whether the rows under a key are metrics over time, possibly with the prompt of an update. A model's
-    answers and the results of several runs are not such metrics."""
+    answers and the results of several runs are not metrics over time."""
     rows = table.rows
     if len(rows) < 2 or not any(_means(row) for row in rows[:3]):
         return False

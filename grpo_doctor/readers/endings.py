@@ -99,7 +99,7 @@ _RAISED = re.compile(
 )
 """The line of a traceback that names the exception."""
 _SURVIVED = re.compile(r"Exception (?:in thread|ignored in)\b|--- Logging error ---")
-"""A line before a traceback that Python prints without ending the process."""
+"""Text before a traceback of an exception that does not end the Python process."""
 _LAUNCHERS = re.compile(r"ChildFailedError|CalledProcessError|RayTaskError|\bCaught \w{1,60} in ")
 """Exceptions that do not name the cause, because a process or thread raises them when its child fails. PyTorch raises
 the exception of a worker or replica again, with the original traceback as the message."""
@@ -111,8 +111,8 @@ _MOST_SAID = 160
 _POSSIBLE = re.compile(r"\b(?:potential|possible) (?:root )?causes\b")
 """Words after which Ray lists signals and memory as possible causes, regardless of the actual cause."""
 _FRAME = re.compile(r'\s*File "(?:[^"]*/)?([^"/]{1,80})", line (\d{1,7}), in (<?\w{1,80}>?)')
-"""The line of a traceback that names a function. The last such line before an exception is the place where it was
-raised."""
+"""The line of a traceback that names a function. The last line that names a function before an exception shows where
+the exception was raised."""
 _REPEATED = re.compile(r"\b(?:ERROR|CRITICAL|FATAL)\b\W{0,3}(.+)")
 """A logged error, which counts as the ending if it is repeated up to the end of the log."""
 _OFTEN = 3

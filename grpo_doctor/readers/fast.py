@@ -30,7 +30,7 @@ _AS_IT_STANDS = re.compile(r'[^"\\\x00-\x1f\ud800-\udfff]*')
 
 
 def stands_in_json(key: str) -> bool:
-    """Return whether a key is unescaped in JSON, because `JsonShape` does not find escaped keys."""
+    """Return whether a key needs no escaping in JSON, because `JsonShape` does not find escaped keys."""
     return _AS_IT_STANDS.fullmatch(key) is not None
 
 
@@ -50,7 +50,7 @@ class Shape(ABC):
 
     @abstractmethod
     def columns(self) -> dict[str, Any]:
-        """Return the values of each wanted key, and clear the buffer. A value is None if a row does not have it."""
+        """Return the values of each wanted key, and clear the buffer. A value is None if it is missing from the row."""
 
 
 class JsonShape(Shape):

@@ -142,7 +142,7 @@ def renamed(found: Survey, named: Callable[[str], str], path: Path) -> Survey:
 
 
 def _beside(told: tuple[list[Run], dict[str, str]], answers: list[Answer]) -> Survey:
-    """Drop runs next to training runs that are not trainings: evaluations, summaries, and results of one row."""
+    """If there are training runs, drop all other runs: evaluations, summaries, and results of one row."""
     runs, second = told
     kept = [run for run in runs if is_training(run.run_type, run.format, len(run))] or runs
     sources = {file_of(run.source) for run in kept}

@@ -24,7 +24,7 @@ LONGEST = 1 << 22
 """Maximum length of a line in bytes. Longer lines are skipped with a note, because no line of metrics is that long."""
 
 PARTED = b"\x1b\r\0"
-"""The characters that `pieces` removes from a line, or at which it splits the line."""
+"""The characters that `pieces` removes from a line, or at which `pieces` splits the line."""
 _ESCAPE, _RETURN, _ = PARTED
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\x1b\0"))
 _MANGLED = re.compile(rb"\xc3\xa2\xe2|\xc3\x82\xc2")
@@ -44,7 +44,7 @@ class UnreadableError(ReadError):
 
 
 class ArchiveError(ReadError):
-    """An archive, whose content is read as a folder."""
+    """An archive that must be unpacked and read as a folder."""
 
 
 class NotRead(str):

@@ -28,8 +28,8 @@ FORMATS = (
     "formats.swanlab", "formats.clearml", "formats.aim", "formats.sqlite", "formats.completions", "formats.kaggle",
     "formats.notebook", "formats.mlflow", "formats.json_rows", "formats.table", "formats.jsonl", "formats.console",
 )  # fmt: skip
-"""Modules that read a format, by precedence in a tie. ``plugins`` marks the position of formats from installed
-packages."""
+"""Modules that each read a format. In a tie, the first module takes precedence. ``plugins`` marks the position of
+formats from installed packages."""
 
 
 class Format(Protocol):

@@ -22,7 +22,8 @@ _NAMED = 3
 _LISTED = 6
 """Maximum number of unknown names that are listed in one note."""
 _PAYS = frozenset("reward_mean success_rate valid_rate reward_components eval_score".split())
-"""Fields that measure success. If any of these fields is read, no unused series needs to be the reward."""
+"""Fields that measure success. If a log has one of these fields, its unused series are not reported as possible
+rewards."""
 _REWARD = re.compile(
     r"(?<![a-z])(?:r|rew|rewards?|rwd|scores?|returns?|acc|accuracy|correct(?:ness)?|success|pass(?:ed)?|wins?|solved?"
     r"|total|f1|em)(?![a-z])",
@@ -81,7 +82,7 @@ def chosen(first: list[Run], second: list[Run]) -> list[Run]:
 
 
 def _part_of(run: Run, finer: Run) -> bool:
-    """Return whether the steps of a run are a subset of the steps of another run, which increase regularly."""
+    """Return whether the steps of a run are a subset of the regularly increasing steps of another run."""
     return len(run) <= len(finer) and pace(finer.steps) == 1.0 and bool(np.isin(run.steps, finer.steps).all())
 
 
@@ -99,7 +100,7 @@ def _counted(runs: Sequence[Run]) -> str:
 
 
 def _columns(runs: Sequence[Run]) -> set[str]:
-    """Return the fields that have values in training, except counters and times."""
+    """Return the fields that have values in any of the runs, except ``epoch``."""
     return {name for run in runs for name in run.columns} - {"epoch"}
 
 
@@ -121,7 +122,7 @@ def _same_result(runs: Sequence[Run], others: Sequence[Run]) -> bool:
 
 
 def checked(run: Run) -> Run:
-    """Return a run with the evidence for and against its reading."""
+    """Record the evidence for and against the reading of a run, and return the run."""
     if run.reading is None:
         run.reading = Reading(way=run.format, why="its format is known", rows=len(run))
     run.reading.pace = pace(run.steps)

@@ -1,7 +1,7 @@
 """Reads remote runs with the official client of their store and the user's credentials.
 
 The addresses of `TRACKERS` contain runs, each of which becomes a history and a configuration. Any other address
-contains files, which fsspec lists and copies. Stores are never written to.
+contains files, which fsspec lists and copies. This module never writes to a store.
 """
 
 from __future__ import annotations
@@ -225,8 +225,8 @@ def may_be_log(path: str, root: str) -> bool:
 
 
 def copy(address: str, paths: Iterable[str], folder: Path) -> Renaming:
-    """Copy the files of an address to a folder. Return a function that replaces the names of the copies in texts by the
-    original names."""
+    """Copy the files of an address to a folder. Return a function that replaces the names of the copies in texts with
+    the original names."""
     system, root = file_system(address)
     paths = list(paths)
     for path in paths:
@@ -261,7 +261,7 @@ def downloaded(address: str) -> Iterator[tuple[Path, Renaming]]:
 
 
 def renaming(address: str, folder: Path) -> Renaming:
-    """Return a function that replaces the files of a tracker's runs in texts by the addresses of the runs."""
+    """Return a function that replaces the files of a tracker's runs in texts with the addresses of the runs."""
     scheme = _canonical(address).partition("://")[0]
     return lambda text: text.replace(f"/{HISTORY}", "").replace(f"{folder}/", f"{scheme}://")
 

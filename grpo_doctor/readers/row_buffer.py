@@ -71,7 +71,7 @@ def _plain(row: Mapping[str, Any]) -> Mapping[str, Any]:
         row = flat(row)
     if not VALUES.isdisjoint(row):
         row = melted(row)
-    if "eval_runtime" in row and "loss" not in row:  # all metrics of ``evaluate`` are held out
+    if "eval_runtime" in row and "loss" not in row:  # ``evaluate`` logs only held-out metrics
         row = {key if is_eval(key) or key in ("epoch", "step") else f"eval/{key}": row[key] for key in row}
     return row
 
@@ -110,7 +110,8 @@ class Rows:
         self.ended: list[int] = []
         self.by_bar = self.mends = self.redrawn = False
         self.reached: list[tuple[int, float, int]] = []
-        """Lines that show how many steps were taken, each with this number and the planned number of steps."""
+        """Lines that show how many steps were taken, each with the number of steps taken and the planned number of
+        steps."""
         self.numbered = True
         """Whether the steps of the rows come from the log; otherwise, the rows are counted."""
         self._declared: list[tuple[int, str, Any]] = []
@@ -178,7 +179,7 @@ class Rows:
 
     def add_tables(self, tables: Iterable[Numbers], starts: Iterable[int] = ()) -> None:
         """Add rows of numbers in the order of their places and lines. ``starts`` contains the places at which the
-        program was restarted. A run ends there if its steps restart or are not in the log."""
+        program was restarted. A run ends at a restart of the program if its steps restart or are not in the log."""
         self.flush()
         spent()
         parts = [(table, columns) for table, columns in map(self._understood, tables) if len(table.lines)]
@@ -442,7 +443,7 @@ class Rows:
         self.settings.setdefault(name, value)
 
     def unreadable(self, line: int) -> None:
-        """Record a line that should have been a row. The first such line is reported."""
+        """Record a line that should have been a row. The first line that could not be read is reported."""
         self._unreadable += 1
         if self._unreadable == 1:
             self.notes.append(NotRead(f"line {line} is not a row and was skipped"))

@@ -42,7 +42,7 @@ _COMMON = _OF_PAIRS | frozenset(
     "entropy_mean value_loss eval_perplexity "
     "temperature weight_delta".split()
 )
-"""Fields of pairs, and fields that supervised training also logs, which are not evidence for an RL run."""
+"""Fields of pairs, and fields that supervised training also logs. Neither kind of field is evidence for an RL run."""
 _WEIGHTS = {
     **dict.fromkeys(("reward_mean", "reward_margin"), 6.0),
     **dict.fromkeys(("kl", "kl_sequence"), 4.0),
@@ -53,9 +53,10 @@ _WEIGHTS = {
 }
 """Weight of each field as evidence of a training."""
 SAYS_ENOUGH = 2.0
-"""Minimum evidence in the names of lines at which lines without a counter are rows of a training."""
+"""Minimum evidence in the names of lines at which lines without a counter count as rows of a training."""
 OF_SETTINGS = frozenset("kl_coef entropy_coef groups group_size temperature epoch learning_rate".split())
-"""Fields that describe settings, not progress. A number in a text may be mistaken for such a field."""
+"""Fields that describe settings, not progress. A number in a text may be mistaken for a field that describes a
+setting."""
 OF_SWEEPS = frozenset("kl_coef entropy_coef group_size temperature".split())
 """Settings that an evaluation may vary, with one row per value, as in ``beta=0.1 => win rate: 58%``."""
 _OF_SCORES = frozenset("success_rate reward_mean eval_score valid_rate response_length_mean".split())
@@ -197,7 +198,7 @@ def says(names: Iterable[str]) -> float:
 
 
 _OF_GROUPS = frozenset("advantage_mean advantage_std advantage_min advantage_max group_rewards".split())
-"""Fields that compare the responses to one prompt in a group, which only training does."""
+"""Fields that compare the responses in a group (to one prompt). Only training compares the responses in a group."""
 
 
 def of_an_environment(keys: Iterable[str]) -> bool:

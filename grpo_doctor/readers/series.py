@@ -81,6 +81,6 @@ class Values:
         if len(self.values) == rows:
             return np.frombuffer(self.values, float)
         values = np.full(rows, math.nan)
-        known = np.frombuffer(self.values, float)[:rows]  # a last row with only counts is not a row
+        known = np.frombuffer(self.values, float)[:rows]  # a last row that contains only counts is dropped
         values[: len(known)] = known
         return values

@@ -2,7 +2,7 @@
 
 A row has its own step, the position of a progress bar, or neither. Evaluation rows are assigned to a training row. A
 log contains several runs if a counter restarts, a final summary of the training occurs, or the lines of several
-processes are interleaved. A counter that goes back only partway indicates a resumed run, which stays one run.
+processes are interleaved. A counter that goes back only partway indicates a resumed run, which remains one run.
 """
 
 from __future__ import annotations
@@ -121,7 +121,8 @@ def _begins(
 
 
 def _runs_on(epochs: np.ndarray, row: int) -> bool:
-    """Return whether the epochs after an end continue the epochs before it, because rows were printed late."""
+    """Return whether the epochs after an end of training continue the epochs before that end, because rows were printed
+    late."""
     before, after = epochs[:row][~np.isnan(epochs[:row])], epochs[row:][~np.isnan(epochs[row:])]
     return bool(len(before) and len(after)) and bool(after[0] >= before.max() > before[0])
 
@@ -163,7 +164,7 @@ def _goes_on(counter: np.ndarray, row: int, rows: np.ndarray) -> bool:
     """Return whether another counter has increased at a row at which the steps restart, so that steps are counted
     within each period of that counter."""
     before = counter[rows[rows < row]]
-    before = before[~np.isnan(before)]  # other rows, for example of a checkpoint, may lack it
+    before = before[~np.isnan(before)]  # other rows, such as checkpoint rows, may have no counter
     return bool(len(before)) and bool(counter[row] > before[-_LATE:].min())
 
 

@@ -35,8 +35,8 @@ COMPARED = (
 _ENOUGH = 3
 """Minimum number of shared values at which two files may be views of one run."""
 _BLOCK = 3
-"""Number of consecutive rows, which differ or are only at the end of one file, at or above which two files are separate
-runs."""
+"""Minimum number of consecutive rows that must differ, or that only one file has at its end, for two files to be
+separate runs."""
 TRAINING = frozenset(("rl", "supervised", "preference"))
 OF_WHOLE_BATCHES = frozenset(
     "groups zero_variance_groups live_groups group_size group_rewards advantage_mean advantage_std advantage_min "
@@ -83,7 +83,7 @@ _FEWEST = 3
 
 
 def _halves(run: Run, other: Run) -> bool:
-    """Return whether two files in one folder are the rollouts and the updates of one run. Such files have the same
+    """Return whether two files in one folder are the rollouts and the updates of one run. The two files have the same
     steps, except for a last step that only one file has, and share no field of rollouts or updates."""
     if Path(file_of(run.source)).parent != Path(file_of(other.source)).parent or len(run) < _FEWEST:
         return False
@@ -100,8 +100,8 @@ def _halves(run: Run, other: Run) -> bool:
 class Views:
     """The distinct runs so far, with a search for the run of which a file is another view.
 
-    Only runs that share many values are compared row by row. Such runs are found by hashes, because comparing all pairs
-    of thousands of runs would take an hour.
+    Only runs that share many values are compared row by row. Runs that share many values are found by hashes, because
+    comparing all pairs of thousands of runs would take an hour.
     """
 
     def __init__(self) -> None:
@@ -142,8 +142,8 @@ class Views:
 
 
 _MOST_ALIKE = 20
-"""Number of runs that may share a value before the value no longer identifies a run. Up to this number of kept runs,
-all runs are compared."""
+"""Number of runs that may share a value before the value no longer identifies a run. If at most `_MOST_ALIKE` runs are
+kept, all runs are compared."""
 _SHARE = 0.05
 """Minimum share of the identifying values that a view must have in common with a run. Two separate runs share about one
 value in a hundred by chance."""
@@ -191,7 +191,8 @@ def _mixed(number: np.ndarray, at: np.ndarray, digits: np.ndarray) -> np.ndarray
 
 
 def view_rows(run: Run) -> list[int]:
-    """Return the rows that identify views of a run: the first and the last rows, and rows with round steps."""
+    """Return the rows that identify views of a run: the first and last rows, and rows whose step is a multiple of
+    50."""
     rows = len(run)
     round_steps = np.flatnonzero(run.steps[_ANCHORS:] % _ROUND == 0) + _ANCHORS
     last = range(max(rows - _ANCHORS, _ANCHORS), rows)
@@ -323,7 +324,7 @@ def same_run(one: Run, other: Run) -> bool:
 
 
 def _agree(one: Run, other: Run, here: np.ndarray, there: np.ndarray) -> bool:
-    """Return whether the shared fields have the same values, to the printed precision, and enough of the values
+    """Return whether the shared fields have the same values, to the printed precision, and whether enough of the values
     vary."""
     telling = 0
     for name in COMPARED:
@@ -370,7 +371,7 @@ def file_of(source: str) -> str:
 
 
 def natural(name: str) -> list[tuple[bool, int, str]]:
-    """Return a sort key with which 2 comes before 10."""
+    """Return a sort key that places 2 before 10."""
     parts = re.split(r"(\d{1,18})", name)
     return [(part.isdigit() and part.isascii(), int(part) if part.isascii() and part.isdigit() else 0, part)
             for part in parts]  # fmt: skip

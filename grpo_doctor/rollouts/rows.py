@@ -1,5 +1,5 @@
-"""Converts rows of rollouts to samples. Rows may be flat or nested, or contain columns, messages or turns; one table of
-names serves all of them."""
+"""Converts rows of rollouts to samples. Rows may be flat or nested, or contain columns, messages or turns. One table of
+names covers all forms of rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .tools import EMPTY, OF_ENVIRONMENT, failure, judged, of_action, of_message
 from .words import FINISHES, NAMES, WORDS
 
 _DEEPEST = 4
-"""Maximum nesting of rows, for example episodes that contain trajectories that contain steps."""
+"""Maximum nesting depth of rows. For example, episodes may contain trajectories, which contain steps."""
 _MOST = 10_000
 """Maximum number of rollouts per row."""
 _ASSISTANT, _TOOL = (frozenset(WORDS["roles"][role]) for role in ("assistant", "tool"))
@@ -24,7 +24,7 @@ _OBSERVED = ("observation", "env_response", "tool_response", "result", "feedback
 _TEXTS = ("content", "text", "value", "choices", "message", "reasoning_content")
 """Keys that contain the text of a message or an API result. Reasoning is used only if there is no other text."""
 _REWARDING = re.compile(r"rew|score|acc|correct|format|func", re.IGNORECASE)
-"""Words in the name of a column that contains the value of one reward function."""
+"""Words in the names of columns that each contain the values of one reward function."""
 _FAILED = re.compile(WORDS["inference"]["failed"])
 _ACTED = re.compile(WORDS["tools"]["action"], re.DOTALL)
 _OF_FILE = re.compile(r"(?:step|completions|rollouts?|iter(?:ation)?|gen)[-_ ]?0*(\d{1,9})(?!\d)|^0*(\d{1,9})$")
@@ -32,7 +32,7 @@ _LONGEST_ID = 200
 _TEXTUAL = frozenset(("prompt", "response", "messages", "turns"))
 """Fields that contain texts or conversations."""
 _INNER = frozenset(("response", "messages", "rollouts"))
-"""Fields that a row has if it is a rollout or contains rollouts."""
+"""Fields of which a row has at least one if the row is a rollout or contains rollouts."""
 
 
 def step_of(name: str, folder: str) -> int | None:
@@ -58,7 +58,7 @@ class _Layout(NamedTuple):
     """The meaning of the keys of a row."""
 
     places: dict[str, tuple[str, ...]]
-    """Fields with their keys, the most reliable first."""
+    """The keys of each field, the most reliable key first."""
     texts: frozenset[str]
     """Keys of the prompt and the response."""
     spare: tuple[str, ...]
@@ -75,7 +75,7 @@ def _layout(keys: tuple[str, ...]) -> _Layout:
         if (told := meaning(str(key))) is not None:
             found.setdefault(told[0], []).append((told[1], key))
     places = {field: tuple(key for _, key in sorted(held)) for field, held in found.items()}
-    if places.keys() == {"group", "reference"}:  # a solution; the question is elsewhere
+    if places.keys() == {"group", "reference"}:  # the row is a solution; its question is elsewhere
         places["response"] = places.pop("reference")
     taken = {key for field, held in places.items() if field != "success" for key in held}
     texts = frozenset((*places.get("prompt", ()), *places.get("response", ())))
@@ -174,7 +174,8 @@ def _is_table(value: Any) -> bool:
 
 
 def _unnamed(row: Mapping[str, Any], places: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
-    """Yield the keys, in a row without a response or conversation, of lists whose rows have responses or rollouts."""
+    """Yield the keys of lists whose rows have responses or rollouts, if the row itself has no response and no
+    conversation."""
     if places.keys().isdisjoint(_TEXTUAL - {"prompt"}):
         for key, value in row.items():
             if _is_table(value) and not _layout(tuple(value[0])).places.keys().isdisjoint(_INNER):
@@ -261,7 +262,7 @@ def _message(turn: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def conversation(turns: list[Any]) -> tuple[str, str, list[Call], int, bool]:
     """Return the prompt, the policy's text, its tool calls with their results, its number of turns, and whether the
-    environment failed. A failure means a failed action that is not a tool call."""
+    environment failed. The environment counts as failed if an action that is not a tool call failed."""
     asked: list[str] = []
     said: list[str] = []
     calls: list[Call] = []

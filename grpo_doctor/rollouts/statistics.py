@@ -1,5 +1,5 @@
-"""Computes the record fields of a step from its samples. Memory grows by a few numbers per sample, because few texts
-are kept."""
+"""Computes the record fields of a step from its samples. Memory use grows by only a few numbers per sample, because few
+texts are kept."""
 
 from __future__ import annotations
 
@@ -34,13 +34,14 @@ _MEANS = (
 ).split()
 """Measures whose mean is a record field and can be estimated well from a part of the responses."""
 PLAIN, SIGNED, CUT = 4, 3, 2000
-"""Number of stored responses per step, number of additional responses per sign, and maximum length of a stored text in
-characters."""
+"""`PLAIN`: number of stored responses per step. `SIGNED`: number of additional stored responses per sign. `CUT`:
+maximum length of a stored text in characters."""
 EXAMINED, EVERY = 128, 16
-"""Number of first responses of a step whose texts are all examined, and the interval at which later texts are examined.
-With these numbers, 128 and 16, the mean of a share over 5 steps has a standard error of at most 2 percentage points."""
+"""`EXAMINED`: number of responses at the start of a step whose texts are all examined. `EVERY`: interval at which later
+texts are examined. With 128 and 16, the mean of a share over 5 steps has a standard error of at most 2 percentage
+points."""
 _COMPARED = 64
-"""Number of first responses of a step that are compared with each other."""
+"""Number of responses at the start of a step that are compared with each other."""
 _SAMPLED = frozenset(
     "repetition_rate prompt_echo_rate other_script_rate response_chars_mean right_chars_mean wrong_chars_mean "
     "length_reward_correlation".split()
@@ -50,12 +51,12 @@ _EQUAL = 1e-6
 _FEWEST = 3
 """Minimum number of responses for a mean over a subset of a step's responses."""
 _KNOWN = 0.05
-"""Minimum share of a step's responses with a known value at which their mean describes the step. The minimum is lower
-than the share of examined responses."""
+"""Minimum share of a step's responses that must have a known value for the mean of the known values to be used. The
+minimum is lower than the share of responses that are examined."""
 _TEMPLATE = 3
-"""Number of prompts with the same response at or above which the response does not depend on the prompt."""
+"""Minimum number of prompts with the same response for the response to count as independent of the prompt."""
 _RULE = 0.5
-"""Share of responses with a marked answer at or above which a marked answer is the required format."""
+"""Minimum share of responses with a marked answer for a marked answer to be the required format."""
 _LONGER = 1.25
 """Multiple of the mean length of correct responses above which a wrong response is long."""
 _SHORT = 40
@@ -63,7 +64,7 @@ _SHORT = 40
 
 
 class Steps:
-    """Collects rollouts by step. Keeps the numbers of all rollouts, and the texts of a few."""
+    """Collects rollouts by step. Keeps the numbers of all rollouts, and the texts of a few rollouts."""
 
     def __init__(self) -> None:
         self._steps: dict[int, _Step] = {}
@@ -99,7 +100,7 @@ class Steps:
     def filled(
         self, record: StepRecord, rollouts: Iterable[Sample | Mapping[str, Any]]
     ) -> tuple[StepRecord, list[Sample]]:
-        """Return the record of a step with the fields of all its rollouts, and the stored responses.
+        """Return the record of a step with the fields computed from all its rollouts, and the stored responses.
 
         The rollouts are then deleted, but the object remembers whether the responses of the run call tools and mark
         their answers.
@@ -313,7 +314,7 @@ class _Step:
 
     def _failed(self) -> np.ndarray:
         """Return a mask of the rollouts in which the environment failed. If the environment failed in any rollout,
-        rollouts that report nothing count as complete."""
+        rollouts that do not report a failure count as not failed."""
         failed = self._column("environment")
         return np.nan_to_num(failed) if (failed == 1).any() else failed
 
@@ -344,7 +345,7 @@ class _Step:
 
 
 def _measured(sample: Sample) -> dict[str, float]:
-    """Return the numbers of one rollout, in the order of `_MEASURES`. `_examined` adds the numbers that need the
+    """Return the numbers of one rollout, in the order of `_MEASURES`. `_examined` returns the numbers that need the
     text."""
     text, calls = sample.response, sample.calls
     measured = _UNKNOWN.copy()
@@ -388,7 +389,7 @@ def _written(text: str) -> bool:
 
 
 def _examined(sample: Sample) -> dict[str, float]:
-    """Return the measures that need the text of a rollout, which take most of the time."""
+    """Return the measures that need the text of a rollout. Examining texts takes most of the computing time."""
     text, prompt = sample.response, sample.prompt or ""
     # a reward of 0 may be due to truncation or to an invalid format
     whole = sample.finish != "length" and sample.valid is not False
@@ -427,8 +428,9 @@ def _repeated(calls: Sequence[Call]) -> int:
 
 
 def _paid(reward: float, success: float, low: float, high: float) -> float:
-    """Return 1 for a correct response and 0 for a wrong response. If its success is unknown, a response is correct if
-    its reward is in the upper half of the range. If all rewards are equal, a reward above 0 counts as correct."""
+    """Return 1 for a correct response and 0 for a wrong response. If the success of a response is unknown, the response
+    is correct if its reward is in the upper half of the range of rewards. If all rewards are equal, a reward above 0
+    counts as correct."""
     if success == success:
         return float(success > 0.5)
     border = (low + high) / 2 if high > low else 0.0
@@ -461,10 +463,12 @@ def _groups(keys: np.ndarray, rewards: np.ndarray) -> list[list[float]]:
 
 
 def recovery(compared: list[tuple[int, frozenset[str]]]) -> float:
-    """Return how often the most similar other response, by words, belongs to the same prompt, compared with chance.
+    """Return the chance-corrected rate at which the most similar other response (compared by words) belongs to the same
+    prompt.
 
-    The result is 0 for shuffled prompts, and 1 if the most similar response always belongs to the same prompt. Ties
-    count by their share. The result is NaN if no two responses, or all responses, belong to the same prompt.
+    The result is 0 for shuffled prompts, and 1 if the most similar response always belongs to the same prompt. If
+    several responses are equally similar, the share of these responses that belongs to the same prompt counts. The
+    result is NaN if no two responses, or all responses, belong to the same prompt.
     """
     groups = np.array([group for group, _ in compared])
     n = len(groups)
@@ -487,6 +491,6 @@ def recovery(compared: list[tuple[int, frozenset[str]]]) -> float:
 
 
 def _cut(text: str) -> str:
-    """Return the beginning and the end of a long text; a short text stays unchanged."""
+    """Return the beginning and the end of a long text; a short text is returned unchanged."""
     half = CUT // 2
     return text if len(text) <= CUT else f"{text[:half]} […] {text[-half:]}"

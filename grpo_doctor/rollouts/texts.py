@@ -10,18 +10,19 @@ from .words import WORDS, any_word
 
 TAIL, TIMES, LEAST = 40, 4, 200
 """A response of at least `LEAST` characters ends in a loop if its last `TAIL` characters occur in it at least `TIMES`
-times. Prose of this length does not repeat forty characters four times."""
+times. Ordinary prose of `LEAST` characters does not contain the same 40 characters four times."""
 _GRAM, _WORDS = 8, 100
-"""Number of words per sequence, and minimum number of words in a response at which repeated sequences are counted."""
+"""`_GRAM`: number of words per sequence. `_WORDS`: minimum number of words in a response for repeated sequences to be
+counted."""
 _MOSTLY = 0.5
-"""Share of repeated sequences above which a response repeats itself. The share is below 1 because the passes of a loop
-may differ in a number or a word."""
+"""Share of repeated sequences above which a response repeats itself. The limit is below 1 because the repetitions in a
+loop may differ in a number or a word."""
 _REFUSAL = any_word(WORDS["refusals"]["words"])
 _HINTS: list[str] = WORDS["refusals"]["hints"]
 _OPENING = 200
 _PIECE, _LOOKED = 60, 600
-"""Length of a piece in characters, and number of first characters of a response that are split into pieces. The pieces
-are searched for in the prompt."""
+"""`_PIECE`: length of a piece in characters. `_LOOKED`: number of characters at the start of a response that are split
+into pieces. The prompt is searched for the pieces."""
 _ECHOED = 0.8
 _OTHERS = re.compile(r"[\x00-\x7f]+")
 _LETTERS = {name: re.compile(f"[{blocks}]") for name, blocks in WORDS["scripts"].items()}
@@ -70,7 +71,7 @@ def scripts(text: str) -> Mapping[str, int]:
 
 
 OWN = 0.1
-"""Share of the prompts' letters at or above which a script counts as a script of the prompts."""
+"""Minimum share of the prompts' letters for a script to count as a script of the prompts."""
 
 
 def foreign(written: Mapping[str, int], asked: Mapping[str, int]) -> float:

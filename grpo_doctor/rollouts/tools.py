@@ -36,7 +36,7 @@ def failure(result: str) -> str | None:
 
 
 def tagged(text: str) -> bool:
-    """Return whether a text contains a tag of a call or a result. A prompt with such a tag explains how to call a
+    """Return whether a text contains a tag of a call or a result. A prompt that contains a tag explains how to call a
     tool."""
     return ("<" in text or "```output" in text) and _ANY.search(text) is not None
 
@@ -119,7 +119,7 @@ def _arguments(value: Any) -> str:
 
 
 def judged(call: Call) -> Call:
-    """Return a call after setting the kind of failure in its result."""
+    """Set the kind of failure of a call according to its result, and return the call."""
     if call.failure is None and call.result is not None:
         call.failure = failure(call.result)
     return call

@@ -12,7 +12,7 @@ WORDS = tomllib.loads((_FOLDER / "words.toml").read_text("utf-8"))
 
 
 def _names() -> dict[str, tuple[str, ...]]:
-    """Map fields to their names in rollouts, the most reliable first."""
+    """Map fields to their names in rollouts, the most reliable name first."""
     found: dict[str, tuple[str, ...]] = {}
     for row in csv.DictReader((_FOLDER / "names.csv").read_text("utf-8").splitlines()):
         found[row["field"]] = (*found.get(row["field"], ()), row["name"])

@@ -38,7 +38,7 @@ class Cell(Protocol):
         """Return the state after a block of rows, and the value on each row."""
 
 
-# -- one value remembered ------------------------------------------------------------------------------------
+# -- cells that remember one value -------------------------------------------------------------------------------
 
 
 class Best(Struct, frozen=True):
@@ -105,8 +105,8 @@ class First(Struct, frozen=True):
 
 
 class Baseline(Struct, frozen=True):
-    """Median of the first ``rows`` known values; NaN until there are enough. State: the known values, and the
-    median."""
+    """Median of the first ``rows`` known values; NaN until there are ``rows`` known values. State: the known values,
+    and the median."""
 
     rows: int
     value: ClassVar[str] = "{0}[1]"
@@ -167,8 +167,8 @@ class Began(Struct, frozen=True):
     """Onset of an episode with pauses. A pause belongs to the episode if it is at most as long as the episode so far,
     or at most 10 rows.
 
-    State: the row number, the first and the last row of the episode, and the onset. The state also contains whether the
-    quantity was off its first level on the last row, and when it left that level.
+    State: the row number, the first and the last row of the episode, and the onset. The state also contains the step at
+    which the quantity left its first level, and whether it was off that level on the last row.
     """
 
     code: ClassVar[str] = "{state} = {push}({state}, {0}, {1}, {2})"
@@ -193,7 +193,7 @@ class Began(Struct, frozen=True):
                 state = self.push(state, *row)
                 out[i] = state[-1] if row[0] else math.nan
             return state, out
-        at, first, last, was_off, start, onset = state  # usual case: only the streak changes
+        at, first, last, was_off, start, onset = state  # usual case: only the rows off the first level matter
         back = np.flatnonzero(~np.asarray(off, bool))
         streak = back[-1] + 1 if len(back) else 0
         if streak < len(steps):

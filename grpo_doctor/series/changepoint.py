@@ -1,12 +1,12 @@
-"""Finds the levels of a series: steps, and stretches between two steps, that explain the series much better than
-autocorrelated noise does.
+"""Finds changes in the level of a series that explain the series much better than autocorrelated noise does. A change
+is a step, which lasts to the end of the series, or a stretch between two steps.
 
-Autocorrelated noise looks like a change of level, and fitting a step to it hides the autocorrelation. Two likelihoods,
+Autocorrelated noise looks like a change in level, and fitting a step to it hides the autocorrelation. Two likelihoods,
 with and without the step, are therefore compared for noise with any lag-1 autocorrelation up to `ALONG` (Picard, Adv.
-Appl. Probab. 1985). Terms are added one by one, each at the place where it explains most. A stretch is one term (Olshen
-et al., circular binary segmentation, Biostatistics 2004). The number of terms with the best score is kept, because a
-dip may be visible only together with the step that follows the dip. Slow changes are slopes: a fall may be a slope
-instead of levels, and a gain is a slope or a single step.
+Appl. Probab. 1985). Terms are added one by one, each at the position at which it explains the most. A stretch is one
+term (Olshen et al., circular binary segmentation, Biostatistics 2004). The number of terms with the best score is kept,
+because a dip may be visible only together with the step that follows the dip. Slow changes are fitted as slopes. A fall
+is a slope or several levels, and a gain is a slope or a single step.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ import numpy as np
 from .noise_model import LENGTHS, Noise, mean, noise_left
 
 ALONG = 0.6
-"""The largest lag-1 autocorrelation that counts as noise. A series with a larger autocorrelation has levels. That of
-most public rewards is below half of it (`benchmarks.corpus.autocorrelation`)."""
+"""The largest lag-1 autocorrelation that counts as noise. A larger autocorrelation is attributed to changes in level.
+The autocorrelation of most public rewards is below half of `ALONG` (`benchmarks.corpus.autocorrelation`)."""
 STEP, MORE, SLOPE = 23.0, 4.0, 22.0
 """The minimum evidence n log(S0/S1), where S0 and S1 are the sums of the squared innovations without and with the term.
 `STEP` is the limit for a step, `MORE` for each additional parameter, and `SLOPE` for a slope. Additional parameters are
 the second end of a stretch, and the separate noise of the last level. The limits were chosen on simulated runs and
 validated on labelled logs (`benchmarks/trajectory.md`)."""
 RISING, ONCE = 8.0, 14.0
-"""The minimum evidence for the slope or step of a gain. The minimum is lower than `STEP` and `SLOPE` because a gain
-must also pass a t-test, and counts only at the end of the run. Fewer than one in a hundred flat runs with a lag-1
-autocorrelation of 0.3 show a gain."""
+"""`RISING`: the minimum evidence for the slope of a gain. `ONCE`: the minimum evidence for the step of a gain. `RISING`
+and `ONCE` are lower than `SLOPE` and `STEP`, because a gain must also pass a t-test and counts only at the end of the
+run. Fewer than one in a hundred flat runs with a lag-1 autocorrelation of 0.3 show a gain."""
 APART, APART_FOR_A_TIME = 14.0, 22.0
-"""The minimum evidence for a departure of a difference from 0, lasting or temporary; `benchmarks/compare.md` has the
-error rates."""
+"""`APART`: the minimum evidence that a difference departs from 0 until the end of the series. `APART_FOR_A_TIME`: the
+minimum evidence for a temporary departure. `benchmarks/compare.md` has the error rates."""
 TERMS = 4
 """Maximum number of terms: a run may rise, dip, recover and fall."""
 OWN = 5
@@ -44,7 +44,7 @@ almost no noise."""
 
 @lru_cache(maxsize=LENGTHS)
 def _weights(n: int, least: int) -> np.ndarray:
-    """Return n divided by the product of the sizes inside and outside a term, by the start and end of the term. The
+    """Return n divided by the product of the sizes inside and outside a term, for each start and end of the term. The
     quotient is 0 if a level has fewer than ``least`` values, and in the last column, because `_of_steps` computes the
     quotient for steps."""
     at = np.arange(n + 1)
@@ -57,7 +57,7 @@ def _weights(n: int, least: int) -> np.ndarray:
 
 @lru_cache(maxsize=LENGTHS)
 def _of_steps(n: int, least: int) -> np.ndarray:
-    """Return the quotient of `_weights` for steps, which end with the series, by the start of the step."""
+    """Return the quotient of `_weights` for each start of a step. A step lasts to the end of the series."""
     at = np.arange(n + 1)
     weights = np.zeros(n + 1)
     allowed = (at >= least) & (n - at >= least)
@@ -66,7 +66,7 @@ def _of_steps(n: int, least: int) -> np.ndarray:
 
 
 def _terms(rest: np.ndarray, least: int) -> Iterator[tuple[int, int, float]]:
-    """Yield the start, end and cost of the step and of the stretch that explain most."""
+    """Yield the start, end and cost of the step and of the stretch that explain the most."""
     n = len(rest)
     sums = np.zeros(n + 1)
     np.add.accumulate(rest, out=sums[1:])
@@ -97,14 +97,14 @@ def _own(rest: np.ndarray, last: int, tiny: float) -> float:
 
 
 def _rounding(x: np.ndarray) -> tuple[float, float]:
-    """Return the rounding error of values of this size, and the sum of squared innovations that rounding may leave."""
+    """Return the rounding error of values of this size, and the sum of squared innovations that rounding can cause."""
     digit = 1e-9 * float(np.abs(x).max())
     return digit, len(x) * digit * digit + 1e-300
 
 
 def _worth(rest: np.ndarray, term: np.ndarray, tiny: float) -> float:
-    """Return the evidence for a rising term about 0. The evidence is 0 if the term falls, or if ``rest`` is within
-    rounding or overflows."""
+    """Return the evidence that ``rest`` contains a term that rises. The evidence is 0 if the term falls, or if ``rest``
+    is within the rounding error or overflows."""
     height, square, left = float(term.dot(rest)), float(term.dot(term)), _innovations(rest)
     if not (height > 0 and square > 0 and tiny < left < math.inf):
         return 0.0
@@ -130,16 +130,16 @@ def rise(x: np.ndarray, least: int) -> tuple[int, float]:
 
 @np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow and give no evidence
 def climbed(x: np.ndarray, least: int) -> float:
-    """Return the evidence for a rise as a multiple of its cost, or 0 if the series does not rise. A rise is a slope, or
-    a step between levels of at least ``least`` values."""
+    """Return the evidence for a rise as a multiple of `RISING` or `ONCE`, or 0 if the series does not rise. A rise is a
+    slope, or a step between levels of at least ``least`` values."""
     slope = _worth(x - mean(x), _slope(len(x)), _rounding(x)[1])
     return max(slope / RISING, rise(x, least)[1] / ONCE)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow and give no evidence
 def sunk(x: np.ndarray, least: int) -> bool:
-    """Return whether the series falls overall, or the last level is below another level. A level has at least ``least``
-    values."""
+    """Return whether the series falls overall, or whether its last level is below another level. A level has at least
+    ``least`` values."""
     n, (rounding, tiny) = len(x), _rounding(x)
     rest = best = x - mean(x)
     if _worth(-rest, _slope(n), tiny) > SLOPE:
@@ -182,7 +182,8 @@ class Departures(NamedTuple):
 @np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow and give no evidence
 def departures(d: np.ndarray, least: int) -> Departures:
     """Find the places at which a difference departs from 0. A departure is a step or a ramp up to the end, or a
-    stretch, with at least ``least`` values. A departure must explain the difference much better than noise about 0."""
+    stretch, with at least ``least`` values. A departure must explain the difference much better than noise with mean 0
+    does."""
     tiny, rest = _rounding(d)[1], d
     spans: list[tuple[int, int]] = []
     while len(spans) < TERMS:
@@ -199,8 +200,8 @@ def departures(d: np.ndarray, least: int) -> Departures:
 
 
 def _shapes(rest: np.ndarray, least: int) -> Iterator[tuple[int, int, np.ndarray, float]]:
-    """Yield the step, the ramp and the stretch about 0 that explain most. Each shape has a start, an end, a term scaled
-    to length 1, and a cost."""
+    """Yield the step, the ramp and the stretch that explain the most of a difference from 0. Each shape has a start, an
+    end, a term scaled to length 1, and a cost."""
     n, at = len(rest), np.arange(len(rest) + 1)
     sums = np.concatenate(([0.0], np.add.accumulate(rest)))
     left = n - at[:-1]

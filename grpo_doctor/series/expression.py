@@ -26,8 +26,8 @@ class ColumnError(TypeError):
 
 
 class Argument(NamedTuple):
-    """An argument column, by its position. For a live run, the argument is the attribute ``late`` of the given object,
-    if ``late`` is set. Reading the attribute may be slow, so it is read only when its value is needed."""
+    """An argument column, by its position. If ``late`` is set, the argument in a live run is the attribute ``late`` of
+    the given object. Reading the attribute may be slow, so the attribute is read only when its value is needed."""
 
     place: int
     late: str = ""
@@ -44,8 +44,8 @@ class Operation(NamedTuple):
         row: computes the value of a row from the row's values. ``row`` uses Python numbers, which are five times as
             fast as numpy scalars. If Python raises an error, for example for a division by 0, numpy computes the value.
         block: computes an array of many rows from arrays, or from numbers that apply to all rows.
-        code: ``row`` as a Python expression over ``{0}``, ``{1}``, ``nan`` and ``sqrt``, if the expression saves a
-            call. ``{row}`` is ``row`` itself.
+        code: ``row`` as a Python expression over ``{0}``, ``{1}``, ``nan`` and ``sqrt``, if the expression avoids a
+            function call. ``{row}`` is ``row`` itself.
     """
 
     row: Callable[..., Any]
@@ -103,7 +103,7 @@ def is_condition(x: Any) -> bool:
 
 
 def _operators() -> None:
-    """Add Python's operators to `Expression`, for both orders of the operands."""
+    """Add Python's operators to `Expression`, with the expression as the left or the right operand."""
     for name, code in _CODES.items():
         function = getattr(operator, name)
         step, plain = Operation(_numpys(function) if name in _RAISING else function, function, code), name.rstrip("_")
@@ -204,7 +204,8 @@ def row(x: Column) -> Column:
 
 
 def steady(column: Any) -> bool:
-    """Return whether a block has one value for all rows, as from `numpy.broadcast_to`, so that it is computed once."""
+    """Return whether a block has one value for all rows, such as an array from `numpy.broadcast_to`, so that the value
+    is computed once."""
     return np.ndim(column) == 0 or column.strides == (0,)
 
 
@@ -222,7 +223,8 @@ def numpys(value: Any) -> Any:
 
 
 def each(function: Callable[..., float], *columns: Column) -> Column:
-    """Return a column of ``function`` of each row's values, for fields that contain lists, dictionaries or events."""
+    """Return a column of the results of ``function`` for the values of each row, for fields that contain lists,
+    dictionaries or events."""
 
     def by_row(*values: Any) -> Any:
         return float(function(*map(numpys, values)))
@@ -272,14 +274,14 @@ def message_of(events: Column, *kinds: str) -> Column:
 
 
 class Words(NamedTuple):
-    """Text for a message, created from a row's values only if the message is shown."""
+    """Text for a message, created from a row's values only when the message is shown."""
 
     function: Callable[..., str]
     columns: tuple[Any, ...]
 
 
 def words(function: Callable[..., str], *columns: Column) -> Column:
-    """Return a column with the text that ``function`` returns for each row's values, for messages."""
+    """Return a column with the text that ``function`` returns for each row's values, for use in messages."""
 
     def text(*values: Any) -> Words:
         return Words(function, tuple(map(numpys, values)))

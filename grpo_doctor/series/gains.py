@@ -46,16 +46,17 @@ class Noise(Struct, frozen=True):
 
 @cache
 def _spans(rows: int) -> tuple[tuple[int, float, float], ...]:
-    """Return the lengths of the short and the long window. Each length comes with two factors of the noise: for a
-    window's mean minus a single value, and for the difference between two means."""
+    """Return the lengths of the short and the long window. Each length is followed by two factors that multiply the
+    noise. The first factor applies to a window's mean minus a single value, and the second to the difference between
+    two means."""
     return tuple((n, math.sqrt(1 + 1 / n), math.sqrt(2 / n)) for n in (rows, 4 * rows))
 
 
 class Gained(Struct, frozen=True):
     """Whether a sparse, noisy quantity has gained.
 
-    State: the last values, the first mean over each window, the first value, and the sum and the number of distances
-    between neighbouring values.
+    State: the last values, the first mean over windows of each length, the first value, and the sum and number of
+    distances between neighbouring values.
     """
 
     rows: int

@@ -1,5 +1,5 @@
-"""Reads the causes in a token batch: the share of the mismatch that each cause explains, and the size of its effect.
-Also tests the metrics for conditions that point to a cause or rule it out."""
+"""Reads the causes of the mismatch in a token batch: the share that each cause explains, and the size of its effect.
+The functions also test the metrics for conditions that indicate a cause or rule it out."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ EXPLAINS = (
     "RAT010",
     "GRD002",
 )
-"""The checks whose findings are explained by any cause of a mismatch."""
+"""The checks whose findings any cause of a mismatch explains."""
 
 
 def unchanged(learning_rate: Column) -> Column:
-    """Whether no update has changed the weights so far: the learning rate has been 0 throughout."""
+    """Whether no update has changed the weights so far, because the learning rate has been 0 throughout."""
     return (learning_rate == 0) & (total(learning_rate > 0) == 0)
 
 
@@ -41,8 +41,8 @@ def sudden(mismatch: Column, step: Column) -> Column:
 
 
 def share_of(*names: str) -> Callable[[Any], float]:
-    """Return a function that reads the share that these causes explain together. The share is 0 if the batch shows none
-    of the causes, and NaN without a batch."""
+    """Return a function that reads the share of the mismatch that these causes explain together. The share is 0 if the
+    batch shows none of the causes, and NaN without a batch."""
 
     def read(causes: Any) -> float:
         known = _known(causes)

@@ -1,11 +1,13 @@
-"""Estimates the noise of a series after fitting a level, a slope and steps, and the error of means of the series.
+"""Estimates the noise of a series after fitting a level, a slope and steps. The module also estimates the standard
+error of means of the series.
 
-The residuals after fitting a level, a slope and some steps by ordinary least squares count as noise. The variance of
-the innovations is used as the variance of the noise, because the steps absorb slow changes. The lag-1 autocorrelation
-is corrected for the bias -f/n of f fitted terms in n bins of white noise (Marriott and Pope, Biometrika 1954). Variance
-and autocorrelation give the error of a mean of k bins under an AR(1) model. The squared error is the long-run variance
-divided by k, and at most the variance of one bin. The remaining bias for autocorrelated noise is not corrected, because
-there are too few bins. If a row is the mean of many steps, its noise is measured without correction.
+The residuals after an ordinary least-squares fit of a level, a slope and some steps count as noise. The variance of the
+innovations is used as the variance of the noise, because the steps absorb slow changes. The lag-1 autocorrelation is
+corrected for the bias -f/n of f fitted terms in n bins of white noise (Marriott and Pope, Biometrika 1954). The
+variance and the autocorrelation give the standard error of a mean of k bins under an AR(1) model. The squared standard
+error is the long-run variance divided by k, and at most the variance of one bin. The remaining bias for autocorrelated
+noise is not corrected, because there are too few bins. If a row is the mean of many steps, its noise is measured
+without correction.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 FREE, MOST = (0, 16, 36), 5
-"""Number of bins at or above which one, two and three steps are fitted, and the maximum number of steps. Three steps
-are needed because a run may rise, dip and recover."""
+"""`FREE`: minimum numbers of bins at which one, two and three steps are always fitted. `MOST`: maximum number of steps.
+Three steps are needed because a run may rise, dip and recover."""
 DECISIVE = 0.5
 """Maximum share of the sum of squares that may remain after an additional step. With a larger maximum, autocorrelated
 noise would count as steps."""
@@ -31,8 +33,8 @@ LENGTHS = 256
 
 
 def median(values: Sequence[float] | np.ndarray) -> float:
-    """Return the median. Unlike `numpy.median`, the function does not import `numpy.ma`, which takes a third of numpy's
-    import time."""
+    """Return the median. Unlike `numpy.median`, the function does not import `numpy.ma`, whose import takes a third as
+    long as the import of numpy."""
     ordered = np.sort(np.asarray(values, float))
     if not len(ordered) or math.isnan(ordered[-1]):
         return math.nan
@@ -60,26 +62,26 @@ def _weights(n: int) -> np.ndarray:
 
 @lru_cache(maxsize=LENGTHS)
 def _line(n: int) -> np.ndarray:
-    """Return a slope of length 1 about 0."""
+    """Return a slope of length 1 with mean 0."""
     line = np.arange(n) - (n - 1) / 2
     return line / math.sqrt(line @ line)
 
 
 def _step(n: int, at: int) -> np.ndarray:
-    """Return a step of height 1 about 0."""
+    """Return a step of height 1 with mean 0."""
     step = np.empty(n)
     step[:at], step[at:] = (at - n) / n, at / n
     return step
 
 
 def split(x: np.ndarray) -> int:
-    """Return the least-squares split into two parts, each with its own mean: the position at which the second part
-    begins."""
+    """Return the position at which the second part begins in the least-squares split into two parts, each with its own
+    mean."""
     return _split(x - mean(x)) if len(x) > 3 else len(x) // 2
 
 
 def _split(x: np.ndarray) -> int:
-    """Return the split of at least four values with mean 0."""
+    """Return the same position as `split`, for at least four values with mean 0."""
     sums = np.add.accumulate(x)[1:-2]
     sums *= sums
     sums *= _weights(len(x))
@@ -119,14 +121,14 @@ class Noise(NamedTuple):
 
 @np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow, so the noise is unknown
 def noise_of(x: np.ndarray) -> Noise:
-    """Return the noise that remains after fitting a level, a slope and some steps. Rounding errors are 1e-9 of the
-    largest absolute value."""
+    """Return the noise that remains after fitting a level, a slope and some steps. Rounding errors are assumed to be
+    1e-9 times the largest absolute value."""
     return noise_left(*_unexplained(x), float(np.abs(x).max()))
 
 
 def noise_left(rest: np.ndarray, fitted: int, largest: float) -> Noise:
-    """Return the noise of residuals after fitting a number of terms. Rounding errors are 1e-9 of ``largest``, the
-    largest absolute value."""
+    """Return the noise of residuals after fitting a number of terms. Rounding errors are assumed to be 1e-9 times
+    ``largest``, the largest absolute value."""
     n, square = len(rest), float(rest.dot(rest))
     degrees = max(n - fitted, 1)
     along = float(rest[1:].dot(rest[:-1])) / square if square > 0 else 0.0
@@ -136,7 +138,7 @@ def noise_left(rest: np.ndarray, fitted: int, largest: float) -> Noise:
 
 def _unexplained(x: np.ndarray) -> tuple[np.ndarray, int]:
     """Return the residuals after fitting a level, a slope and steps, and the number of fitted terms. Each step is
-    fitted at the place where it explains most."""
+    fitted at the position at which it explains the most."""
     n = len(x)
     basis, terms = np.empty((MOST + 1, n)), 1
     line = basis[0] = _line(n)
@@ -148,11 +150,11 @@ def _unexplained(x: np.ndarray) -> tuple[np.ndarray, int]:
         step = _step(n, at)
         known = basis[:terms]
         along = known.dot(step)
-        size = at * (n - at) / n - float(along.dot(along))  # squared length of the step's unexplained part
+        size = at * (n - at) / n - float(along.dot(along))  # squared length of the step's residual
         shared = float(step.dot(rest))
-        gain = shared * shared / size if size > 1e-12 else 0.0  # otherwise the step has already been fitted
+        gain = shared * shared / size if size > 1e-12 else 0.0  # if the size is 0, the step has already been fitted
         if number >= free and not square - gain <= DECISIVE * square:  # both values may be infinite
-            return rest, 2 + 2 * number  # the position of a step is also fitted
+            return rest, 2 + 2 * number  # each step counts as two terms, because its position is also fitted
         if size > 1e-12:
             step = basis[terms] = (step - along.dot(known)) / math.sqrt(size)
             rest = rest - step * step.dot(rest)

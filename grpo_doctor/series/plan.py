@@ -1,9 +1,9 @@
 """Runs the computation that a function over columns describes, row by row or block by block.
 
 The function is called once, with symbolic columns. The function returns a graph, which a plan sorts into the order of
-computation. Equal parts are computed once, and every cell gets a place in a memory. A plan has no state and may be
-shared; a memory belongs to one run. For rows, the plan generates one straight-line Python function at the first row.
-For blocks, the plan computes one array after another.
+computation. Equal parts are computed once, and every cell has a place in the memory. A plan has no state and may be
+shared between runs. A memory belongs to one run. For single rows, the plan generates one Python function at the first
+row. For a block of rows, the plan computes one array after another.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ snapshot."""
 DEEPEST = 20
 """Maximum nesting of branches in the generated function. Python allows 100 levels."""
 STATE = "{0}"
-"""Code for the value of a cell whose state is its value."""
+"""Code for the value of a cell whose value is its state."""
 _AND, _OR, _WHERE = "{0} & {1}", "{0} | {1}", "{1} if {0} else {2}"
 
 
@@ -37,7 +37,8 @@ class Constant(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A value of a plan: the operation, the inputs, and the place of the state; 0 if there is no state."""
+    """A value of a plan: the operation, the inputs, and the place of the state in the memory (0 if there is no
+    state)."""
 
     operation: Any
     inputs: tuple[int, ...]
@@ -45,10 +46,10 @@ class Step(NamedTuple):
 
 
 class Plan:
-    """The computation of some columns on every row, and of others only on rows on which a condition is true.
+    """The computation of some columns on every row, and of other columns only on rows on which a condition is true.
 
     Args:
-        shown: columns that are computed on every row; with ``told``, the conditions.
+        shown: columns that are computed on every row. If ``told`` is given, these columns are the conditions.
         told: columns that are computed only on rows, or in blocks, on which one of the ``shown`` columns is true.
     """
 
@@ -64,11 +65,13 @@ class Plan:
         self.told = [self._number(x) for x in told or ()]
         self._placed = [i for i, step in enumerate(self.steps) if step.place]
         self.places = sorted(step.operation.place for step in self.steps if isinstance(step.operation, Argument))
-        """The positions of the arguments that the function uses: a row contains only these arguments."""
+        """The positions of the arguments that the function uses. A row contains only the arguments at these
+        positions."""
 
     @classmethod
     def of(cls, function: Callable[..., Any], arguments: int) -> Plan:
-        """Return the plan of a function that takes this number of columns and returns one or more columns."""
+        """Return the plan of a function that has this number of columns as arguments and returns one or more
+        columns."""
         made = function(*columns(arguments))
         return cls(made if isinstance(made, tuple) else (made,))
 
@@ -80,7 +83,7 @@ class Plan:
         if id(x) not in self._of:
             inputs = tuple(self._number(i) for i in x.inputs)
             number = self._step((x.operation, inputs), x.operation, inputs)
-            if self.steps[number].place and x.operation.value:  # separate: most rows need only the state
+            if self.steps[number].place and x.operation.value:  # separate, because most rows need only the state
                 read: Any = getattr(x.operation, "read", None)
                 value = Operation(read, lambda state, *_: state, x.operation.value)
                 number = self._step(("read", number), value, (number, *inputs))
@@ -100,7 +103,7 @@ class Plan:
         return self._numbers[key]
 
     def _behind(self, wanted: Sequence[int], made: Collection[int] = ()) -> set[int]:
-        """Return the steps that these values need, without the steps that are already ``made``."""
+        """Return the steps that the given values need, without the steps in ``made``."""
         found, waiting = set[int](), list(wanted)
         while waiting:
             i = waiting.pop()
@@ -120,8 +123,8 @@ class Plan:
         """Map ``(memory, arguments)`` to the memory after one more row, and the values of the row as Python numbers.
         ``arguments`` contains only the arguments at ``places``.
 
-        Values of ``shown`` are a tuple. With ``told``, the result is None if none of the ``shown`` columns is true,
-        otherwise the values of ``shown`` and ``told``.
+        Values of ``shown`` are a tuple. If the plan has ``told``, the result is None on rows on which no ``shown``
+        column is true. On other rows, the result is the values of ``shown`` and ``told``.
         """
         names: dict[str, Any] = {"nan": math.nan, "sqrt": math.sqrt}
         after = f"(n, {''.join(f's{place}, ' for place in range(1, len(self.cells) + 1))})"
@@ -140,14 +143,15 @@ class Plan:
         return function
 
     def _given(self) -> list[str]:
-        """Return the statement that unpacks the arguments: values, and the objects that have the late attributes."""
+        """Return the statement that unpacks the arguments, which are values or the objects that have the late
+        attributes."""
         given = [(s.operation, i) for i, s in enumerate(self.steps) if isinstance(s.operation, Argument)]
         names = [f"{'a' if argument.late else 'v'}{i}, " for argument, i in sorted(given)]
         return [f"{''.join(names)} = a"] if names else []
 
     def _tests(self) -> Iterator[tuple[Sequence[int], str]]:
-        """Yield the steps to compute, in order. Each step comes with a test without which no condition can be true on
-        the row.
+        """Yield groups of steps in the order of computation, each with a test. If the test fails, no condition can be
+        true on the row.
 
         Cells come first, because they process every row. The conditions of ``shown`` come next, the cheapest first.
         """
@@ -168,7 +172,7 @@ class Plan:
         return len(called) + sum(getattr(o, "late", "") != "" for o in operations), len(steps)
 
     def _parts(self, i: int) -> list[int]:
-        """Return the conditions that ``&`` joins, in order."""
+        """Return the conditions that ``&`` joins in a value, in order."""
         operation, inputs, _ = self.steps[i]
         if isinstance(operation, Operation) and operation.code == _AND:
             return [part for k in inputs for part in self._parts(k)]
@@ -177,7 +181,7 @@ class Plan:
     def _lines(
         self, needed: set[int], users: Mapping[int, set[int]], names: dict[str, Any], depth: int = 0
     ) -> tuple[list[str], set[int]]:
-        """Return the statements that compute these values.
+        """Return the statements that compute the needed values, and the values that are computed later.
 
         If only one part of an `&`, an `|` or a `where` needs a value, the value is computed only when that part is
         evaluated.
@@ -208,7 +212,7 @@ class Plan:
         return parts
 
     def _branches(self, i: int, *asked: int) -> list[tuple[str, int]]:
-        """Return the conditions that select the parts of a value."""
+        """Return the ``if`` and ``else`` lines that select a part of a value, with the selected part."""
         operation, inputs, _ = self.steps[i]
         if operation.code == _WHERE:
             return [(f"if {self._name(inputs[0])}:", inputs[1]), ("else:", inputs[2])]
@@ -268,8 +272,9 @@ class Plan:
     def block(self, memory: Memory, arguments: Sequence[Any], rows: int) -> tuple[Memory, Any]:
         """Return the memory after a number of rows, and the values of the rows as arrays.
 
-        Values of ``shown`` are a list of arrays. With ``told``, the result is None if none of the ``shown`` columns is
-        true on any row, otherwise the values of ``shown`` and ``told``. A constant value of ``told`` stays one number.
+        Values of ``shown`` are a list of arrays. If the plan has ``told``, the result is None if no ``shown`` column is
+        true on any row. If a ``shown`` column is true on any row, the result is the values of ``shown`` and ``told``. A
+        constant value of ``told`` remains a single number.
         """
         block = _Block(self, memory, arguments, rows)
         for i in self._placed:
@@ -288,7 +293,7 @@ def _full(value: Any, rows: int) -> np.ndarray:
 
 
 class _Block:
-    """The values of a plan on a block of rows. Each value is computed when it is needed."""
+    """The values of a plan on a block of rows. Each value is computed only when it is needed."""
 
     def __init__(self, plan: Plan, memory: Memory, arguments: Sequence[Any], rows: int) -> None:
         self.plan, self.arguments = plan, arguments
@@ -322,7 +327,8 @@ class _Block:
 
 
 def columns(number: int, late: Mapping[int, str] | None = None) -> list[Any]:
-    """Return symbolic columns to pass to a traced function as arguments; ``late`` maps places to attributes."""
+    """Return symbolic columns to pass to a traced function as arguments. ``late`` maps the positions of arguments to
+    attributes."""
     return [Expression(Argument(place, (late or {}).get(place, ""))) for place in range(number)]
 
 

@@ -29,7 +29,8 @@ _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 @cache
 def kind(name: str) -> str:
-    """Return the kind of a reward by its name: ``cost``, ``penalty``, ``form``, ``success``, or empty if unknown."""
+    """Return the kind of a reward by its name: ``cost``, ``penalty``, ``form``, ``success``, or an empty string if
+    unknown."""
     words = _HUMP.sub("_", name).lower()
     return next((kind for kind, pattern in _KINDS.items() if re.search(pattern, words)), "")
 
@@ -37,8 +38,8 @@ def kind(name: str) -> str:
 def of_form(name: str) -> bool:
     """Return whether the name of a reward indicates formatting, a bonus, a penalty or a cost.
 
-    A formatting reward, bonus, penalty or cost of 0 has little significance, as does a run in which only such rewards
-    are above 0.
+    It is of little importance whether a formatting reward, bonus, penalty or cost stays at 0, or is the only reward
+    above 0.
     """
     return kind(name) in ("form", "penalty", "cost")
 
@@ -52,8 +53,8 @@ def parts_of(components: Iterable[Any] | None) -> dict[str, np.ndarray]:
 
 
 def idle(parts: Mapping[str, np.ndarray]) -> dict[str, bool]:
-    """Return the components that are at their minimum of 0 or less on almost all rows, and whether each is 0 on all
-    rows. Task rewards come first; penalties and costs are excluded."""
+    """Return the components that are at their minimum of 0 or less on almost all rows, and whether each component is 0
+    on all rows. Task rewards come first; penalties and costs are excluded."""
     paid = {name: parts[name] for name in sorted(parts, key=of_form) if kind(name) not in ("penalty", "cost")}
     lowest = {name: int((values == values.min()).sum()) for name, values in paid.items()}
     return {

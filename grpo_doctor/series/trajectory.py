@@ -3,8 +3,8 @@
 A `Trajectory` receives the values of one series: reward, success rate, held-out score, or a negated loss. Values may be
 added row by row or block by block, with the same result. A trajectory needs bounded memory: it stores means over at
 most `BINS` bins of equal width, and doubles the width as the run grows. The series is judged whenever a bin is full, so
-a live run and a log have the same result at the same row. `series.trend` classifies the series, `series.noise_model`
-estimates the noise, and `series.changepoint` finds changes of level.
+the results for a live run and for its log are the same at every row. `series.trend` classifies the series,
+`series.noise_model` estimates the noise, and `series.changepoint` finds changes in level.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ import numpy as np
 from .trend import WINDOW, Outcome, Standing, at_floor
 
 BINS = 128
-"""Maximum number of bins: a change is dated to at least 1/64 of the run."""
+"""Maximum number of bins, so that the step of a change is accurate to 1/64 of the run or better."""
 LONGEST = 60
 """Maximum length of a component's name in reports, in characters."""
 MEANT, VALID = "reward_meant", "valid_rate"
-"""The task reward without formatting rewards, and the share of valid responses. The two related series are judged like
-success but do not count as success. Checks use the related series to decide whether a gain is only a gain in
+"""`MEANT`: the task reward without formatting rewards. `VALID`: the share of valid responses. The two series are judged
+like success but do not count as success. Checks use these two series to decide whether a gain is only a gain in
 formatting, or comes at the expense of valid responses."""
 FOLLOWED = {"reward": "reward_mean", "success": "success_rate", "eval": "eval_score", "meant": MEANT, "valid": VALID}
-"""Series that are judged at every row, by the prefix of the corresponding check parameters."""
+"""Series that are judged at every row. The keys are the prefixes of the corresponding check parameters."""
 
 
 class States(
@@ -50,27 +50,28 @@ class States(
 
 
 Trend: TypeAlias = Any
-"""The `States` of a series as a parameter of a check; untyped, like `Column`."""
+"""Type of a check parameter that receives the `States` of a series. Like `Column`, the type is not checked."""
 STANDING = {
     f"{prefix}_{word}": (field, "fell" if word == "fallen" else word)
     for prefix, field in FOLLOWED.items()
     for word in States._fields
 }
-"""The check parameters that describe the series in `FOLLOWED`, by name: the field, and the attribute of its `Standing`
-at the row."""
+"""The check parameters that describe the series in `FOLLOWED`. Each value is a field, and an attribute of the
+`Standing` of the field."""
 TRENDS = {f"{prefix}_trend": [f"{prefix}_{word}" for word in States._fields] for prefix in FOLLOWED}
-"""The check parameters that are a `Trend`, by name: the parameters in `STANDING` that they replace."""
+"""The check parameters of type `Trend`. Each value lists the parameters in `STANDING` that a `Trend` replaces."""
 SUCCESS = {"reward_mean": "reward", "success_rate": "success rate", "eval_score": "held-out score"}
 """Fields that measure success, with their names. Later fields are closer to the goal of the training."""
 CHANCE = {"success_rate": 0.5, "eval_score": 0.5}
 """The accuracy of random guessing in a preference run, by field. The logged accuracy begins at 0, because ties count as
-wrong, and becomes 0.5 as soon as policy and reference differ."""
+wrong, and becomes 0.5 as soon as the policy differs from the reference model."""
 TURNED = {"loss": "loss", "eval_loss": "held-out loss"}
 """Fields that should decrease in a supervised or preference run, with their names."""
 
 
 def success_of(run_type: str) -> dict[str, Trajectory]:
-    """Return the empty success series of a run of this type, and the related series, by field."""
+    """Return an empty `Trajectory` by field, for the success series of a run of this type and for the related
+    series."""
     turned = () if run_type == "rl" else TURNED
     pairs = ("reward_margin",) if run_type == "preference" else ()
     chance = CHANCE if run_type == "preference" else {}
@@ -92,7 +93,7 @@ class Trajectory:
         self.sums = array("d", [0.0])
         """Sum of all values up to the end of each full bin."""
         self.begins: tuple[float, ...] = ()
-        """Step at which each bin begins, including the current bin."""
+        """The step at which each bin begins, including the current bin."""
         self.total, self.low, self.high, self.lowest, self.top = 0.0, math.inf, -math.inf, 0, math.nan
         """Sum, smallest and largest value, number of values that equal the smallest value, and the largest single
         reward."""
@@ -123,8 +124,8 @@ class Trajectory:
             begun = end
 
     def _take(self, rows: int, total: float, lowest: tuple[float, int], high: float, top: float, step: float) -> None:
-        """Add values of one bin: number, new total, smallest value with its count, largest value, largest single
-        reward, and first step."""
+        """Add values of one bin. The arguments are their number, the new total, the smallest value with its count, the
+        largest value, the largest single reward, and the first step."""
         if self.rows % self.width == 0:
             self.begins += (step,)
         self.total = total
@@ -147,7 +148,7 @@ class Trajectory:
     def copy(self) -> Trajectory:
         """Return an independent copy."""
         other = Trajectory.__new__(Trajectory)
-        other.__dict__ = self.__dict__.copy()  # no part is changed in place; `copy.copy` takes ten times as long
+        other.__dict__ = self.__dict__.copy()  # no attribute is changed in place; `copy.copy` is ten times slower
         return other
 
     @property
@@ -158,7 +159,7 @@ class Trajectory:
 
     @property
     def unpaid(self) -> bool:
-        """Return whether almost every value equals the smallest value, and the smallest value is 0 or less."""
+        """Return whether almost every value equals the smallest value, and whether the smallest value is 0 or less."""
         return at_floor(self.rows, self.low, self.lowest)
 
     @property
@@ -187,7 +188,7 @@ class Parts:
         return other
 
     def take(self, values: Mapping[str, Any] | None, step: float) -> list[tuple[str, Trajectory]]:
-        """Add the values of one row. Return the parts that have a value on the row, in the row's order."""
+        """Add the values of one row. Return the parts that have a value on the row, in the order of the row."""
         known = [(name, value) for name, value in (values or {}).items() if isinstance(value, int | float)]
         for name, value in known:
             if name not in self.series:

@@ -1,4 +1,4 @@
-"""Transforms with memory: columns whose value on a row depends on earlier rows.
+"""Transforms with memory, which create columns whose value on a row depends on earlier rows.
 
 Each transform creates a node of the expression and has no state. The plan keeps the memory of a transform as a state of
 `series.cells`. A transform gives the same values row by row, block by block and over the whole run.
@@ -22,10 +22,11 @@ def _remembered(cell: cells.Cell, *inputs: Any) -> Column:
 
 
 NEAR_START = 3
-"""Maximum number of rows between step 0 and the first row of a log that contains the start of its run. The first rows
-may be missing."""
+"""Maximum number of row intervals between step 0 and the first row for which a log counts as containing the start of
+its run."""
 MISSED = 0.05
-"""Share of a log's length that may be missing at its start if the log counts as the whole run."""
+"""Maximum share of a log's length that may be missing at its start for the log to count as containing the start of its
+run."""
 
 
 def from_start(step: Column) -> Column:
@@ -115,8 +116,8 @@ def recent_mean(x: Column, rows: int = 5) -> Column:
 
 
 def lately(x: Column, responses: Column) -> Column:
-    """`recent_mean`, or the value itself on rows with a number of ``responses``, because a row of many responses may be
-    the whole run."""
+    """`recent_mean`, or the value itself on rows with a known number of ``responses``, because one row with many
+    responses may be the whole run."""
     return where(isnan(responses), recent_mean(x), x)
 
 
@@ -156,11 +157,12 @@ def fold(function: Callable[..., tuple[Any, float]], start: Callable[[], Any], *
 
 
 def gained(x: Column, rows: int = 5) -> Column:
-    """Whether the recent mean is 2.5 standard errors above the first value, or above the first mean of as many values.
+    """Whether the recent mean is 2.5 standard errors above the first value, or above the mean of the first values. The
+    mean of the first values is taken over a window of the same length.
 
     The first row precedes any update, but may be an outlier of a small batch. The first mean is stable, but hides the
     effect of the first updates. A gain over the first value or over the first mean is sufficient. Means are over
-    ``rows`` rows or, to detect a slow gain, over four times as many.
+    ``rows`` rows or, to detect a slow gain, over four times as many rows.
     """
     return _remembered(gains.Gained(rows), x)
 
@@ -168,8 +170,8 @@ def gained(x: Column, rows: int = 5) -> Column:
 def solved(reward: Column, reward_max: Column, unit: Column, rows: int = 5, share: float = 0.9) -> Column:
     """Whether the reward has reached ``share`` of the best single reward, or of 1 for rewards on a scale of 0 to 1.
 
-    The recent mean is compared, or the last value until there is a recent mean. Rewards that are all 0 do not count as
-    solved.
+    The recent mean of the reward is used. If there is no recent mean yet, the last value is used. Rewards that are all
+    0 do not count as solved.
     """
     now, most, least = recent_mean(reward, rows), best(reward_max), lowest(reward)
     now = where(isnan(now), latest(reward), now)
@@ -178,17 +180,17 @@ def solved(reward: Column, reward_max: Column, unit: Column, rows: int = 5, shar
 
 
 COLLAPSED = 0.9
-"""Share of invalid responses at or above which a rollout counts as collapsed."""
+"""Minimum share of invalid responses for a rollout to count as collapsed."""
 HEALTHY = 0.5
-"""Share of invalid responses at or below which a rollout counts as healthy."""
+"""Maximum share of invalid responses for a rollout to count as healthy."""
 NEAR_FLOOR = 0.1
-"""Share of the run's reward range: at or below the minimum reward plus this share, a rollout of unknown validity counts
-as collapsed."""
+"""Share of the run's reward range above the minimum reward, up to which a rollout of unknown validity counts as
+collapsed."""
 
 
 def collapse(invalid: Column, reward: Column) -> tuple[Column, Column]:
-    """Return ``(healthy, collapsed)``, judged by the share of invalid responses, or by the run's reward range if that
-    share is unknown."""
+    """Return ``(healthy, collapsed)``, judged by the share of invalid responses, or by the run's reward range if the
+    share of invalid responses is unknown."""
     known = invalid == invalid
     top, floor = best(reward), lowest(reward)
     span = top - floor
@@ -202,12 +204,12 @@ def collapse(invalid: Column, reward: Column) -> tuple[Column, Column]:
 
 
 def rms_on_ties(std: Column, mean: Column, rms_live: Column, dead: Column, n: Column) -> Column:
-    """Root mean square advantage over the groups with equal rewards, which should be 0; NaN if there are no such
+    """Root-mean-square advantage over the groups with equal rewards, which should be 0; NaN if there are no such
     groups.
 
     The result follows from the identity mean(A^2) = (1 - dead) rms_live^2 + dead rms_tied^2. ``std`` may be computed
-    with ddof 1 for ``n`` advantages. The value of ``std`` is reduced to the value with ddof 0, so the result is a lower
-    bound.
+    with ddof 1 for ``n`` advantages. The computation converts ``std`` to ddof 0, which makes it smaller, so the result
+    is a lower bound.
     """
     square = std**2 * (n - 1) / n + mean**2
     excess = maximum(square - (1 - dead) * where(dead >= 1, 0.0, rms_live) ** 2, 0.0)

@@ -1,4 +1,4 @@
-"""Classifies a success series as a gain, a fall, solved or always at its minimum, and dates the change.
+"""Classifies a success series as risen, fallen, solved or always at its minimum, and finds the step of the change.
 
 **Tests.** The tests use means of windows that span a quarter, an eighth and a sixteenth of the run, and at least three
 bins. The test for a gain compares the last quarter with the first window. The test for a fall compares the last window,
@@ -8,10 +8,10 @@ give an uncertain estimate of the noise. The critical value for a fall also acco
 autocorrelated noise does not explain (`series.changepoint`).
 
 With few held-out scores, an exact rank test (`series.rank_test`) is also used. Six successive increases count as a
-gain, and a series has fallen if the scores after the highest score decrease. Held-out scores are measured far apart, so
+gain. A series has fallen if the scores after the highest score decrease. Held-out scores are measured far apart, so
 their noise is independent.
 
-**Dates.** A change begins at the split of the bins into two parts whose means fit best by least squares.
+**Dates.** A change begins where a split of the bins into two constant levels has the smallest squared error.
 """
 
 from __future__ import annotations
@@ -35,34 +35,37 @@ LEAST = 8
 """Minimum number of rows at which a gain can be distinguished from noise. The fit then leaves two degrees of
 freedom."""
 RISE, FALL = 2.9, 4.6
-"""Critical values of a gain and of a fall, in standard errors, if the standard error were known exactly; see
-`critical`."""
+"""`RISE`: critical value of a gain. `FALL`: critical value of a fall. The values are in standard errors, and apply to a
+standard error that is known exactly; see `critical`."""
 MATTERS, LOST = 0.15, 0.3
-"""Share of the best level above which a fall is reported, and share above which a fall is a failure."""
+"""`MATTERS`: share of the best level that a series must lose for a fall to be reported. `LOST`: share of the best level
+that a series must lose for the fall to be a failure."""
 PART, HALF = 0.25, 0.5
-"""Limits like `MATTERS` and `LOST`, as shares of the run's own range, because a drop within the usual variation is not
-a fall."""
+"""The same limits as `MATTERS` and `LOST`, but as shares of the run's own range. A drop within the usual variation is
+not a fall."""
 LEAST_FALL = 0.05
-"""Share of its absolute value that a reward must lose to have fallen, because a reward fixed at -0.1 changes by
-rounding."""
+"""Share of its absolute value that a reward must lose to count as fallen, because rounding changes a reward that is
+fixed at -0.1."""
 LEAST_GAIN = 0.01
-"""Share of its absolute value that a series must gain to count as learning. Only one public reward that rises beyond
-its noise gains less."""
+"""Share of its absolute value that a series must gain to count as learning. Of the public rewards that rise beyond
+their noise, only one gains less."""
 WINDOW = 3
 """Number of bins of the smallest window, because a single value is not a level."""
 PARTS, WIDEST = (16, 8, 4), 3
-"""Divisors of the run length that give the windows, and the divisor of the widest window. The widest window is used
-only for a fall, because a fall may be slow."""
+"""`PARTS`: divisors of the run length that give the window lengths. `WIDEST`: divisor for the widest window. The widest
+window is used only for a fall, because a fall may be slow."""
 SINGLES, APART = 24, 0.87
-"""Number of values below which the noise of held-out scores counts as independent, and below which the last two values
-can show a collapse. `APART` reduces the critical drop for few held-out scores, which need not show levels."""
+"""`SINGLES`: number of values below which the noise of held-out scores counts as independent, and below which the last
+two values can show a collapse. `APART`: factor that reduces the critical drop for few held-out scores, for which no
+change in level needs to be detected."""
 SURE = 2.0
-"""Multiple of the noise range above which a drop need not show levels, because almost no flat run drops that far."""
+"""Multiple of the noise range above which a drop counts even if no change in level is detected, because almost no flat
+run drops that far."""
 OWN, HINT = 5, 0.5
-"""Minimum number of bins for a separate estimate of a window's noise, and share of the critical drop above which the
-estimate is computed. The estimate is skipped for smaller drops, which are most drops."""
+"""`OWN`: minimum number of bins for a separate estimate of a window's noise. `HINT`: share of the critical drop above
+which the noise of the windows is estimated separately. Most drops are smaller, so the separate estimate is skipped."""
 SOLVED = 0.9
-"""Share of the maximum at or above which a task is solved."""
+"""Minimum share of the maximum reward for a task to count as solved."""
 SETTLED = 2.0
 """Critical value of a gain within a plateau. The value is lower than `RISE`, so that a series that may still be rising
 is not a plateau."""
@@ -70,12 +73,12 @@ UNIT = 0.1
 """Mean reward above which rewards between 0 and 1 are assumed to have a maximum of 1. Lower rewards may have another,
 unknown scale."""
 FEW, SHORT = 12, 16
-"""Maximum number of held-out scores whose ranks are also tested, for a gain and for a fall. The noise of so few scores
-is poorly known. Of 6,000 flat runs with an autocorrelation of 0.3, 0.97% show a gain with 12 scores, and 1.6% show a
-gain with 16 scores."""
+"""Maximum number of held-out scores whose ranks are also tested for a gain (`FEW`) and for a fall (`SHORT`). The noise
+of so few scores is poorly known. Of 6,000 flat runs with an autocorrelation of 0.3, 0.97% show a gain with 12 scores,
+and 1.6% show a gain with 16 scores."""
 UNPAID = 0.85
-"""Share of rows at the minimum at or above which a series counts as always at its minimum. A series with seven in eight
-rows at the minimum has no signal."""
+"""Minimum share of rows at the smallest value for a series to count as always at its minimum. A series with seven of
+eight rows at the minimum has no signal."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,8 +93,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         lean: the rise of the series as a share of the smallest detectable gain. The share is above 1 only if a rise
             explains the series better than autocorrelated noise does.
         gained: whether the last level is above the first level by more than noise.
-        risen: whether the series gained, or was not solved at first and now is. For a newly solved series, levels or
-            ranks must rise by half of what a gain needs. A series that is always at its maximum shows no learning.
+        risen: whether the series gained, or was not solved at first and now is. For a newly solved series, the evidence
+            from levels or ranks must be half of what a gain needs. A series that is always at its maximum shows no
+            learning.
         fallen: 0 (no fall), 1 (a reported fall) or 2 (a failure, because most of the gain is lost).
         unit: whether the scale is assumed to be from 0 to 1, because all values are in this range.
         solved: whether the last level is near the maximum of a known scale.
@@ -199,9 +203,9 @@ class Standing:
             return 0.0
         first, shown = self._start, self.shown
         if now - self._chance <= shown / 2:
-            return 0.0  # a rise to the level of guessing is not a gain
+            return 0.0  # a rise to the level of random guessing is not a gain
         far = (now - first) / shown
-        if self._apart:  # ``far`` is ignored if it is NaN
+        if self._apart:  # ``far`` may be NaN, and `max` then ignores it
             return max(climb(self._means) / RISE, far) if self._bins <= FEW else far
         return min(far, math.sqrt(_climbed(self._means.tobytes()))) if far > 1 else far
 
@@ -247,8 +251,8 @@ class Standing:
     def settled(self) -> float:
         """Return the step at which the plateau of a series that gained begins; NaN if the series may still be rising.
 
-        The plateau begins after the last window that is clearly below the last quarter. The second half of a plateau is
-        not above its first half.
+        The plateau begins after the last window that is clearly below the last quarter. The second half of a plateau
+        must not be above its first half by more than noise.
         """
         if not (self._lengths and self.gained) or self.solved:
             return math.nan
@@ -286,8 +290,8 @@ class Standing:
 
     @cached_property
     def _noise(self) -> Noise:
-        """Return the noise when the run last grew by a sixteenth (or by a bin), because the noise is expensive to
-        compute."""
+        """Return the noise. Computing the noise is expensive, so it is repeated only after the run has grown by about a
+        sixteenth (at least one bin)."""
         measured = self._bins - self._bins % (1 << max(self._bins.bit_length() - 5, 0))
         return _measured(self._means[:measured].tobytes())
 
@@ -302,8 +306,8 @@ class Standing:
 
         The first level is the level of the smallest window that shows a gain, or of the largest window if no window
         shows a gain. If the quarters differ by less than half of the detectable gain, only one or two low first values
-        may show a gain. In that case, the first window ends at a rise within the first quarter that noise does not
-        explain, if there is such a rise.
+        may show a gain. In that case, the first window ends at a rise within the first quarter, if there is a rise that
+        noise does not explain.
         """
         begun, now = self._quarters
         if not (self._lengths and now > begun):
@@ -340,10 +344,10 @@ class Standing:
         return sorted(((drop.best - drop.end) / self._reach(drop), drop) for drop in self._drops)[::-1]
 
     def _reach(self, drop: Drop) -> float:
-        """Return the noise range between the two windows of a drop. The smallest of up to three estimates is used. The
-        noise of the whole run is always estimated. The noise of the two windows is also estimated, because a reward at
-        its minimum has almost no noise. After a recent collapse, the noise of the earlier values is also estimated,
-        because the collapse dominates the noise of a short run.
+        """Return the maximum difference between the two windows of a drop that noise can explain. The result is the
+        smallest of up to three estimates. The noise of the whole run is always estimated. The noise of the two windows
+        is also estimated, because a reward at its minimum has almost no noise. After a recent collapse, the noise of
+        the earlier values is also estimated, because the collapse dominates the noise of a short run.
         """
         (best, end, peak, wide, k), noise = drop, self._noise
         further = APART if self._few else 1.0
@@ -370,9 +374,9 @@ class Standing:
 
     @cached_property
     def _last_drop(self) -> Drop | None:
-        """Return a drop in the last of a few values that are measured far apart, because the mean of a window hides a
-        single value. The last value must be further below the trend line of the earlier values than their noise
-        explains."""
+        """Return the drop at the last value, or None. Only a series with few values that are measured far apart is
+        tested, because the mean of a window would hide a single value. The last value must be further below the trend
+        line of the earlier values than their noise explains."""
         before, n = self._means[:-1], self._bins - 1
         if not (self._few and self._lengths):
             return None
@@ -387,8 +391,8 @@ class Standing:
 
     @cached_property
     def _drop(self) -> Drop:
-        """Return the drop to report. If windows of equal size show a drop, such a drop is preferred, because wide
-        windows blur the levels."""
+        """Return the drop to report. A drop between windows of equal size is preferred, because wide windows blur the
+        levels."""
         if self._last_drop is not None:
             return self._last_drop
         sharp = (drop for ratio, drop in self._furthest if ratio > 1 and drop.rows == drop.wide <= self._lengths[-1])
@@ -396,9 +400,10 @@ class Standing:
 
     def _shows(self) -> bool:
         """Return whether neither noise nor its autocorrelation explains the drop. The lower median of the best window
-        must also drop by half of the detectable amount, and so must the median of the last window from the best level.
-        A few values among zeros are not a level, and neither is a single low value near the end. A recent collapse need
-        not show a level, and values that are measured far apart have no autocorrelation.
+        must also exceed the last level by half of the detectable drop. The best level must exceed the median of the
+        last window by half of the detectable drop. A few values among zeros are not a level, and neither is a single
+        low value near the end. For a recent collapse, no change in level needs to be detected, and values that are
+        measured far apart have no autocorrelation.
         """
         ratio, (best, end, peak, wide, k) = self._furthest[0]
         if ratio <= 1:
@@ -433,20 +438,20 @@ class Standing:
 
 @lru_cache(maxsize=64)
 def _measured(bins: bytes) -> Noise:
-    """Return the noise of bins. The result is cached for the following rows, and for a success rate that is identical
-    to the reward."""
+    """Return the noise of bins. The result is cached, because the following rows use the same bins, and a success rate
+    may be identical to the reward."""
     return noise_of(np.frombuffer(bins))
 
 
 @lru_cache(maxsize=64)
 def _climbed(bins: bytes) -> float:
-    """Return the evidence for a rise as a multiple of its cost, cached like `_measured`."""
+    """Return the result of `climbed`, cached like that of `_measured`."""
     return climbed(np.frombuffer(bins), WINDOW)
 
 
 @lru_cache(maxsize=64)
 def _sunk(bins: bytes) -> bool:
-    """Return whether the series falls overall, or the last level is below another level; cached like `_measured`."""
+    """Return the result of `sunk`, cached like that of `_measured`."""
     return sunk(np.frombuffer(bins), WINDOW)
 
 
@@ -458,5 +463,5 @@ def _lengths(bins: int) -> tuple[int, ...]:
 
 
 def at_floor(rows: int, low: float, lowest: int) -> bool:
-    """Return whether almost every value equals the smallest value, and the smallest value is 0 or less."""
+    """Return whether almost every value equals the smallest value, and whether the smallest value is 0 or less."""
     return lowest >= UNPAID * rows and low <= 0

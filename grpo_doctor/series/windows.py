@@ -17,7 +17,7 @@ from .cells import State
 
 
 def added(values: Sequence[Any]) -> Any:
-    """Sum numbers or columns in order, so that rows and blocks agree to the last digit."""
+    """Sum numbers or columns in order, so that row-by-row and block results agree to the last digit."""
     return _unrolled("{}", len(values))(values)
 
 
@@ -27,8 +27,8 @@ def mean(values: Sequence[Any]) -> Any:
 
 @cache
 def _unrolled(result: str, number: int, *factors: float) -> Callable[[Sequence[Any]], Any]:
-    """Return a function that adds weighted values without a loop, because the loop would double the time. The function
-    computes ``result`` from the total, or returns NaN if there are fewer than ``number`` values."""
+    """Return a function that adds weighted values without a loop, because a loop would double the computing time. The
+    function computes ``result`` from the total, or returns NaN if there are fewer than ``number`` values."""
     names: dict[str, Any] = {"nan": math.nan}
     values = [f"x{k}" for k in range(number)]
     terms = [f"{factor!r} * {x}" for factor, x in zip(factors, values, strict=True)] if factors else values
@@ -66,7 +66,7 @@ def tau(values: Sequence[Any]) -> Any:
     """Return Kendall's tau-a against time: -1 means a fall throughout, 1 a rise throughout."""
     pairs = combinations(values, 2)
     signs = (np.where(late == early, 0.0, np.sign(late - early)) for early, late in pairs)
-    return reduce(operator.add, signs, 0.0) / math.comb(len(values), 2)  # one at a time: there are many pairs
+    return reduce(operator.add, signs, 0.0) / math.comb(len(values), 2)  # one at a time, because there are many pairs
 
 
 def _median_of(known: Sequence[float]) -> Any:
@@ -94,7 +94,7 @@ _OF_NUMBERS: dict[Callable[..., Any], Callable[[Sequence[float]], Any]] = {
     deviation: _deviation_of,
     tau: _tau_of,
 }
-"""The reductions for the known numbers of one window."""
+"""The functions that reduce the known numbers of one window to one value."""
 
 
 class Slope(Struct, frozen=True, dict=True):
@@ -154,8 +154,8 @@ class Window(Struct, frozen=True, dict=True):
 
 
 class OnKnown(Struct, frozen=True):
-    """Applies a window to the known values only. On a row without a value, the result stays the same. State: the state
-    of the window."""
+    """Applies a window to the known values only. On a row without a value, the last result is repeated. State: the
+    state of the window."""
 
     inner: Window
     value: ClassVar[str] = Window.value

@@ -1,6 +1,6 @@
 """Maps each line of the fairness/hallucination trainer's console to fields and steps.
 
-Most lines have a row in `HANDLERS` with a required text, a pattern and a handler, which may record a warning of the
+Most lines have a row in `HANDLERS` with a required text, a pattern and a handler. A handler may record a warning of the
 trainer. The prefix of a regex group's name determines the target of the group's number (`PLACES`).
 """
 

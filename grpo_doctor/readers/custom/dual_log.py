@@ -39,12 +39,12 @@ class Step:
     ended: bool = False
 
     def close(self) -> None:
-        """Average the collected values. A complete step without a line about zero-variance groups has no such
+        """Average the collected values. A complete step without a line about zero-variance groups has no zero-variance
         groups."""
         for name, values in self.lists.items():
             task, _, field_name = name.rpartition(".")
             (self.tasks[task] if task else self.fields).setdefault(field_name, mean(values))
-        if self.ended:  # the trainer prints the line only if there are such groups
+        if self.ended:  # the trainer prints the line only if there are zero-variance groups
             self.fields.setdefault("zero_variance_groups", 0.0)
 
     def known(self) -> bool:

@@ -1,10 +1,10 @@
-"""Reads the epochs of the pointer selector of yunsoft2019/Lever-Plus, from the table that its trainer prints, or from
-several runs as CSV.
+"""Reads the epochs of the pointer selector of yunsoft2019/Lever-Plus, from the table that its trainer prints, or from a
+CSV file with several runs.
 
 An epoch is a step. ``Train Loss`` is ``PPO Loss + Beta x KL``. ``Val Loss`` is the supervised (RCE) loss, not the loss
 of GRPO. ``Adv Std`` is the standard deviation of a query's advantages, and ``Adv Max`` is their largest absolute value,
-both averaged over queries. Losses may be negative, NaN or infinite; the authors' own pattern skips epochs with such
-losses.
+both averaged over queries. Losses may be negative, NaN or infinite. The authors' own pattern skips epochs with a
+negative, NaN or infinite loss.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _run_of(file: Input, name: str, rows: list[tuple[int, dict[str, str]]]) -> R
     settings.update(_declared(rows[0][1]))
     settings["rows"] = "epochs"
     printed = {float(row["beta"]) for _, row in rows if _NUMBER.fullmatch(row.get("beta", ""))}
-    if printed and printed != {settings.get("kl_coef")}:  # the printed value is the actual one
+    if printed and printed != {settings.get("kl_coef")}:  # the printed value was used for training
         declared = settings.pop("kl_coef", "none")
         builder.run.notes.append(f"KL coefficient declared as {declared}, but printed as {sorted(printed)}")
     for number, row in rows:
@@ -143,7 +143,7 @@ def _declared(row: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _add(builder: RunBuilder, cells: Mapping[str, str], line: int) -> None:
-    """Add one epoch. An empty cell is unknown, while ``nan`` is a printed value."""
+    """Add one epoch. An empty cell means that the value is unknown, while ``nan`` is a printed value."""
     values = {
         field: float(cells[name])
         for name, field in _FIELDS.items()

@@ -1,7 +1,7 @@
-"""Reads rollouts, one or several per row, from Parquet, JSONL and JSON of any framework, and from Inspect logs. The
-names in ``rollouts/names.csv`` give the keys their meaning.
+"""Reads rollouts, one or several per row, from Parquet, JSONL and JSON of any framework, and from Inspect logs.
 
-Rollouts become samples, and provide statistics of their step, such as rewards, groups, tool calls and loops.
+``rollouts/names.csv`` maps the keys to their meanings. Rollouts are converted to samples and to statistics of their
+step, such as rewards, groups, tool calls and loops.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PARQUET = b"PAR1"
 _HEADERS = 2
 """Maximum number of other rows, such as settings, before the first completion."""
 _MOST = 8
-"""Maximum number of rollouts in a row that are inspected to recognise the format."""
+"""Maximum number of rollouts per row that are inspected to recognise the format."""
 _LOOK = 64
 """Number of rows between checks of the budget."""
 _ENOUGH = 30
@@ -79,7 +79,7 @@ def _start(head: Head) -> str:
 
 def _sniff_names(text: str) -> int:
     """Return 3 if a document or a long row contains rollouts, judged by the names at its start, and 0 otherwise. The
-    reward may come after the texts, beyond the start."""
+    reward may come after the texts and therefore be missing from the start."""
     columns = _COLUMNS.search(text)
     keys = {key.lower() for key in (*_KEYS.findall(text), *_NAMES.findall(columns[1] if columns else ""))}
     ended = {*keys, *(key.rpartition("_")[2] for key in keys)} & _ENDED or "\n" not in text
@@ -242,7 +242,8 @@ def _rows_at_once(file: Input, group: Any, number: int) -> int:
 def _shared(file: Input, number: int, names: list[str]) -> dict[str, int]:
     """Return the size in bytes of the longest text in the dictionary of each column, or 0 without a dictionary.
 
-    Dictionaries are read together with the first row. A column whose first row does not show its dictionary is omitted.
+    Dictionaries are read together with the first row. A column is omitted if its dictionary cannot be read with the
+    first row.
     """
     import pyarrow.compute
 

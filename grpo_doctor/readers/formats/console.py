@@ -29,7 +29,8 @@ _LONGEST = 1 << 16
 """Maximum size of a line of metrics in bytes. Longer lines are texts."""
 
 _BRACE, _PERCENT = b"{%"
-"""Bytes as numbers, because Python finds numbers in bytes several times as fast as byte strings."""
+"""The bytes ``{`` and ``%`` as integers, because Python finds an integer in bytes several times as fast as a byte
+string."""
 _STEP_ALONE = re.compile(
     r"[\W_]*(?:(?:global|train(?:ing)?|optimizer)[ _])?(?:step|iter(?:ation)?|update)\W{1,3}(\d{1,12})"
     r"(?: ?(?:/|of) ?\d{1,12})?[\W_]*",
@@ -39,7 +40,8 @@ _STEP_ALONE = re.compile(
 _STEPPED = re.compile(r"['\"](?:global_)?step['\"]:")
 """The key of the step in a row that contains its own step."""
 _HEADING, _BELOW = 80, 2
-"""Maximum number of bytes of a heading, and maximum distance in lines between a heading and its row."""
+"""`_HEADING`: maximum number of bytes of a heading. `_BELOW`: maximum distance in lines between a heading and its
+row."""
 _FEWEST = 5
 """Minimum number of rows of an RL training in lines that a known trainer did not print."""
 _AGREE = "rollout_"
@@ -145,7 +147,7 @@ class _Console:
         """Whether a known trainer printed the log, so that lines of other forms need not be searched."""
         self._origins: dict[bytes, int] = {}
         self._recent: deque[tuple[int, bytes]] = deque(maxlen=1 + _BELOW)
-        """The last lines that are as short as a heading, with their numbers."""
+        """The last lines that are as short as a heading, with their line numbers."""
         self.headed = False
         """Whether the step of a row is in a heading above the row."""
         self._early: list[tuple[dict[str, Any], int, float | None]] = []
@@ -258,8 +260,8 @@ class _Console:
             self.trl.origin = self.verl.origin = origin
 
     def _of_another_process(self, raw: bytes) -> bool:
-        """Return whether a second process of the job printed a line, because it repeats the lines of the first
-        process."""
+        """Return whether a line has the prefix of another process of the job. Other processes repeat the lines of the
+        first process."""
         rank = _RANK.match(raw)
         if rank is None:
             return False

@@ -52,12 +52,12 @@ _LEAST_NAMELESS = 3
 _SHORTEST_START = 8
 """Minimum number of characters, excluding numbers, of a line that marks the start of a program."""
 _STARTS, _SAME_START = 3, 0.2
-"""Minimum number of repeated lines from the program's start, and minimum share of all lines from its start, at which
-the program counts as restarted."""
+"""`_STARTS`: minimum number of repeated lines from the program's start for the program to count as restarted.
+`_SAME_START`: minimum share of repeated lines among all lines from the program's start."""
 _FEWEST_ROWS = 5
 """Minimum number of rows at which a process counts as training."""
 _HELD_OUT_TWICE = 2
-"""Sufficient number of evaluation lines: one before and one after the training."""
+"""Minimum number of evaluation lines of one shape. Two lines are enough: one before and one after the training."""
 _LEAST_METRICS = 4
 """Minimum number of metrics in a pasted row whose lines each occur once. At least one metric must be specific to
 training."""
@@ -66,7 +66,7 @@ _HELD_OUT = re.compile(
     r"(?:\s*[|\])@]|\s+#\d|\s*:(?!\s*[-+.\d])|\s*:\s*\d{1,3}%\||\s+(?:step|iter|iteration|epoch|at|after|results?|metrics)\b)"
     r"|[\[(](?:eval|evaluation|val|validation|test)[\])]|\bevaluated \S{1,60} in \d"
 )
-"""Start, in lowercase, of a line of an evaluation, whose metrics do not describe the training."""
+"""Start (in lowercase) of a line about an evaluation. The metrics on the line do not describe the training."""
 _ANNOUNCED = re.compile(
     r"\b(?:evaluating|validating|running (?:evaluation|validation))\b"
     r"(?:[^\w:=]*$|\s?(?:\.\.\.|…)|[^:=]{1,40}\bepoch \d{1,6}/\d{1,6}\W*$)",
@@ -78,7 +78,7 @@ _OF_A_SAMPLE = re.compile(
     r"\W*(?:sample|completion|response|candidate|generation|answer)\s?[#(\[]?\s?\d{0,6}(?:/\d{1,6})?[)\]]?\s?[:|]",
     re.IGNORECASE,
 )
-"""Start of a line about one response, whose reward is part of the reward of the step."""
+"""Start of a line about one response. The reward on the line is part of the reward of the step."""
 _ITS_TEXT = re.compile(
     r"[;,|]\s*(?:response|completion|generation|answer|output|prediction|text)\s?[:=]", re.IGNORECASE
 )
@@ -86,13 +86,13 @@ _ITS_TEXT = re.compile(
 _OF_AN_ENVIRONMENT = re.compile(
     r"\b(?:action|reward)\b.{1,400}\b(?:done|terminated)\s?[:=]\s?(?:true|false)\b", re.IGNORECASE
 )
-"""A step of an environment, as in OpenEnv's transcripts. The reward of such a step belongs to one action, not to an
-update."""
+"""A step of an environment, as in OpenEnv's transcripts. The reward of an environment's step belongs to one action, not
+to an update."""
 _HEADING = re.compile(r"(\s*)(?:[^\w\s]{0,3}\s?(\w[\w /]{0,40}?)\s?(?:\([^()]{1,20}\))?\s?|([a-z][\w./@-]{0,80})):\s*")
 """A heading: a line that names the indented statistics below it."""
 _KEY = re.compile(r"[a-z][\w./@-]*")
-"""A heading that is a YAML key. The names below such a heading are parts of paths, because EasyR1 splits verl's names
-at slashes."""
+"""A heading that is a YAML key. The names below a YAML key are parts of paths, because EasyR1 splits verl's names at
+slashes."""
 _STATISTICS = frozenset("mean std min max median total overall sum".split())
 _LONGEST_LINE = 4096
 _RARELY = 0.01
@@ -126,7 +126,8 @@ _Heads: TypeAlias = "dict[str, Shape]"
 
 
 _Picks: TypeAlias = "Sequence[tuple[int, float]] | None"
-"""The positions of the numbers of a line that are used, each with its divisor; None if they depend on the digits."""
+"""The positions of the numbers of a line that are used, each with its divisor; None if the positions depend on the
+digits."""
 
 
 class _Taken(NamedTuple):
@@ -213,7 +214,8 @@ class General:
         self._add_template(key(raw), template)
 
     def see(self, line: int, given: str, plain: bool = False) -> None:
-        """Read a line. ``plain`` is true if no other reader needs lines that differ from it only in their numbers."""
+        """Read a line. ``plain`` is true if no other reader needs lines that differ from this line only in their
+        numbers."""
         text = self._without_prefix(given)
         self._essay.see(line, text)
         if len(text) > _LONGEST_LINE:

@@ -99,12 +99,13 @@ class Template:
         divisor, or None if the number is missing."""
         self.shape, self._count = shape, len(figures(self.text))
         places = [-1 if pick is None else before + pick[0] for pick in picks]
-        self._pick = itemgetter(places[0], *places)  # twice: for one item, itemgetter returns no tuple
+        self._pick = itemgetter(places[0], *places)  # repeated, because itemgetter returns no tuple for a single item
         divisors = [1.0 if pick is None else pick[1] for pick in picks]
         self._divisors = None if set(divisors) <= {1.0} else divisors
 
     def numbers(self, raw: bytes) -> list[float]:
-        """Return the numbers of a line of the template; empty if its numbers are not written as on the first line."""
+        """Return the numbers of a line of the template; empty if the notation of the numbers differs from that on the
+        first line."""
         tokens = figures(raw)
         if len(tokens) != self._count:
             return []
@@ -117,8 +118,8 @@ class Template:
 
 
 ONCE = Template(b"", numbered=False), Template(b"", numbered=True)
-"""The templates of silent lines that occur once, such as lines of generated text: without a number, and with a
-number."""
+"""The two templates of silent lines that occur once, such as lines of generated text. The first template is for lines
+without a number, and the second for lines with a number."""
 
 
 def figures(raw: bytes) -> list[bytes]:

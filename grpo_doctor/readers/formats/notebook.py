@@ -76,8 +76,8 @@ def read(file: Input) -> list[Run]:
 
 
 def _once(runs: list[Run]) -> list[Run]:
-    """Return the runs without tables that only repeat the loss of another run. Transformers shows such a table next to
-    its console output. The table contains step numbers, while the console output often does not.
+    """Return the runs, except for tables that only repeat the loss of another run. Transformers shows a table with the
+    loss next to its console output. The table contains step numbers, while the console output often does not.
     """
     left = []
     for table in runs:
@@ -108,7 +108,7 @@ _FEW = 2
 
 
 def _courses(runs: list[Run]) -> list[Run]:
-    """Return the runs without outputs of only one or two rows, such as a summary or lines of an example."""
+    """Return the runs, except for outputs with only one or two rows, such as a summary or lines of an example."""
     whole = [run for run in runs if len(run) > (_FEW if run.format == keyvalue.FORMAT else 1)]
     left = len(runs) - len(whole)
     if not whole or not left:
@@ -118,7 +118,7 @@ def _courses(runs: list[Run]) -> list[Run]:
 
 
 _UNPRINTED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f]")
-"""Backspaces and similar control characters of a redrawn progress bar, with which a file would look binary."""
+"""Backspaces and similar control characters of a redrawn progress bar, which would make a file look binary."""
 
 
 def printed(file: Input, output: str) -> list[Run]:

@@ -50,7 +50,8 @@ _ALIGNED = re.compile(r"\s+(?=[:=])")
 """Blanks before a colon or equals sign, which align names and values over several lines."""
 _ARROWS = re.compile("[->→⇒]")
 _LONGEST_NAME, _LONGEST_COUNTER = 60, 40
-"""Maximum number of characters of a name, and of the text of a counter."""
+"""`_LONGEST_NAME`: maximum number of characters of a name. `_LONGEST_COUNTER`: maximum number of characters of the text
+before the number of a counter."""
 _SPREAD = re.compile(r"\s*(?:±|\+/?-).*")
 _STATISTICS = frozenset("mean std min max median".split())
 _LOG_WORDS = frozenset(
@@ -92,7 +93,8 @@ def pairs(text: str) -> tuple[tuple[str, ...], list[float]]:
 
 def picked(text: str) -> tuple[tuple[str, ...], list[float], list[tuple[int, float]] | None]:
     """Return the names and numbers of a line, and the index of each number on the line with its divisor. Indices and
-    divisors are the same for every line that differs only in digits; if they depend on the digits, they are None."""
+    divisors are the same for every line that differs only in digits. The list of indices is None if the indices depend
+    on the digits."""
     names: list[str] = []
     values: list[float] = []
     picks: list[tuple[int, float]] | None = []
@@ -145,7 +147,7 @@ def counter_first(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Replace numbers printed with their types by plain numbers, and a list of rewards by its mean and spread."""
+    """Replace numbers printed with their types with plain numbers, and a list of rewards with its mean and spread."""
     if "(" in text:
         text = _TYPED.sub(r"\1", _ROUNDED.sub(r"\1", text))
     return _LISTED.sub(_of_list, text) if "[" in text and "eward" in text.lower() else text

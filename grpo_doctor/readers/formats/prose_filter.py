@@ -18,8 +18,8 @@ _CODE = frozenset("python py python3 diff toml yaml yml rust java javascript js 
 _FEWEST = 5
 """Minimum number of metrics lines at which a fenced block is a log. Examples have fewer metrics lines."""
 _TEXT, _OF_CODE = 0, -1
-"""Place of a line outside fenced blocks, and inside fenced code. The places in other fenced blocks are the numbers of
-the blocks, starting at 1."""
+"""`_TEXT`: place of a line outside fenced blocks. `_OF_CODE`: place of a line inside fenced code. The place of a line
+in any other fenced block is the number of the block, starting at 1."""
 
 
 class Essay:

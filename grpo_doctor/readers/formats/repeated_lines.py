@@ -14,10 +14,10 @@ from ..row_kinds import UPDATED, component, possible
 
 _NUMBERS = str.maketrans("", "", "0123456789+-., \t")
 _MANY_TEXTS, _FEW_TEXTS = 64, 5
-"""Maximum number of distinct texts that are stored per shape, and minimum number of lines for a judgement of their
-variety."""
+"""`_MANY_TEXTS`: maximum number of distinct texts that are stored per shape. `_FEW_TEXTS`: minimum number of lines at
+which the variety of their texts is judged."""
 _STEADY = 0.8
-"""Share of equal increments at or above which numbers count as a counter although their name does not show it."""
+"""Minimum share of equal increments for numbers to count as a counter even if their name is not that of a counter."""
 
 
 class Shape:
@@ -79,7 +79,7 @@ class Shape:
 
     def counters(self) -> list[int]:
         """Return the columns that may count the rows, the most reliable kind of name first. Lines about responses have
-        no such column."""
+        no column that counts the rows."""
         if self.sample:
             return []
         named = [i for i, name in enumerate(self.names) if is_step(name)]
@@ -100,8 +100,8 @@ class Shape:
         return any(alias.field in UPDATED for place in self.fields for alias in resolve(self.names[place]))
 
     def weak(self) -> bool:
-        """Return whether an epoch or a similar counter counts the rows, because such rows summarise rows with a
-        step."""
+        """Return whether an epoch or a similar counter counts the rows, because the rows of an epoch summarise rows
+        with a step."""
         return self.counter is not None and is_weak(self.names[self.counter])
 
     def only(self, kept: np.ndarray) -> Shape:
@@ -131,7 +131,8 @@ def is_metric(name: str) -> bool:
 
 
 def _steady(values: np.ndarray) -> bool:
-    """Return whether numbers increase by mostly equal steps, so that they are a counter, whatever their name."""
+    """Return whether numbers increase mostly by equal increments and therefore count as a counter, regardless of their
+    name."""
     moves = np.diff(values)
     whole = len(moves) >= _FEW_TEXTS and bool((values == np.floor(values)).all())
     return whole and bool((moves > 0).all() and (moves == moves[0]).mean() >= _STEADY)

@@ -72,7 +72,8 @@ def _opened(file: Input) -> Iterator[sqlite3.Connection]:
 
 
 def _refuse_damaged(file: Input, store: sqlite3.Connection) -> None:
-    """Raise `ReadError` if the pages of the store are inconsistent. SQLite advises this check for untrusted files."""
+    """Raise `ReadError` if the pages of the store are inconsistent. SQLite's documentation recommends this check for
+    untrusted files."""
     store.execute("pragma ignore_check_constraints = on")
     ((found,),) = store.execute("pragma quick_check(1)").fetchall()
     if found != "ok":

@@ -1,7 +1,7 @@
 """Reads tables with one row per step and a header of metric names, as CSV, TSV, Markdown, or columns separated by
 spaces.
 
-Exports of Weights & Biases contain the name of the run in every column (``run - reward``, also with ``__MIN`` and
+Exports of Weights & Biases contain the name of the run in every column name (``run - reward``, also with ``__MIN`` and
 ``__MAX``). Each name becomes a separate run. A TensorBoard export has one scalar, whose name is in the file name.
 """
 
@@ -182,9 +182,9 @@ def _holds_a_scalar(names: list[str]) -> bool:
 
 
 def _of_others(head: Head) -> dict[str, int]:
-    """Return the column names of a table without metrics, with the number of rows, or 1 if not all cells are numbers.
-    The console reader must not parse the cells: benchmark questions and experiment summaries contain sentences such as
-    "accuracy 0.7".
+    """Return the column names of a table without metrics, each with the number of rows (1 if not all cells are
+    numbers). The console reader must not parse the cells: benchmark questions and experiment summaries contain
+    sentences such as "accuracy 0.7".
     """
     lines = head.text.splitlines(keepends=True)
     drawn = lines and lines[0][:1] in text_tables.BARS
@@ -203,9 +203,9 @@ def _of_others(head: Head) -> dict[str, int]:
 
 
 _COLUMN = re.compile(r"\ufeff?[^\W\d](?:[^=:|{}\[\]\n\d]|\d(?!\.\d)){0,100}")
-"""A column name, which must not contain a value as in a console line."""
+"""A column name. Unlike a line of a console, a column name does not contain a value."""
 _LEAST_ROWS, _LEAST_COLUMNS = 3, 3
-"""Minimum number of rows, including the header, and of columns at which similar lines are a table."""
+"""Minimum number of rows (including the header) and minimum number of columns for similar lines to be a table."""
 
 
 def _worded(cell: str) -> bool:
@@ -218,8 +218,8 @@ def _counts(name: str) -> bool:
 
 
 def _columns(file: str, names: list[str]) -> dict[str, dict[int, str]]:
-    """Return the column names of every run in a table, by position. In an export of one scalar, the file name gives the
-    name of the scalar."""
+    """Return the column names of every run in a table, by position. In an export of one scalar, the file name contains
+    the name of the scalar."""
     if _holds_a_scalar(names):
         low, tag = [name.lower() for name in names], _TAG.search(file)
         told = tag[1] if tag else curve(file.rpartition(".")[0])

@@ -1,10 +1,10 @@
-"""Reads repeatedly printed lines in a second way, whose result is compared with the result of the first way.
+"""Reads repeatedly printed lines in a second way, for comparison with the result of the first way (`keyvalue`).
 
-This second way uses only structure. Lines of one shape are a template. The template with the most information about a
+The second way uses only structure. Lines of one shape are a template. The template with the most information about a
 training is the main template, and a number that counts up in its lines counts the rows. Without a number that counts
 up, a heading is used if it advances with nearly every row or encloses several lines. Lines below one heading are
-averaged. The numbers of other templates are added to the rows. Lines whose words vary are generated text, which gives
-no row without a counter.
+averaged. The numbers of other templates are added to the rows. Lines whose words vary are generated text. Without a
+counter, no row is read from generated text.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from ..row_kinds import SAYS_ENOUGH, says
 from .repeated_lines import Shape, backs
 
 _ALIKE = 0.6
-"""Share of common names at or above which two templates count as one template with optional fields."""
+"""Minimum share of common names for two templates to count as one template with optional fields."""
 _FALLS = 0.1
-"""Maximum share of decreases in a counter. A decrease means that a run begins again."""
+"""Maximum share of decreases in a counter. A decrease means that a new run begins."""
 _ADVANCES = 0.8
-"""Share of the rows with which a heading must advance to count the rows."""
+"""Minimum share of the rows at which a heading must advance for the heading to count the rows."""
 _MOST = 40
 """Maximum number of templates. The most frequent templates are used."""
 
 
 class Table:
-    """Lines of one template, or rows that combine lines: names, and a row of numbers, a place, a line number and a
-    process for each."""
+    """Lines of one template, or rows that combine lines. A table has names, and the numbers, place, line number and
+    process of each line."""
 
     def __init__(
         self, names: list[str], values: np.ndarray, order: np.ndarray, lines: np.ndarray, origins: np.ndarray
@@ -54,7 +54,7 @@ class Table:
 
     @property
     def score(self) -> float:
-        """Rate how likely this table contains the rows of the run."""
+        """Rate how likely it is that this table contains the rows of the run."""
         trust = 1.0 if self.counter is not None else 0.35
         return says(self.names) * trust * (0.25 + 0.75 * min(len(self.order), 6) / 6)
 
@@ -91,7 +91,7 @@ class Table:
 
 
 def _counts(values: np.ndarray) -> bool:
-    """Return whether numbers are a counter: they are whole, change, and decrease only where runs begin again."""
+    """Return whether numbers are a counter: they are whole, change, and decrease only where a new run begins."""
     moves = np.diff(values)
     if not (values == np.floor(values)).all():
         return False
@@ -109,8 +109,8 @@ def _templates(shapes: Sequence[Shape]) -> list[Table]:
 
 
 def mine(shapes: Sequence[Shape], heads: Sequence[Shape]) -> tuple[Table, np.ndarray] | None:
-    """Return the rows of the template that shows most about a training, and the step of each row, which is NaN without
-    a counter.
+    """Return the rows of the template with the most information about a training, and the step of each row. Steps are
+    NaN without a counter.
 
     Args:
         shapes: shapes with metrics.

@@ -11,12 +11,12 @@ from ..steps import excursions
 from .repeated_lines import Shape, backs, counts_up
 
 _ASTRAY = 0.2
-"""Maximum share of the rows of a shape that have a lower step than the row above."""
+"""Maximum share of the rows of a shape that may have a lower step than the row above."""
 _FEWEST_COUNTS, _AT_THEIR_PACE = 3, 0.8
-"""Minimum number of printed counts that are compared with the number of lines, and minimum share of counts that must
-match (within 1)."""
+"""`_FEWEST_COUNTS`: minimum number of printed counts that are compared with the number of lines. `_AT_THEIR_PACE`:
+minimum share of printed counts that must match the number of lines (within 1)."""
 _OFTEN_ABOVE = 0.05
-"""Share of the steps above which lines before the line with the step belong to that step."""
+"""Share of the steps that directly follow lines of a shape, above which these lines belong to the step after them."""
 
 
 class Timeline:
@@ -32,11 +32,11 @@ class Timeline:
         return cls(np.array(shape.order), shape.table()[:, shape.counter or 0])
 
     def joined(self, shape: Shape, weak: bool) -> Timeline:
-        """Return this timeline combined with the rows of another shape, if a column of that shape counts along with the
+        """Return this timeline combined with the rows of another shape, if a column of that shape advances with the
         surrounding rows.
 
-        Otherwise, the shape has a different counter, such as updates that a progress bar does not count, and the
-        timeline stays the same.
+        If no column advances with the surrounding rows, the shape has a different counter, and the timeline stays the
+        same. For example, a progress bar may not count updates.
         """
         for column in shape.counters():
             shape.counter = column
@@ -85,8 +85,9 @@ class Timeline:
     def at(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the index of the step of each line of a shape, and the place at which the step is counted.
 
-        If the lines precede the line with the step, the next step is used. Otherwise, the last step that began is used.
-        Lines before the first count keep their place, because an earlier run may have printed them.
+        If the lines precede the line with the step, the next step is used. If the lines follow the line with the step,
+        the last step that began is used. Lines before the first count keep their place, because an earlier run may have
+        printed them.
         """
         last = np.searchsorted(self.places, places, side="right") - 1
         after = np.minimum(np.searchsorted(self.places, places), len(self.places) - 1)

@@ -51,14 +51,15 @@ def several(text: str) -> list[str]:
 
 
 def counted(before: str) -> tuple[float | None, bool]:
-    """Return the step in the text before a mapping, or None, and whether it counts rollouts instead of updates."""
+    """Return the step in the text before a mapping, or None, and whether the step counts rollouts instead of
+    updates."""
     names, values = pairs(before)
     found = next(((name, value) for name, value in zip(names, values, strict=True) if is_step(name)), None)
     return (found[1], "rollout" in words(found[0])) if found else (None, False)
 
 
 def json(body: str) -> str:
-    """Replace the quotes of a Python mapping by the quotes of JSON."""
+    """Replace the quotes of a Python mapping with the quotes of JSON."""
     return body.replace("'", '"') if body[1] == "'" else body
 
 

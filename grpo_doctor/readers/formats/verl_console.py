@@ -89,8 +89,8 @@ def _whole(parts: list[str]) -> dict[str, Any]:
 
 
 class _Shape(Shape):
-    """Buffers lines with the same number of keys, and the wanted keys in the same positions, which match one pattern
-    without alternatives."""
+    """Buffers lines with the same number of keys, and with the wanted keys in the same positions. The lines match one
+    pattern without alternatives."""
 
     def __init__(self, order: list[str], keys: Iterable[str], wanted: list[str]) -> None:
         super().__init__(keys)
