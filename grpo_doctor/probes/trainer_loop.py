@@ -33,7 +33,7 @@ Replacement = tuple[Any, str, Any]
 
 
 class Trained(NamedTuple):
-    """What one pass has sampled and trained on."""
+    """The samples and training data of one pass."""
 
     calls: list[Call]
     rows: set[tuple[int, ...]]
